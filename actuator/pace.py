@@ -1,0 +1,133 @@
+"""Pace: how many requests may be at the API server at once.
+
+Theory. A fixed rate is wrong twice: too slow for a server that could do more (kueue#13683: ten
+thousand pods took minutes at the default client limits), too fast for one in trouble. So the
+number in flight adapts, additive increase and multiplicative decrease: it doubles until the first
+sign of congestion, then grows by one per round of answers; it halves on 429 and shrinks by a fifth
+when answers become slow or fail with 5xx. Fairness between clients is the server's own business
+(API Priority and Fairness); a Retry-After it sends holds back everything we have.
+
+Invariant: 1 <= limit <= ceiling; never more than `limit` slots are taken, but for those already
+taken when it sank; waiters are served in the order they came.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+SLOW_S = 1.0
+"""Mean answer time, in seconds, above which the server counts as congested."""
+COOLDOWN_S = 1.0
+"""Seconds between two decreases: answers to requests sent before the last one say nothing new."""
+HOLD_CEILING_S = 30.0
+"""Longest Retry-After, in seconds, that holds back all requests; longer ones are cut."""
+_SMOOTHING = 0.1
+
+
+class Slot:
+    """A request's turn; tell it the answer before the turn ends."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.retry_after_s: float | None = None
+
+    def answered(self, status: int, retry_after_s: float | None = None) -> None:
+        """Note the HTTP status (0: none came) and Retry-After in seconds."""
+        self.status = status
+        self.retry_after_s = retry_after_s
+
+
+class Pace:
+    """Adaptive bound on requests in flight."""
+
+    def __init__(self, ceiling: int, first: int = 8) -> None:
+        if ceiling < 1:
+            raise ValueError(f"pace: the ceiling must be at least 1, got {ceiling}")
+        self._ceiling = ceiling
+        self._limit = float(min(first, ceiling))
+        self._slow_start = True
+        self._taken = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._mean_s = 0.0
+        self._decreased_at = float("-inf")
+        self._held_until = float("-inf")
+        self._wake: asyncio.TimerHandle | None = None
+
+    @property
+    def limit(self) -> int:
+        """Requests allowed in flight now."""
+        return int(self._limit)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests in flight now."""
+        return self._taken
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[Slot]:
+        """Wait for a turn, and give it back at the end."""
+        await self._take()
+        slot = Slot()
+        began = time.monotonic()
+        try:
+            yield slot
+        finally:
+            self._taken -= 1
+            now = time.monotonic()
+            self._learn(slot, now - began, now)
+            self._serve()
+
+    async def _take(self) -> None:
+        if not self._waiting and self._free(time.monotonic()):
+            self._taken += 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        self._serve()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._taken -= 1
+                self._serve()
+            raise
+
+    def _free(self, now: float) -> bool:
+        return self._taken < self.limit and now >= self._held_until
+
+    def _serve(self) -> None:
+        now = time.monotonic()
+        while self._waiting and self._free(now):
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self._taken += 1
+                turn.set_result(None)
+        if self._waiting and now < self._held_until and self._wake is None:
+            loop = asyncio.get_running_loop()
+            self._wake = loop.call_later(self._held_until - now, self._hold_over)
+
+    def _hold_over(self) -> None:
+        self._wake = None
+        self._serve()
+
+    def _learn(self, slot: Slot, took_s: float, now: float) -> None:
+        if slot.status:
+            self._mean_s += _SMOOTHING * (took_s - self._mean_s)
+        if slot.status == 429:
+            self._decrease(0.5, now)
+            wait_s = min(slot.retry_after_s or 0.0, HOLD_CEILING_S)
+            self._held_until = max(self._held_until, now + wait_s)
+        elif slot.status >= 500 or self._mean_s > SLOW_S:
+            self._decrease(0.8, now)
+        elif slot.status and self._taken + 1 >= self.limit:
+            # Only while the limit is what holds us back: an idle hour must not raise it.
+            step = 1.0 if self._slow_start else 1.0 / self._limit
+            self._limit = min(self._limit + step, float(self._ceiling))
+
+    def _decrease(self, factor: float, now: float) -> None:
+        self._slow_start = False
+        if now - self._decreased_at >= COOLDOWN_S:
+            self._decreased_at = now
+            self._limit = max(1.0, self._limit * factor)

@@ -1,0 +1,244 @@
+"""Patches of pods: what a command means for the object as it is, as bytes the API server checks.
+
+Theory. A patch carries its own precondition, so that nothing can slip between reading and writing.
+Three forms are used, each where it is exact:
+
+    JSON patch (RFC 6902)   ungating; `test` operations compare the uid and the resource version, or
+                            (`ungate_unread`) every single value the patch relies on
+    strategic merge         finalizers; `$deleteFromPrimitiveList` takes one entry out of the list
+                            and leaves those of others (kueue#3899), `metadata.uid` is the guard
+    server-side apply       the TerminationTarget condition; repeating it changes nothing
+
+A key that is already there with another value is a conflict and never overwritten: pods may be
+admitted with somebody else's node selector or labels, and only a person knows who is right.
+
+Invariant: functions here are total and pure; applying a patch twice equals applying it once.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import Struct
+
+from podgroup.commands import StopPod, UngatePod
+from podgroup.names import POD_FINALIZER, TERMINATION_TARGET
+from podgroup.objects import Toleration
+
+Json = dict[str, Any]
+Operations = list[Json]
+
+FIELD_MANAGER = "gatelog"
+"""Who we are in managedFields."""
+
+
+class Patch(Struct, frozen=True):
+    """Operations of a JSON patch, to be sent as they are."""
+
+    operations: Operations
+
+
+class Unchanged(Struct, frozen=True):
+    """Nothing to write: the object already is as the command wants it."""
+
+
+class Conflict(Struct, frozen=True):
+    """The object has other values where the command wants its own; `message` names them all."""
+
+    message: str
+
+
+Plan = Patch | Unchanged | Conflict
+
+
+def pointer(*parts: str | int) -> str:
+    """Return the JSON pointer (RFC 6901) of a path."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+def require(path: str, value: Any) -> Json:
+    """Return the operation that lets the patch pass only if `value` is at `path`."""
+    return {"op": "test", "path": path, "value": value}
+
+
+def add(path: str, value: Any) -> Json:
+    """Return the operation that puts `value` at `path`."""
+    return {"op": "add", "path": path, "value": value}
+
+
+def remove(path: str) -> Json:
+    """Return the operation that takes away what is at `path`."""
+    return {"op": "remove", "path": path}
+
+
+def guards(live: Mapping[str, Any]) -> Operations:
+    """Return the tests that pin an object that was just read: same life, same version."""
+    meta = live["metadata"]
+    return [
+        require("/metadata/uid", meta["uid"]),
+        require("/metadata/resourceVersion", meta["resourceVersion"]),
+    ]
+
+
+def gates_of(pod: Mapping[str, Any]) -> list[str]:
+    """Return the names of a pod's scheduling gates, in their order."""
+    return [gate["name"] for gate in pod.get("spec", {}).get("schedulingGates") or ()]
+
+
+def ungate(command: UngatePod, pod: Mapping[str, Any]) -> Plan:
+    """Return what `command` means for a pod that was just read.
+
+    A pod that has none of the gates is left alone, whatever else differs: it may be scheduled,
+    and its selector is frozen then (KEP-3521).
+    """
+    gates = gates_of(pod)
+    present = [index for index, gate in enumerate(gates) if gate in command.gates]
+    if not present:
+        return Unchanged()
+    clashes = list(_clashes(command, pod))
+    if clashes:
+        return Conflict("; ".join(clashes))
+    operations = guards(pod)
+    # From the back, so that the indices of those still to come stay what they were.
+    operations += [remove(pointer("spec", "schedulingGates", index)) for index in present[::-1]]
+    for path, wanted in _maps(command):
+        operations += _merge_map(pod, path, wanted)
+    operations += _append_tolerations(pod, command.tolerations)
+    return Patch(operations)
+
+
+def ungate_unread(command: UngatePod) -> Operations | None:
+    """Return a patch that needs no look at the pod first, or None if there cannot be one.
+
+    It applies exactly if the pod has these gates and no others, in this order, and none of the
+    keys that it adds; otherwise the API server answers 422, nothing is written, and the caller
+    reads the pod and uses `ungate`. (A `test` for null holds where there is nothing.) Tolerations
+    cannot be tested for absence from a list, so a command that brings some always reads first.
+    """
+    if command.tolerations or not command.gates:
+        return None
+    gates = "/spec/schedulingGates"
+    operations = [
+        require("/metadata/uid", command.target.uid),
+        require(gates, [{"name": name} for name in command.gates]),
+        remove(gates),
+    ]
+    for parent, wanted in (("labels", command.labels), ("annotations", command.annotations)):
+        for key, value in wanted.items():
+            path = pointer("metadata", parent, key)
+            operations += [require(path, None), add(path, value)]
+    if command.node_selector:
+        path = pointer("spec", "nodeSelector")
+        operations += [require(path, None), add(path, dict(command.node_selector))]
+    return operations
+
+
+def without_finalizer(uid: str, finalizer: str = POD_FINALIZER) -> Json:
+    """Return the strategic merge patch that takes one finalizer out, if it is there."""
+    return {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [finalizer]}}
+
+
+def termination_target(command: StopPod, at: datetime) -> Json:
+    """Return the pod to apply to `pods/status`: the condition that says why it is stopped.
+
+    `at` is the time of the decision, so that a repetition applies the very same.
+    """
+    condition = {
+        "type": TERMINATION_TARGET,
+        "status": "True",
+        "reason": command.reason,
+        "message": command.message,
+        "lastTransitionTime": seconds(at),
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": command.target.name,
+            "namespace": command.target.namespace,
+            "uid": command.target.uid,
+        },
+        "status": {"conditions": [condition]},
+    }
+
+
+def delete_options(uid: str) -> Json:
+    """Return DeleteOptions that spare a successor of the same name ("" for no precondition)."""
+    options: Json = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    if uid:
+        options["preconditions"] = {"uid": uid}
+    return options
+
+
+def seconds(at: datetime) -> str:
+    """Return a time as metav1.Time writes it: UTC, whole seconds."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def toleration(view: Toleration) -> Json:
+    """Return a toleration as the API writes it."""
+    written = {
+        "key": view.key,
+        "operator": view.operator,
+        "value": view.value,
+        "effect": view.effect,
+    }
+    found: Json = {key: value for key, value in written.items() if value}
+    if view.seconds is not None:
+        found["tolerationSeconds"] = view.seconds
+    return found
+
+
+def _maps(command: UngatePod) -> Iterator[tuple[tuple[str, str], Mapping[str, str]]]:
+    yield ("metadata", "labels"), command.labels
+    yield ("metadata", "annotations"), command.annotations
+    yield ("spec", "nodeSelector"), command.node_selector
+
+
+def _clashes(command: UngatePod, pod: Mapping[str, Any]) -> Iterator[str]:
+    for (part, name), wanted in _maps(command):
+        live = pod[part].get(name) or {}
+        for key, value in wanted.items():
+            if key in live and live[key] != value:
+                yield (
+                    f"{part}.{name}[{key!r}] is {live[key]!r} but {value!r} is wanted: "
+                    "set by whoever made the pod or by another controller"
+                )
+
+
+def _merge_map(
+    pod: Mapping[str, Any], path: tuple[str, str], wanted: Mapping[str, str]
+) -> Iterator[Json]:
+    part, name = path
+    live = pod[part].get(name)
+    new = {key: value for key, value in wanted.items() if key not in (live or {})}
+    if not new:
+        return
+    if not live:
+        yield add(pointer(part, name), new)
+        return
+    for key, value in new.items():
+        yield add(pointer(part, name, key), value)
+
+
+def _append_tolerations(pod: Mapping[str, Any], wanted: tuple[Toleration, ...]) -> Iterator[Json]:
+    live = pod["spec"].get("tolerations")
+    known = [_normal(found) for found in live or ()]
+    new: list[Json] = []
+    for item in wanted:
+        written = toleration(item)
+        if _normal(written) not in known:
+            known.append(_normal(written))
+            new.append(written)
+    if new and not live:
+        yield add("/spec/tolerations", new)
+        return
+    for written in new:
+        yield add("/spec/tolerations/-", written)
+
+
+def _normal(written: Mapping[str, Any]) -> Json:
+    """Return a toleration so that equal ones compare equal: an empty operator means Equal."""
+    found = {key: value for key, value in written.items() if value not in ("", None)}
+    found.setdefault("operator", "Equal")
+    return found

@@ -1,0 +1,238 @@
+"""Workload objects: from commands and live sample pods to metadata and spec as the API gets them.
+
+Theory. The log carries no commands, environment or volumes, so the pod template of a Workload
+comes from a live pod of each role: its spec as it is now, gates included, and empty template
+metadata, which is what Kueue's own pod integration writes. Both served versions are supported;
+they differ in how a priority class is named.
+
+Invariant: functions here are pure, never change their inputs, and give the same bytes for the same
+command and live object; a plan against its own result is `Unchanged`.
+"""
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+from actuator.patches import (
+    Json,
+    Operations,
+    Patch,
+    Plan,
+    Unchanged,
+    add,
+    guards,
+    pointer,
+    remove,
+    require,
+)
+from podgroup import names
+from podgroup.commands import CreateWorkload, ObjectRef, PodSetSpec, PriorityRef, UpdateWorkload
+
+GROUP = "kueue.x-k8s.io"
+VERSIONS = ("v1beta2", "v1beta1")
+"""Versions of Kueue's API we can write, best first."""
+
+_CLASS_GROUPS = {"WorkloadPriorityClass": GROUP, "PriorityClass": "scheduling.k8s.io"}
+_CLASS_SOURCES = {
+    "WorkloadPriorityClass": "kueue.x-k8s.io/workloadpriorityclass",
+    "PriorityClass": "scheduling.k8s.io/priorityclass",
+}
+_TOPOLOGY = (
+    (names.TOPOLOGY_REQUIRED, "required"),
+    (names.TOPOLOGY_PREFERRED, "preferred"),
+    (names.TOPOLOGY_UNCONSTRAINED, "unconstrained"),
+)
+
+Samples = Mapping[str, Mapping[str, Any]]
+"""Live pods by podset name."""
+
+
+def workload(command: CreateWorkload, samples: Samples, version: str) -> Json:
+    """Return the Workload to create.
+
+    Raises:
+        KeyError: `samples` lacks a podset of the command.
+    """
+    target = command.target
+    meta: Json = {
+        "name": target.name,
+        "namespace": target.namespace,
+        "finalizers": [names.WORKLOAD_FINALIZER],
+    }
+    owners = [owner_reference(owner, command.controller) for owner in command.owners]
+    for key, value in (
+        ("labels", dict(command.labels)),
+        ("annotations", dict(command.annotations)),
+        ("ownerReferences", owners),
+    ):
+        if value:
+            meta[key] = value
+    spec: Json = {
+        "queueName": command.queue,
+        "podSets": [pod_set(item, samples[item.name]) for item in command.pod_sets],
+        "priority": command.priority,
+        **priority_fields(command.priority_ref, version),
+    }
+    if command.max_execution_s is not None:
+        spec["maximumExecutionTimeSeconds"] = command.max_execution_s
+    return {
+        "apiVersion": f"{GROUP}/{version}",
+        "kind": "Workload",
+        "metadata": meta,
+        "spec": spec,
+    }
+
+
+def pod_set(item: PodSetSpec, sample: Mapping[str, Any]) -> Json:
+    """Return one entry of spec.podSets, with the template of a live pod."""
+    found: Json = {
+        "name": item.name,
+        "count": item.count,
+        "template": {"metadata": {}, "spec": template_spec(sample["spec"])},
+    }
+    topology = topology_request(sample)
+    if topology:
+        found["topologyRequest"] = topology
+    return found
+
+
+def template_spec(spec: Mapping[str, Any]) -> Json:
+    """Return a copy of a pod spec in which each container names a variable once, the last one.
+
+    Pods may repeat a variable, Workloads may not: `env` is a map by name in their schema.
+    """
+    copy: Json = deepcopy(dict(spec))
+    for key in ("initContainers", "containers"):
+        for container in copy.get(key) or ():
+            variables = container.get("env")
+            if variables:
+                last = {variable["name"]: at for at, variable in enumerate(variables)}
+                container["env"] = [
+                    variable
+                    for at, variable in enumerate(variables)
+                    if last[variable["name"]] == at
+                ]
+    return copy
+
+
+def topology_request(pod: Mapping[str, Any]) -> Json:
+    """Return spec.podSets[].topologyRequest, or {} if the pod does not wait for a topology.
+
+    Without the topology gate nobody could place the pod after admission, so none is asked for.
+    """
+    gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
+    annotations = pod["metadata"].get("annotations") or {}
+    if names.TOPOLOGY_GATE not in gates:
+        return {}
+    found: Json = {}
+    for annotation, field in _TOPOLOGY:
+        value = annotations.get(annotation)
+        if value is not None:
+            found[field] = value == "true" if field == "unconstrained" else value
+            break
+    if names.SLICE_REQUIRED in annotations:
+        found["podSetSliceRequiredTopology"] = annotations[names.SLICE_REQUIRED]
+    if annotations.get(names.SLICE_SIZE, "").isdigit():
+        found["podSetSliceSize"] = int(annotations[names.SLICE_SIZE])
+    if names.PODSET_GROUP_NAME in annotations and ("required" in found or "preferred" in found):
+        found["podSetGroupName"] = annotations[names.PODSET_GROUP_NAME]
+    if found:
+        found["podIndexLabel"] = names.POD_INDEX
+    return found
+
+
+def owner_reference(owner: ObjectRef, controller: bool = False) -> Json:
+    """Return an owner reference; only the controlling one blocks the owner's deletion."""
+    found: Json = {
+        "apiVersion": "v1" if owner.kind == "Pod" else f"{GROUP}/{VERSIONS[0]}",
+        "kind": owner.kind,
+        "name": owner.name,
+        "uid": owner.uid,
+    }
+    if controller:
+        found |= {"controller": True, "blockOwnerDeletion": True}
+    return found
+
+
+def priority_fields(ref: PriorityRef | None, version: str) -> Json:
+    """Return the fields of spec that name the priority class, {} for none."""
+    if ref is None:
+        return {}
+    if version == "v1beta1":
+        return {
+            "priorityClassName": ref.name,
+            "priorityClassSource": _CLASS_SOURCES[ref.kind],
+        }
+    reference = {"group": _CLASS_GROUPS[ref.kind], "kind": ref.kind, "name": ref.name}
+    return {"priorityClassRef": reference}
+
+
+def ours(command: CreateWorkload, live: Mapping[str, Any]) -> bool:
+    """Tell whether an existing Workload is the one this command would have created.
+
+    Single pods: controlled by the same pod (by uid). Groups: marked as a group's Workload, with
+    the same podsets and counts.
+    """
+    meta = live["metadata"]
+    if command.controller:
+        wanted = {owner.uid for owner in command.owners}
+        owners = meta.get("ownerReferences") or ()
+        return any(ref.get("controller") and ref.get("uid") in wanted for ref in owners)
+    marked = (meta.get("annotations") or {}).get(names.IS_GROUP_WORKLOAD) == "true"
+    return marked and _counts(live) == sorted((p.name, p.count) for p in command.pod_sets)
+
+
+def _counts(live: Mapping[str, Any]) -> list[tuple[str, int]]:
+    pod_sets = live.get("spec", {}).get("podSets") or ()
+    return sorted((p["name"], p.get("count", 1)) for p in pod_sets)
+
+
+def update(
+    command: UpdateWorkload, live: Mapping[str, Any], samples: Samples, version: str
+) -> Plan:
+    """Return what `command` means for a Workload that was just read."""
+    spec: Json = {}
+    if command.queue is not None:
+        spec["queueName"] = command.queue
+    if command.pod_sets is not None:
+        spec["podSets"] = [pod_set(item, samples[item.name]) for item in command.pod_sets]
+    if command.priority is not None:
+        spec["priority"] = command.priority
+    spec |= priority_fields(command.priority_ref, version)
+    live_spec = live.get("spec") or {}
+    changes: Operations = [
+        add(pointer("spec", key), value)
+        for key, value in spec.items()
+        if live_spec.get(key) != value
+    ]
+    changes += _add_owners(command.add_owners, live["metadata"].get("ownerReferences"))
+    return Patch([*guards(live), *changes]) if changes else Unchanged()
+
+
+def _add_owners(
+    wanted: Sequence[ObjectRef], live: Sequence[Mapping[str, Any]] | None
+) -> Operations:
+    known = {reference.get("uid") for reference in live or ()}
+    new: Operations = []
+    for owner in wanted:
+        if owner.uid not in known:
+            known.add(owner.uid)
+            new.append(owner_reference(owner))
+    path = "/metadata/ownerReferences"
+    if new and not live:
+        return [add(path, new)]
+    return [add(path + "/-", reference) for reference in new]
+
+
+def without_finalizer(live: Mapping[str, Any]) -> Plan:
+    """Return the patch that takes our finalizer out of a Workload that was just read.
+
+    Custom resources know no strategic merge, so the entry is named by its index and tested.
+    """
+    finalizers: Sequence[str] = live["metadata"].get("finalizers") or ()
+    if names.WORKLOAD_FINALIZER not in finalizers:
+        return Unchanged()
+    path = pointer("metadata", "finalizers", finalizers.index(names.WORKLOAD_FINALIZER))
+    uid = live["metadata"]["uid"]
+    tests = [require("/metadata/uid", uid), require(path, names.WORKLOAD_FINALIZER)]
+    return Patch([*tests, remove(path)])

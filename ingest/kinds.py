@@ -1,0 +1,183 @@
+"""The table of watched kinds: where each is served, which of its objects, how it is read.
+
+Kueue's kinds are served as v1beta2, and as v1beta1 before Kueue 0.20; both versions show the same
+objects with the same resource versions, so a watch may move from one to the other. A kind that is
+not installed (no Kueue) is a fact worth an event, not an error.
+
+Only pods have a selector: everything else is few, or needed whole.
+
+Invariant: there is one row per kind of `objects.WATCHED_KINDS`, in that order.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from ingest.translate.fields import ObjectWire
+from ingest.translate.items import Identity, Translator
+from ingest.translate.pods import PodWire, pod_view
+from ingest.translate.queues import (
+    ClusterQueueWire,
+    FlavorWire,
+    LocalQueueWire,
+    NamespaceWire,
+    PriorityWire,
+    cluster_queue_view,
+    flavor_view,
+    local_queue_view,
+    namespace_view,
+    priority_class_view,
+    workload_priority_class_view,
+)
+from ingest.translate.workloads import WorkloadWire, workload_view
+from podgroup.events import (
+    Event,
+    ObjectApplied,
+    ObjectDeleted,
+    PodApplied,
+    PodDeleted,
+    WorkloadApplied,
+    WorkloadDeleted,
+)
+from podgroup.objects import WATCHED_KINDS, Kind, PodView, QueueObject, WorkloadView
+
+RoleVariant = Literal["kueue", "kep-976"]
+
+CLUSTER_SCOPED: frozenset[Kind] = frozenset(
+    {"Namespace", "PriorityClass", "WorkloadPriorityClass", "ResourceFlavor", "ClusterQueue"}
+)
+"""Kinds whose objects concern every shard."""
+
+W = TypeVar("W", bound=ObjectWire)
+
+
+class Watched(NamedTuple):
+    """A kind to watch.
+
+    `paths` are the collections that may serve it, the preferred first; `selector` is a label
+    selector, "" for all objects.
+    """
+
+    kind: Kind
+    paths: tuple[str, ...]
+    selector: str
+    translator: Translator[Any]
+
+
+def watched_kinds(pod_selector: str, variant: RoleVariant = "kueue") -> tuple[Watched, ...]:
+    """Return the table, in the order in which first lists should run (pods last)."""
+    rows = {row.kind: row for row in _rows(pod_selector, variant)}
+    return tuple(rows[kind] for kind in WATCHED_KINDS)
+
+
+def _rows(pod_selector: str, variant: RoleVariant) -> tuple[Watched, ...]:
+    return (
+        Watched("Namespace", ("/api/v1/namespaces",), "", _namespaces()),
+        Watched(
+            "PriorityClass",
+            ("/apis/scheduling.k8s.io/v1/priorityclasses",),
+            "",
+            _objects("PriorityClass", PriorityWire, priority_class_view),
+        ),
+        Watched(
+            "WorkloadPriorityClass",
+            _kueue("workloadpriorityclasses"),
+            "",
+            _objects("WorkloadPriorityClass", PriorityWire, workload_priority_class_view),
+        ),
+        Watched(
+            "ResourceFlavor",
+            _kueue("resourceflavors"),
+            "",
+            _objects("ResourceFlavor", FlavorWire, flavor_view),
+        ),
+        Watched(
+            "ClusterQueue",
+            _kueue("clusterqueues"),
+            "",
+            _objects("ClusterQueue", ClusterQueueWire, cluster_queue_view),
+        ),
+        Watched(
+            "LocalQueue",
+            _kueue("localqueues"),
+            "",
+            _objects("LocalQueue", LocalQueueWire, local_queue_view),
+        ),
+        Watched("Workload", _kueue("workloads"), "", _workloads()),
+        Watched("Pod", ("/api/v1/pods",), pod_selector, _pods(variant)),
+    )
+
+
+def _kueue(plural: str) -> tuple[str, ...]:
+    return tuple(f"/apis/kueue.x-k8s.io/{v}/{plural}" for v in ("v1beta2", "v1beta1"))
+
+
+def _pods(variant: RoleVariant) -> Translator[PodWire]:
+    def applied(wire: PodWire, raw: bytes, relist: str) -> Event:
+        return PodApplied(pod=pod_view(wire, raw, variant), relist=relist)
+
+    def deleted(wire: PodWire, raw: bytes) -> Event:
+        return PodDeleted(pod=pod_view(wire, raw, variant))
+
+    def unread(identity: Identity) -> Event:
+        return PodDeleted(
+            pod=PodView(
+                uid=identity.uid,
+                namespace=identity.namespace,
+                name=identity.name,
+                resource_version=identity.version,
+                created_at=identity.created_at,
+            )
+        )
+
+    return Translator("Pod", PodWire, applied, deleted, unread)
+
+
+def _workloads() -> Translator[WorkloadWire]:
+    def applied(wire: WorkloadWire, _raw: bytes, relist: str) -> Event:
+        return WorkloadApplied(workload=workload_view(wire), relist=relist)
+
+    def deleted(wire: WorkloadWire, _raw: bytes) -> Event:
+        return WorkloadDeleted(workload=workload_view(wire))
+
+    def unread(identity: Identity) -> Event:
+        return WorkloadDeleted(
+            workload=WorkloadView(
+                uid=identity.uid,
+                namespace=identity.namespace,
+                name=identity.name,
+                resource_version=identity.version,
+                created_at=identity.created_at,
+            )
+        )
+
+    return Translator("Workload", WorkloadWire, applied, deleted, unread)
+
+
+def _namespaces() -> Translator[NamespaceWire]:
+    return _objects("Namespace", NamespaceWire, namespace_view)
+
+
+def _objects(kind: Kind, wire: type[W], view: Callable[[W], QueueObject]) -> Translator[W]:
+    def applied(found: W, _raw: bytes, relist: str) -> Event:
+        return ObjectApplied(object=view(found), relist=relist)
+
+    def deleted(found: W, _raw: bytes) -> Event:
+        meta = found.metadata
+        return ObjectDeleted(
+            kind=kind,
+            namespace=meta.namespace,
+            name=meta.name,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+        )
+
+    def unread(identity: Identity) -> Event:
+        return ObjectDeleted(
+            kind=kind,
+            namespace=identity.namespace,
+            name=identity.name,
+            uid=identity.uid,
+            resource_version=identity.version,
+        )
+
+    return Translator(kind, wire, applied, deleted, unread)

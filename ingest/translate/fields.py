@@ -1,0 +1,243 @@
+"""Parts of API objects that several kinds share, as they are on the wire and as views.
+
+The wire Structs name only what a view needs; msgspec skips the rest without building it. A list or
+map that is absent, null or empty means the same in the Kubernetes API, hence the `| None`.
+
+Bounds: an annotation of ours takes at most 4 KiB (pod-group-sets 256 KiB, which is what the API
+server allows all annotations of an object together); more is refused, because cutting a value that
+a rule reads would change what it says. Texts for people are cut at 2,048 characters instead.
+
+Invariant: nothing of an object gets into a view but what is named here or in the kind's module.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from msgspec import Raw, Struct, field
+
+from podgroup import objects
+from podgroup.names import POD_GROUP_SETS, PREFIX, PROVREQ_PREFIX
+
+MAX_ANNOTATION_BYTES = 4 * 1024
+MAX_GROUP_SETS_BYTES = 256 * 1024
+MAX_TEXT = 2048
+"""Longest text for people (condition and status messages) in a view, in characters."""
+
+
+class RefusedError(ValueError):
+    """A field of an object that cannot be taken; `path` names it as in the API's documentation."""
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class Wire(Struct, frozen=True, gc=False, rename="camel"):
+    """Base of wire shapes: field names as the API spells them."""
+
+
+class OwnedSpec(Struct, frozen=True, gc=False):
+    """As much of `f:spec` in a managedFields entry as tells a pod's creator from later writers."""
+
+    containers: Raw = field(name="f:containers", default=Raw())
+
+
+class OwnedFields(Struct, frozen=True, gc=False):
+    """As much of `fieldsV1` as `writer` looks at."""
+
+    spec: OwnedSpec | None = field(name="f:spec", default=None)
+
+
+class ManagedEntry(Wire):
+    """An entry of metadata.managedFields."""
+
+    manager: str = ""
+    time: datetime | None = None
+    subresource: str = ""
+    owned: OwnedFields | None = field(name="fieldsV1", default=None)
+
+    @property
+    def creator(self) -> bool:
+        """It owns the containers of a pod, which only a creation can set."""
+        return bool(self.owned and self.owned.spec and bytes(self.owned.spec.containers))
+
+
+class OwnerWire(Wire):
+    """An entry of metadata.ownerReferences."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    api_version: str = ""
+    controller: bool | None = None
+
+
+class MetaWire(Wire):
+    """metadata. Everything has a default, so that a bookmark, which has next to none, decodes."""
+
+    uid: str = ""
+    namespace: str = ""
+    name: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: tuple[str, ...] | None = None
+    owner_references: tuple[OwnerWire, ...] | None = None
+
+    @property
+    def created_at(self) -> datetime:
+        """Return creationTimestamp.
+
+        Raises:
+            RefusedError: there is none; every stored object has one.
+        """
+        if self.creation_timestamp is None:
+            raise RefusedError("metadata.creationTimestamp", "is missing")
+        return self.creation_timestamp
+
+
+class ObjectWire(Wire):
+    """What the wire shape of every kind starts with."""
+
+    metadata: MetaWire = MetaWire()
+
+
+class ManagedMetaWire(MetaWire):
+    """metadata with managedFields, for kinds whose last writer matters."""
+
+    managed_fields: tuple[ManagedEntry, ...] | None = None
+
+
+class TolerationWire(Wire):
+    """core/v1 Toleration; a taint has the same fields less two."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class ConditionWire(Wire):
+    """A status condition, of a pod or metav1.Condition."""
+
+    type: str
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+
+
+class RequirementWire(Wire):
+    """An expression of a label selector or node selector term."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] | None = None
+
+
+def cut(text: str) -> str:
+    """Return `text`, at most `MAX_TEXT` characters of it."""
+    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
+
+
+def annotations(found: dict[str, str] | None) -> dict[str, str]:
+    """Return the annotations that gatelog reads: those of Kueue's two prefixes.
+
+    Raises:
+        RefusedError: one of them is longer than its bound.
+    """
+    if not found:
+        return {}
+    ours = {key: text for key, text in found.items() if key.startswith((PREFIX, PROVREQ_PREFIX))}
+    for key, text in ours.items():
+        bound = MAX_GROUP_SETS_BYTES if key == POD_GROUP_SETS else MAX_ANNOTATION_BYTES
+        # A character takes up to 4 bytes: count bytes only where that could matter.
+        if len(text) * 4 > bound and (size := len(text.encode())) > bound:
+            message = f"is {size} bytes long, gatelog takes at most {bound}: shorten it"
+            raise RefusedError(f"metadata.annotations[{key}]", message)
+    return ours
+
+
+def owners(found: Iterable[OwnerWire] | None) -> tuple[objects.OwnerRef, ...]:
+    """Return ownerReferences as views."""
+    return tuple(
+        objects.OwnerRef(
+            kind=o.kind,
+            name=o.name,
+            uid=o.uid,
+            api_version=o.api_version,
+            controller=bool(o.controller),
+        )
+        for o in found or ()
+    )
+
+
+def tolerations(found: Iterable[TolerationWire] | None) -> tuple[objects.Toleration, ...]:
+    """Return tolerations (or taints) as views."""
+    return tuple(
+        objects.Toleration(
+            key=t.key,
+            operator=t.operator,
+            value=t.value,
+            effect=t.effect,
+            seconds=t.toleration_seconds,
+        )
+        for t in found or ()
+    )
+
+
+def conditions(found: Iterable[ConditionWire] | None) -> tuple[objects.Condition, ...]:
+    """Return conditions as views, in the API's order."""
+    return tuple(
+        objects.Condition(
+            type=c.type,
+            status=c.status,
+            reason=c.reason,
+            message=cut(c.message),
+            at=c.last_transition_time,
+        )
+        for c in found or ()
+    )
+
+
+def requirements(found: Iterable[RequirementWire] | None) -> tuple[objects.Requirement, ...]:
+    """Return selector expressions as views."""
+    return tuple(
+        objects.Requirement(key=r.key, operator=r.operator, values=r.values or ())
+        for r in found or ()
+    )
+
+
+def writer(meta: ManagedMetaWire) -> str:
+    """Return the field manager of the newest write to the object itself, "" when nothing tells.
+
+    Entries of subresources (status writes of kubelet and kube-scheduler, mostly) do not count; a
+    binding leaves no entry at all. The newest time wins. Times have whole seconds, so a pod created
+    and ungated within one second has a tie: then whoever did not create it wrote later, and after
+    that the later entry in the list.
+
+    Assumption to know about: the API server notes a manager when it *takes* fields. Whoever only
+    removes (a gate, a finalizer) leaves no trace and takes nobody's time stamp along, so the answer
+    is then the writer before. One case can be recognised without history: the spec has
+    changed since creation (generation above 1), and nobody wrote after the creator's second.
+    """
+    newest: ManagedEntry | None = None
+    for entry in meta.managed_fields or ():
+        if entry.subresource or entry.time is None:
+            continue
+        if newest is None or newest.time is None or _later(entry, entry.time, newest, newest.time):
+            newest = entry
+    if newest is None:
+        return ""
+    if newest.creator and meta.generation > 1 and newest.time == meta.creation_timestamp:
+        return ""
+    return newest.manager
+
+
+def _later(entry: ManagedEntry, at: datetime, than: ManagedEntry, than_at: datetime) -> bool:
+    return at > than_at or (at == than_at and (than.creator or not entry.creator))

@@ -1,0 +1,275 @@
+"""Pods: the bytes of core/v1 Pod become a `PodView`.
+
+This is the hot path: a relist of a large cluster runs through here once per pod. Two things keep
+it fast. What pods of one role share (resources, tolerations, affinity) is translated once per
+distinct text and remembered in bounded tables. The role is computed, which needs the whole pod,
+only for pods without the role-hash annotation.
+
+Invariant: environment, commands, arguments and volumes are not named here, so no view has them.
+"""
+
+from datetime import datetime
+from functools import lru_cache
+
+import msgspec
+from msgspec import Raw
+
+from ingest.translate.fields import (
+    ConditionWire,
+    ManagedMetaWire,
+    ObjectWire,
+    RefusedError,
+    RequirementWire,
+    TolerationWire,
+    Wire,
+    annotations,
+    conditions,
+    cut,
+    owners,
+    requirements,
+    tolerations,
+    writer,
+)
+from podgroup import objects
+from podgroup.names import ROLE_HASH
+from podgroup.quantities import effective_requests
+from podgroup.roles import Variant, role_hash
+
+_EMPTY = Raw(b"null")
+
+
+class _Gate(Wire):
+    name: str
+
+
+class _Container(Wire):
+    resources: Raw = _EMPTY
+    restart_policy: str = ""
+
+
+class _Term(Wire):
+    match_expressions: tuple[RequirementWire, ...] | None = None
+
+
+class _NodeSelector(Wire):
+    node_selector_terms: tuple[_Term, ...] | None = None
+
+
+class _NodeAffinity(Wire):
+    required_during_scheduling_ignored_during_execution: _NodeSelector | None = None
+
+
+class _Affinity(Wire):
+    node_affinity: _NodeAffinity | None = None
+
+
+class PodSpecWire(Wire):
+    """The resources of a pod spec: what `requests_of` needs, in pods and in pod templates."""
+
+    containers: tuple[_Container, ...] | None = None
+    init_containers: tuple[_Container, ...] | None = None
+    overhead: Raw = _EMPTY
+    resources: Raw = _EMPTY
+
+
+class _PodSpec(PodSpecWire):
+    scheduling_gates: tuple[_Gate, ...] | None = None
+    priority: int | None = None
+    priority_class_name: str = ""
+    node_selector: dict[str, str] | None = None
+    tolerations: Raw = _EMPTY
+    affinity: Raw = _EMPTY
+    scheduler_name: str = ""
+    node_name: str = ""
+
+
+class _Terminated(Wire):
+    exit_code: int = 0
+    reason: str = ""
+    finished_at: datetime | None = None
+
+
+class _ContainerState(Wire):
+    terminated: _Terminated | None = None
+
+
+class _ContainerStatus(Wire):
+    name: str = ""
+    state: _ContainerState | None = None
+    last_state: _ContainerState | None = None
+
+
+class _PodStatus(Wire):
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    qos_class: str = ""
+    start_time: datetime | None = None
+    conditions: tuple[ConditionWire, ...] | None = None
+    init_container_statuses: tuple[_ContainerStatus, ...] | None = None
+    container_statuses: tuple[_ContainerStatus, ...] | None = None
+
+
+class PodWire(ObjectWire):
+    """core/v1 Pod, as far as a view needs it."""
+
+    metadata: ManagedMetaWire = ManagedMetaWire()
+    spec: _PodSpec = _PodSpec()
+    status: _PodStatus = _PodStatus()
+
+
+def pod_view(wire: PodWire, raw: bytes, variant: Variant) -> objects.PodView:
+    """Return the view of a pod.
+
+    Args:
+        wire: the decoded pod.
+        raw: the JSON it came from, either the pod or a watch line around it; read again only when
+            the role has to be computed.
+        variant: which fields make a role (`podgroup.roles`).
+
+    Raises:
+        RefusedError: a field cannot be taken.
+        ValueError: a quantity or a part of the role's shape is malformed.
+    """
+    meta, spec, status = wire.metadata, wire.spec, wire.status
+    ours = annotations(meta.annotations)
+    annotated = ours.get(ROLE_HASH)
+    return objects.PodView(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        resource_version=meta.resource_version,
+        created_at=meta.created_at,
+        deleted_at=meta.deletion_timestamp,
+        grace_s=meta.deletion_grace_period_seconds,
+        labels=meta.labels or {},
+        annotations=ours,
+        finalizers=meta.finalizers or (),
+        owners=owners(meta.owner_references),
+        gates=tuple([gate.name for gate in spec.scheduling_gates or ()]),
+        writer=writer(meta),
+        role=role_hash(_pod_in(raw), variant) if annotated is None else annotated,
+        role_annotated=annotated is not None,
+        requests=requests_of(spec),
+        qos=status.qos_class,
+        priority=spec.priority,
+        priority_class=spec.priority_class_name,
+        node_selector=spec.node_selector or {},
+        tolerations=_tolerations(bytes(spec.tolerations)),
+        node_terms=_node_terms(bytes(spec.affinity)),
+        scheduler=spec.scheduler_name,
+        node=spec.node_name,
+        phase=status.phase,
+        reason=status.reason,
+        message=cut(status.message),
+        started_at=status.start_time,
+        conditions=conditions(status.conditions),
+        ends=_ends(status),
+    )
+
+
+def requests_of(spec: PodSpecWire, path: str = "spec") -> dict[str, int]:
+    """Return what one pod of this spec asks of a node (`podgroup.quantities`); do not change it.
+
+    Raises:
+        RefusedError: resources are not a map; quantities that are none raise `QuantityError`.
+    """
+    try:
+        return _requests(
+            tuple([bytes(c.resources) for c in spec.containers or ()]),
+            tuple([(bytes(c.resources), c.restart_policy) for c in spec.init_containers or ()]),
+            bytes(spec.overhead),
+            bytes(spec.resources),
+        )
+    except msgspec.ValidationError as error:
+        raise RefusedError(f"{path}.containers[*].resources", str(error)) from None
+
+
+class _Resources(Wire):
+    requests: dict[str, str | int | float] | None = None
+    limits: dict[str, str | int | float] | None = None
+
+
+_resources: msgspec.json.Decoder[_Resources | None] = msgspec.json.Decoder(_Resources | None)
+_amounts: msgspec.json.Decoder[dict[str, str | int | float] | None] = msgspec.json.Decoder(
+    dict[str, str | int | float] | None
+)
+
+
+@lru_cache(maxsize=4096)
+def _requests(
+    containers: tuple[bytes, ...],
+    init_containers: tuple[tuple[bytes, str], ...],
+    overhead: bytes,
+    resources: bytes,
+) -> dict[str, int]:
+    return effective_requests(
+        {
+            "containers": [{"resources": _resources_in(raw)} for raw in containers],
+            "initContainers": [
+                {"resources": _resources_in(raw), "restartPolicy": policy}
+                for raw, policy in init_containers
+            ],
+            "overhead": _amounts.decode(overhead),
+            "resources": _resources_in(resources),
+        }
+    )
+
+
+def _resources_in(raw: bytes) -> dict[str, object]:
+    found = _resources.decode(raw)
+    return {"requests": found.requests, "limits": found.limits} if found else {}
+
+
+def _pod_in(raw: bytes) -> dict[str, object]:
+    found = msgspec.json.decode(raw)
+    inner = found.get("object")
+    return inner if isinstance(inner, dict) else found
+
+
+_toleration_lists: msgspec.json.Decoder[tuple[TolerationWire, ...] | None] = msgspec.json.Decoder(
+    tuple[TolerationWire, ...] | None
+)
+_affinities: msgspec.json.Decoder[_Affinity | None] = msgspec.json.Decoder(_Affinity | None)
+
+
+@lru_cache(maxsize=4096)
+def _tolerations(raw: bytes) -> tuple[objects.Toleration, ...]:
+    try:
+        return tolerations(_toleration_lists.decode(raw))
+    except msgspec.ValidationError as error:
+        raise RefusedError("spec.tolerations", str(error)) from None
+
+
+@lru_cache(maxsize=4096)
+def _node_terms(raw: bytes) -> tuple[objects.NodeTerm, ...]:
+    try:
+        affinity = _affinities.decode(raw)
+    except msgspec.ValidationError as error:
+        raise RefusedError("spec.affinity", str(error)) from None
+    node = affinity.node_affinity if affinity else None
+    selector = node.required_during_scheduling_ignored_during_execution if node else None
+    return tuple(
+        objects.NodeTerm(expressions=requirements(term.match_expressions))
+        for term in (selector.node_selector_terms if selector else None) or ()
+    )
+
+
+def _ends(status: _PodStatus) -> tuple[objects.ContainerEnd, ...]:
+    """How containers ended: the present state if that is an end, else the one before a restart."""
+    ends = []
+    for statuses in (status.init_container_statuses, status.container_statuses):
+        for container in statuses or ():
+            end = (container.state and container.state.terminated) or (
+                container.last_state and container.last_state.terminated
+            )
+            if end:
+                ends.append(
+                    objects.ContainerEnd(
+                        name=container.name,
+                        exit_code=end.exit_code,
+                        reason=end.reason,
+                        finished_at=end.finished_at,
+                    )
+                )
+    return tuple(ends)

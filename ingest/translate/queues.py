@@ -1,0 +1,246 @@
+"""Queue objects, priority classes and namespaces become their views.
+
+v1beta1 and v1beta2 of Kueue's queues differ in names only: `cohort` became `cohortName`,
+`admissionChecks` (names) gave way to `admissionChecksStrategy`, and the fungibility answers
+`Borrow` and `Preempt` became `MayStopSearch`. The view speaks v1beta2.
+
+Invariant: an absent setting becomes the default that Kueue's API documents, so that nobody after
+this has to know defaults.
+"""
+
+from msgspec import field
+
+from ingest.translate.fields import (
+    ObjectWire,
+    RefusedError,
+    RequirementWire,
+    TolerationWire,
+    Wire,
+    requirements,
+    tolerations,
+)
+from podgroup import objects
+from podgroup.quantities import amount
+
+_Quantity = str | int
+_STOP_SEARCH = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
+
+
+class _LocalQueueSpec(Wire):
+    cluster_queue: str = ""
+    stop_policy: str | None = None
+
+
+class LocalQueueWire(ObjectWire):
+    """kueue.x-k8s.io LocalQueue."""
+
+    spec: _LocalQueueSpec = _LocalQueueSpec()
+
+
+class _ResourceQuota(Wire):
+    name: str
+    nominal_quota: _Quantity
+    borrowing_limit: _Quantity | None = None
+    lending_limit: _Quantity | None = None
+
+
+class _FlavorQuotas(Wire):
+    name: str
+    resources: tuple[_ResourceQuota, ...] = ()
+
+
+class _ResourceGroup(Wire):
+    covered_resources: tuple[str, ...] = ()
+    flavors: tuple[_FlavorQuotas, ...] = ()
+
+
+class _Selector(Wire):
+    match_labels: dict[str, str] | None = None
+    match_expressions: tuple[RequirementWire, ...] | None = None
+
+
+class _Preemption(Wire):
+    within_cluster_queue: str = ""
+    reclaim_within_cohort: str = ""
+
+
+class _Fungibility(Wire):
+    when_can_borrow: str = ""
+    when_can_preempt: str = ""
+
+
+class _CheckRule(Wire):
+    name: str
+
+
+class _CheckStrategy(Wire):
+    admission_checks: tuple[_CheckRule, ...] | None = None
+
+
+class _ClusterQueueSpec(Wire):
+    queueing_strategy: str = ""
+    namespace_selector: _Selector | None = None
+    resource_groups: tuple[_ResourceGroup, ...] | None = None
+    preemption: _Preemption | None = None
+    flavor_fungibility: _Fungibility | None = None
+    cohort_name: str = ""
+    cohort: str = ""
+    stop_policy: str | None = None
+    admission_checks_strategy: _CheckStrategy | None = None
+    admission_checks: tuple[str, ...] | None = None
+
+
+class ClusterQueueWire(ObjectWire):
+    """kueue.x-k8s.io ClusterQueue, v1beta1 and v1beta2."""
+
+    spec: _ClusterQueueSpec = _ClusterQueueSpec()
+
+
+class _FlavorSpec(Wire):
+    node_labels: dict[str, str] | None = None
+    node_taints: tuple[TolerationWire, ...] | None = None
+    tolerations: tuple[TolerationWire, ...] | None = None
+
+
+class FlavorWire(ObjectWire):
+    """kueue.x-k8s.io ResourceFlavor."""
+
+    spec: _FlavorSpec = _FlavorSpec()
+
+
+class PriorityWire(ObjectWire):
+    """WorkloadPriorityClass or scheduling.k8s.io/v1 PriorityClass. Absent means 0 in the latter."""
+
+    value: int = 0
+    global_default: bool = field(default=False)
+
+
+class NamespaceWire(ObjectWire):
+    """core/v1 Namespace."""
+
+
+def local_queue_view(wire: LocalQueueWire) -> objects.LocalQueueView:
+    """Return the view of a LocalQueue."""
+    meta = wire.metadata
+    return objects.LocalQueueView(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        resource_version=meta.resource_version,
+        cluster_queue=wire.spec.cluster_queue,
+        stop_policy=wire.spec.stop_policy or "None",
+    )
+
+
+def cluster_queue_view(wire: ClusterQueueWire) -> objects.ClusterQueueView:
+    """Return the view of a ClusterQueue.
+
+    Raises:
+        RefusedError: a quota is no quantity; the path names group, flavor and resource.
+    """
+    meta, spec = wire.metadata, wire.spec
+    preemption = spec.preemption or _Preemption()
+    fungibility = spec.flavor_fungibility or _Fungibility()
+    borrow, preempt = fungibility.when_can_borrow, fungibility.when_can_preempt
+    strategy = spec.admission_checks_strategy or _CheckStrategy()
+    checks = [rule.name for rule in strategy.admission_checks or ()]
+    return objects.ClusterQueueView(
+        uid=meta.uid,
+        name=meta.name,
+        resource_version=meta.resource_version,
+        strategy=spec.queueing_strategy or "BestEffortFIFO",
+        namespaces=_selector(spec.namespace_selector),
+        groups=tuple(_group(i, g) for i, g in enumerate(spec.resource_groups or ())),
+        within_cluster_queue=preemption.within_cluster_queue or "Never",
+        reclaim_within_cohort=preemption.reclaim_within_cohort or "Never",
+        when_can_preempt=_STOP_SEARCH.get(preempt, preempt) or "TryNextFlavor",
+        when_can_borrow=_STOP_SEARCH.get(borrow, borrow) or "MayStopSearch",
+        cohort=spec.cohort_name or spec.cohort,
+        stop_policy=spec.stop_policy or "None",
+        checks=tuple(dict.fromkeys((*checks, *(spec.admission_checks or ())))),
+    )
+
+
+def flavor_view(wire: FlavorWire) -> objects.FlavorView:
+    """Return the view of a ResourceFlavor."""
+    meta, spec = wire.metadata, wire.spec
+    return objects.FlavorView(
+        uid=meta.uid,
+        name=meta.name,
+        resource_version=meta.resource_version,
+        node_labels=spec.node_labels or {},
+        taints=tolerations(spec.node_taints),
+        tolerations=tolerations(spec.tolerations),
+    )
+
+
+def workload_priority_class_view(wire: PriorityWire) -> objects.WorkloadPriorityClassView:
+    """Return the view of a WorkloadPriorityClass."""
+    meta = wire.metadata
+    return objects.WorkloadPriorityClassView(
+        uid=meta.uid, name=meta.name, resource_version=meta.resource_version, value=wire.value
+    )
+
+
+def priority_class_view(wire: PriorityWire) -> objects.PriorityClassView:
+    """Return the view of a PriorityClass."""
+    meta = wire.metadata
+    return objects.PriorityClassView(
+        uid=meta.uid,
+        name=meta.name,
+        resource_version=meta.resource_version,
+        value=wire.value,
+        global_default=wire.global_default,
+    )
+
+
+def namespace_view(wire: NamespaceWire) -> objects.NamespaceView:
+    """Return the view of a namespace."""
+    meta = wire.metadata
+    return objects.NamespaceView(
+        uid=meta.uid,
+        name=meta.name,
+        resource_version=meta.resource_version,
+        labels=meta.labels or {},
+        deleted_at=meta.deletion_timestamp,
+    )
+
+
+def _selector(found: _Selector | None) -> objects.Selector | None:
+    if found is None:
+        return None
+    return objects.Selector(
+        labels=found.match_labels or {}, expressions=requirements(found.match_expressions)
+    )
+
+
+def _group(index: int, found: _ResourceGroup) -> objects.ResourceGroup:
+    return objects.ResourceGroup(
+        covered=found.covered_resources,
+        flavors=tuple(
+            objects.FlavorQuotas(
+                name=flavor.name,
+                resources={
+                    quota.name: _quota(
+                        f"spec.resourceGroups[{index}].flavors[{flavor.name}]", quota
+                    )
+                    for quota in flavor.resources
+                },
+            )
+            for flavor in found.flavors
+        ),
+    )
+
+
+def _quota(path: str, found: _ResourceQuota) -> objects.Quota:
+    def read(name: str, text: _Quantity | None) -> int | None:
+        try:
+            return None if text is None else amount(found.name, str(text))
+        except ValueError as error:
+            raise RefusedError(f"{path}.resources[{found.name}].{name}", str(error)) from None
+
+    return objects.Quota(
+        nominal=read("nominalQuota", found.nominal_quota) or 0,
+        borrowing_limit=read("borrowingLimit", found.borrowing_limit),
+        lending_limit=read("lendingLimit", found.lending_limit),
+    )

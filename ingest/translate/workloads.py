@@ -1,0 +1,204 @@
+"""Workloads: kueue.x-k8s.io Workload, in both served versions, becomes a `WorkloadView`.
+
+v1beta2 and v1beta1 differ in three places that matter here (Kueue's conversion webhook): the
+priority class is a reference in one and a name with a source in the other, past execution time is
+spelt differently, and topology assignments are laid out differently (of which only "there is one"
+matters). One wire shape names the fields of both; an object never has both.
+
+Invariant: the same Workload read through either version gives the same view.
+"""
+
+from msgspec import Raw, field
+
+from ingest.translate.fields import (
+    ConditionWire,
+    ObjectWire,
+    RefusedError,
+    TolerationWire,
+    Wire,
+    annotations,
+    conditions,
+    cut,
+    owners,
+    tolerations,
+)
+from ingest.translate.pods import PodSpecWire, requests_of
+from podgroup import objects
+from podgroup.quantities import amount
+
+_ABSENT = Raw()
+_NOTHING = (b"", b"null")
+_PRIORITY_KINDS = {
+    "kueue.x-k8s.io/workloadpriorityclass": "WorkloadPriorityClass",
+    "scheduling.k8s.io/priorityclass": "PriorityClass",
+}
+_MAX_UPDATE_BYTES = 64 * 1024
+"""Bound on the labels and annotations one admission check wants on the pods of one podset."""
+
+
+class _Template(Wire):
+    spec: PodSpecWire = PodSpecWire()
+
+
+class _PodSet(Wire):
+    name: str = "main"
+    count: int = 1
+    template: _Template = _Template()
+
+
+class _PriorityRef(Wire):
+    kind: str = ""
+    name: str = ""
+
+
+class _Spec(Wire):
+    active: bool | None = None
+    queue_name: str = ""
+    priority: int | None = None
+    priority_class_ref: _PriorityRef | None = None
+    priority_class_name: str = ""
+    priority_class_source: str = ""
+    maximum_execution_time_seconds: int | None = None
+    pod_sets: tuple[_PodSet, ...] | None = None
+
+
+class _Assignment(Wire):
+    name: str
+    flavors: dict[str, str] | None = None
+    resource_usage: dict[str, str | int] | None = None
+    count: int | None = None
+    topology_assignment: Raw = _ABSENT
+    delayed_topology_request: str | None = None
+
+
+class _Admission(Wire):
+    cluster_queue: str = ""
+    pod_set_assignments: tuple[_Assignment, ...] | None = None
+
+
+class _Update(Wire):
+    name: str = ""
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    node_selector: dict[str, str] | None = None
+    tolerations: tuple[TolerationWire, ...] | None = None
+
+
+class _Check(Wire):
+    name: str
+    state: str = "Pending"
+    message: str = ""
+    pod_set_updates: tuple[_Update, ...] | None = None
+
+
+class _Reclaimable(Wire):
+    name: str
+    count: int = 0
+
+
+class _Status(Wire):
+    conditions: tuple[ConditionWire, ...] | None = None
+    admission: _Admission | None = None
+    admission_checks: tuple[_Check, ...] | None = None
+    reclaimable_pods: tuple[_Reclaimable, ...] | None = None
+    accumulated_past_execution_time_seconds: int | None = None
+    executed_before_v1beta2: int | None = field(
+        name="accumulatedPastExexcutionTimeSeconds", default=None
+    )
+
+
+class WorkloadWire(ObjectWire):
+    """kueue.x-k8s.io Workload, v1beta1 and v1beta2."""
+
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+
+def workload_view(wire: WorkloadWire) -> objects.WorkloadView:
+    """Return the view of a Workload.
+
+    Raises:
+        RefusedError: a field cannot be taken.
+        ValueError: a quantity is malformed.
+    """
+    meta, spec, status = wire.metadata, wire.spec, wire.status
+    admission = status.admission or _Admission()
+    class_name, class_kind = _priority_class(spec)
+    return objects.WorkloadView(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        resource_version=meta.resource_version,
+        created_at=meta.created_at,
+        deleted_at=meta.deletion_timestamp,
+        generation=meta.generation,
+        labels=meta.labels or {},
+        annotations=annotations(meta.annotations),
+        finalizers=meta.finalizers or (),
+        owners=owners(meta.owner_references),
+        active=spec.active is not False,
+        queue=spec.queue_name,
+        priority=spec.priority,
+        priority_class=class_name,
+        priority_class_kind=class_kind,
+        max_execution_s=spec.maximum_execution_time_seconds,
+        pod_sets=tuple(
+            objects.PodSetView(
+                name=podset.name,
+                count=podset.count,
+                requests=requests_of(podset.template.spec, f"spec.podSets[{i}].template.spec"),
+            )
+            for i, podset in enumerate(spec.pod_sets or ())
+        ),
+        conditions=conditions(status.conditions),
+        cluster_queue=admission.cluster_queue,
+        assignments=tuple(_assignment(a) for a in admission.pod_set_assignments or ()),
+        checks=tuple(_check(c) for c in status.admission_checks or ()),
+        reclaimable={r.name: r.count for r in status.reclaimable_pods or ()},
+        executed_s=status.accumulated_past_execution_time_seconds
+        or status.executed_before_v1beta2
+        or 0,
+    )
+
+
+def _priority_class(spec: _Spec) -> tuple[str, str]:
+    if spec.priority_class_ref:
+        return spec.priority_class_ref.name, spec.priority_class_ref.kind
+    source = spec.priority_class_source
+    return spec.priority_class_name, _PRIORITY_KINDS.get(source, "")
+
+
+def _assignment(found: _Assignment) -> objects.Assignment:
+    # A delayed request means that topology will be assigned in a second pass: the gate stays.
+    topology = bytes(found.topology_assignment) not in _NOTHING
+    return objects.Assignment(
+        name=found.name,
+        flavors=found.flavors or {},
+        usage={r: amount(r, str(text)) for r, text in (found.resource_usage or {}).items()},
+        count=found.count or 0,
+        topology=topology or bool(found.delayed_topology_request),
+    )
+
+
+def _check(found: _Check) -> objects.CheckView:
+    return objects.CheckView(
+        name=found.name,
+        state=found.state,
+        message=cut(found.message),
+        updates=tuple(_update(found.name, u) for u in found.pod_set_updates or ()),
+    )
+
+
+def _update(check: str, found: _Update) -> objects.PodSetUpdate:
+    texts = (found.labels or {}) | (found.annotations or {})
+    size = sum(len(key.encode()) + len(text.encode()) for key, text in texts.items())
+    if size > _MAX_UPDATE_BYTES:
+        path = f"status.admissionChecks[{check}].podSetUpdates[{found.name}]"
+        raise RefusedError(path, f"is {size} bytes long, gatelog takes at most {_MAX_UPDATE_BYTES}")
+    return objects.PodSetUpdate(
+        name=found.name,
+        labels=found.labels or {},
+        annotations=found.annotations or {},
+        node_selector=found.node_selector or {},
+        tolerations=tolerations(found.tolerations),
+    )

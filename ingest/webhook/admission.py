@@ -1,0 +1,96 @@
+"""From an admission request to a response: which rules apply, and with which facts.
+
+The API server decides what is asked (operations and resources come from the registration);
+here it is decided what that means: creations are mutated or validated, updates validated, and
+everything else passes, because a webhook that refuses what it does not know blocks clusters.
+
+Invariant: nothing is written anywhere, so a dry run needs no special case.
+"""
+
+import msgspec
+
+from ingest.webhook import facts as facts_of
+from ingest.webhook import review
+from ingest.webhook.fields import forbidden, invalid
+from ingest.webhook.mutate import mutate
+from ingest.webhook.owners import Lookup, OwnershipError
+from ingest.webhook.pod import Pod, PodError, read_pod
+from ingest.webhook.policy import WebhookPolicy
+from ingest.webhook.validate import Verdict, validate_create, validate_update
+
+PASSED = "passed"
+REFUSED = "refused"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A response and the word under which it is counted."""
+
+    response: review.Response
+    outcome: str
+
+
+class Admission:
+    """The two webhooks for one policy; stateless apart from what the lookup caches.
+
+    Both methods raise `owners.LookupFailed` when the API server could not be asked. That is no
+    verdict on the pod: the caller answers with a server error, and the registration's
+    failurePolicy decides.
+    """
+
+    def __init__(self, policy: WebhookPolicy, lookup: Lookup) -> None:
+        self._policy = policy
+        self._lookup = lookup
+
+    async def mutate(self, request: review.Request) -> Answer:
+        """Answers the mutating webhook."""
+        if not request.about_pod or request.operation != "CREATE":
+            return _passed(request)
+        try:
+            pod = read_pod(request.object, namespace=request.namespace)
+        except PodError as error:
+            return _not_a_pod(request, error)
+        try:
+            facts = await facts_of.for_mutation(pod, self._policy, self._lookup)
+        except OwnershipError as error:
+            problem = forbidden("metadata.ownerReferences", str(error))
+            return Answer(review.deny(request, pod, (problem,)), REFUSED)
+        result = mutate(pod, self._policy, facts)
+        if not result.allowed:
+            return Answer(review.deny(request, pod, result.errors), REFUSED)
+        word = result.disposition.value
+        response = review.allow(
+            request, patch=result.patch, warnings=result.warnings, disposition=word
+        )
+        return Answer(response, word)
+
+    async def validate(self, request: review.Request) -> Answer:
+        """Answers the validating webhook."""
+        if not request.about_pod or request.operation not in ("CREATE", "UPDATE"):
+            return _passed(request)
+        try:
+            pod = read_pod(request.object, namespace=request.namespace)
+            old = None
+            if request.operation == "UPDATE":
+                old = read_pod(request.old_object, namespace=request.namespace)
+        except PodError as error:
+            return _not_a_pod(request, error)
+        verdict = await self._verdict(old, pod)
+        if verdict.allowed:
+            return Answer(review.allow(request, warnings=verdict.warnings), PASSED)
+        response = review.deny(request, pod, verdict.errors, warnings=verdict.warnings)
+        return Answer(response, REFUSED)
+
+    async def _verdict(self, old: Pod | None, pod: Pod) -> Verdict:
+        if old is None:
+            return validate_create(pod, self._policy)
+        facts = await facts_of.for_update(old, pod, self._policy, self._lookup)
+        return validate_update(old, pod, self._policy, facts)
+
+
+def _passed(request: review.Request) -> Answer:
+    return Answer(review.allow(request), PASSED)
+
+
+def _not_a_pod(request: review.Request, error: PodError) -> Answer:
+    nobody = read_pod({"metadata": {"name": request.name, "namespace": request.namespace}})
+    return Answer(review.deny(request, nobody, (invalid("object", "", str(error)),)), REFUSED)

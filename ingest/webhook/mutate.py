@@ -1,0 +1,170 @@
+"""Mutation: what is added to a pod so that it waits for its queue.
+
+A pod that is to be queued gets the label that says so, a finalizer so that its end is seen, the
+scheduling gate that holds it, and the hash that names its role (KEP-976, "Gating Pod
+Scheduling"). The answer is a JSON patch (RFC 6902) against the object in the request.
+
+Nothing is taken away and nothing the user wrote is changed: a queue, a priority class, a gate
+or a role hash that is there stays. Never touched: node selector, tolerations, resources, owner
+references, group name and counts; bad group metadata is the validating half's business.
+
+Invariant: idempotent. Applied to its own result, `mutate` yields an empty patch.
+"""
+
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from ingest.webhook.facts import Facts, QueueFrom, is_mirror
+from ingest.webhook.fields import FieldError, forbidden, invalid
+from ingest.webhook.pod import Pod
+from ingest.webhook.policy import WebhookPolicy
+from podgroup import names
+from podgroup.roles import ShapeError, role_hash
+
+
+class Disposition(Enum):
+    """What became of a pod, for counters and logs."""
+
+    GATED = "gated"
+    GATED_FOR_PARENT = "gated_for_parent"
+    NAMESPACE_EXCLUDED = "namespace_excluded"
+    OWNER_QUEUED = "owner_queued"
+    NO_QUEUE = "no_queue"
+    MIRROR = "mirror"
+    BOUND = "bound"
+    REFUSED = "refused"
+
+
+class PatchOp(msgspec.Struct, frozen=True):
+    """One operation of a JSON patch; only ``add`` is ever used."""
+
+    path: str
+    value: Any
+    op: str = "add"
+
+
+class MutateResult(msgspec.Struct, frozen=True):
+    """The answer about one pod: a patch, or errors when it is refused."""
+
+    disposition: Disposition
+    patch: tuple[PatchOp, ...] = ()
+    errors: tuple[FieldError, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the pod may be created."""
+        return not self.errors
+
+
+def mutate(pod: Pod, policy: WebhookPolicy, facts: Facts) -> MutateResult:
+    """Decides what to add to a pod that is being created.
+
+    The order of the questions is Kueue's: a suspending parent settles everything, then the
+    namespace, the owners, the queue. Refused is only a pod that cannot be gated although it
+    names a queue, because it is bound to a node already, and one whose shape cannot be hashed.
+    """
+    if pod.has_parent:
+        return _inject(pod, policy, Disposition.GATED_FOR_PARENT, labels={})
+    if is_mirror(pod):
+        return MutateResult(Disposition.MIRROR)
+    if not facts.namespace_selected:
+        return MutateResult(Disposition.NAMESPACE_EXCLUDED)
+    if facts.managed_ancestor:
+        return MutateResult(Disposition.OWNER_QUEUED)
+    origin = _queue_from(pod, facts)
+    if origin is QueueFrom.NONE and not policy.manage_jobs_without_queue_name:
+        return MutateResult(Disposition.NO_QUEUE)
+    if pod.spec.node_name and names.ADMISSION_GATE not in pod.gates:
+        return _bound(pod, origin)
+    labels = {}
+    if origin is QueueFrom.DEFAULT:
+        labels[names.QUEUE_NAME] = policy.default_queue_name
+    if facts.has_default_priority_class and names.PRIORITY_CLASS not in pod.labels:
+        labels[names.PRIORITY_CLASS] = policy.default_priority_class
+    labels[names.MANAGED_LABEL] = names.MANAGED_VALUE
+    return _inject(pod, policy, Disposition.GATED, labels)
+
+
+def _queue_from(pod: Pod, facts: Facts) -> QueueFrom:
+    if pod.queue:
+        return QueueFrom.LABEL
+    return QueueFrom.DEFAULT if facts.has_default_queue else QueueFrom.NONE
+
+
+def _bound(pod: Pod, origin: QueueFrom) -> MutateResult:
+    """A pod with a node cannot be gated (the API server refuses both); say so in plain words."""
+    node = pod.spec.node_name
+    if origin is QueueFrom.LABEL:
+        detail = (
+            f"names a node, so it cannot wait in queue {pod.queue!r}: remove spec.nodeName (use "
+            f"spec.nodeSelector instead) or the label {names.QUEUE_NAME}"
+        )
+        return MutateResult(Disposition.REFUSED, errors=(forbidden("spec.nodeName", detail),))
+    warning = f"{pod.title()} names node {node} and is not queued; it will run outside of any quota"
+    return MutateResult(Disposition.BOUND, warnings=(warning,))
+
+
+def _inject(
+    pod: Pod, policy: WebhookPolicy, disposition: Disposition, labels: dict[str, str]
+) -> MutateResult:
+    try:
+        annotations = _role_annotation(pod, policy)
+    except ShapeError as error:
+        path, _, detail = str(error).partition(": ")
+        return MutateResult(Disposition.REFUSED, errors=(invalid(path, "", detail),))
+    finalizers = [names.POD_FINALIZER] if disposition is Disposition.GATED else []
+    gates = [names.ADMISSION_GATE]
+    if policy.topology_gate:
+        gates.append(names.TOPOLOGY_GATE)
+        index_label = pod.annotations.get(names.POD_INDEX_LABEL)
+        if index_label is not None:
+            labels = {**labels, names.POD_INDEX: pod.labels.get(index_label, "")}
+    meta, spec = pod.metadata, pod.spec
+    patch = (
+        *_add_entries("/metadata/labels", meta.labels, labels),
+        *_add_entries("/metadata/annotations", meta.annotations, annotations),
+        *_append("/metadata/finalizers", meta.finalizers, _missing(meta.finalizers, finalizers)),
+        *_append(
+            "/spec/schedulingGates",
+            spec.scheduling_gates,
+            [{"name": gate} for gate in _missing(list(pod.gates), gates)],
+        ),
+    )
+    return MutateResult(disposition, patch)
+
+
+def _role_annotation(pod: Pod, policy: WebhookPolicy) -> dict[str, str]:
+    if names.ROLE_HASH in pod.annotations:
+        return {}
+    return {names.ROLE_HASH: role_hash(pod.raw, policy.role_hash)}
+
+
+def _missing(present: list[str] | None, wanted: list[str]) -> list[str]:
+    return [item for item in wanted if item not in (present or ())]
+
+
+def _add_entries(
+    path: str, present: dict[str, str] | None, wanted: dict[str, str]
+) -> tuple[PatchOp, ...]:
+    changed = {k: v for k, v in wanted.items() if (present or {}).get(k) != v}
+    if not changed:
+        return ()
+    if present is None:
+        return (PatchOp(path, changed),)
+    return tuple(PatchOp(f"{path}/{_escape(key)}", value) for key, value in changed.items())
+
+
+def _append(path: str, present: list[Any] | None, items: list[Any]) -> tuple[PatchOp, ...]:
+    if not items:
+        return ()
+    if present is None:
+        return (PatchOp(path, items),)
+    return tuple(PatchOp(f"{path}/-", item) for item in items)
+
+
+def _escape(key: str) -> str:
+    """A JSON pointer token (RFC 6901)."""
+    return key.replace("~", "~0").replace("/", "~1")

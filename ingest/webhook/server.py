@@ -1,0 +1,171 @@
+"""The HTTPS server in front of the admission decisions.
+
+It is on the way of every matched pod creation, so it is bounded in all directions: bytes of a
+body, time for a request, requests at once. Whatever comes in, what goes out is either an
+AdmissionReview or one sentence with the fitting HTTP status, never a traceback.
+
+    POST /mutate--v1-pod, /validate--v1-pod     AdmissionReview in, AdmissionReview out
+    GET  /healthz, /readyz                      "ok"
+
+A 5xx tells the API server that there is no verdict; failurePolicy then decides what becomes of
+the pod. Invariant: every request ends up in exactly one of the `counts`.
+"""
+
+import asyncio
+import ssl
+from collections import Counter
+from typing import Final
+
+from aiohttp import web
+
+from ingest.webhook import review
+from ingest.webhook.admission import Admission
+from ingest.webhook.owners import LookupFailed
+from podgroup.runtime.log import get_logger
+
+MUTATE_PATH: Final[str] = "/mutate--v1-pod"
+VALIDATE_PATH: Final[str] = "/validate--v1-pod"
+
+MAX_BODY_BYTES: Final[int] = 3 * 1024 * 1024 + 64 * 1024
+"""The API server takes objects of up to 3 MiB (stored ones are half that, so old and new fit
+too); the rest is for the envelope."""
+
+_log = get_logger("webhook")
+
+
+class WebhookServer:
+    """Serves one `Admission` over HTTPS (or plain HTTP where ``tls`` is None, for tests).
+
+    Args:
+        admission: the decisions.
+        tls: server context with a certificate; see `certs`.
+        host: address to listen on; loopback unless told otherwise.
+        port: port, 0 for any free one.
+        timeout_s: seconds for one request; keep it below the registration's timeoutSeconds.
+        max_body_bytes: larger bodies are refused with 413.
+        max_in_flight: requests at once; further ones are refused with 503.
+    """
+
+    def __init__(
+        self,
+        admission: Admission,
+        *,
+        tls: ssl.SSLContext | None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        timeout_s: float = 4.0,
+        max_body_bytes: int = MAX_BODY_BYTES,
+        max_in_flight: int = 256,
+    ) -> None:
+        self._admission = admission
+        self._tls = tls
+        self._host = host
+        self._port = port
+        self._timeout_s = timeout_s
+        self._max_body_bytes = max_body_bytes
+        self._max_in_flight = max_in_flight
+        self._in_flight = 0
+        self._runner: web.AppRunner | None = None
+        self.counts: Counter[tuple[str, str]] = Counter()
+        """Requests by (``mutate`` or ``validate``, outcome); outcomes are the mutation's
+        dispositions, ``passed``, ``refused``, and ``bad_request``, ``too_large``, ``busy``,
+        ``timeout``, ``lookup_failed``, ``error`` for requests without a verdict."""
+
+    @property
+    def url(self) -> str:
+        """Address actually listened on, with the port the system chose.
+
+        Raises:
+            RuntimeError: the server is not running.
+        """
+        if self._runner is None or not self._runner.addresses:
+            raise RuntimeError("the webhook server is not running: call start() first")
+        host, port = self._runner.addresses[0][:2]
+        host = f"[{host}]" if ":" in host else host
+        return f"{'https' if self._tls else 'http'}://{host}:{port}"
+
+    async def start(self) -> None:
+        """Begins to listen.
+
+        Raises:
+            OSError: the address cannot be listened on.
+        """
+        app = web.Application(client_max_size=self._max_body_bytes)
+        app.router.add_post(MUTATE_PATH, self._mutate)
+        app.router.add_post(VALIDATE_PATH, self._validate)
+        app.router.add_get("/healthz", _ok)
+        app.router.add_get("/readyz", _ok)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=self._timeout_s)
+        await runner.setup()
+        try:
+            site = web.TCPSite(runner, self._host, self._port, ssl_context=self._tls, backlog=512)
+            await site.start()
+        except BaseException:
+            await runner.cleanup()
+            raise
+        self._runner = runner
+        _log.info("webhook_listening", url=self.url)
+
+    async def stop(self) -> None:
+        """Stops listening and lets requests under way finish, up to the time-out of one."""
+        if self._runner is not None:
+            runner, self._runner = self._runner, None
+            await runner.cleanup()
+
+    async def _mutate(self, request: web.Request) -> web.Response:
+        return await self._bounded("mutate", request)
+
+    async def _validate(self, request: web.Request) -> web.Response:
+        return await self._bounded("validate", request)
+
+    async def _bounded(self, which: str, request: web.Request) -> web.Response:
+        if self._in_flight >= self._max_in_flight:
+            text = f"{self._max_in_flight} requests are under way already; try again"
+            return self._failure(which, "busy", 503, text)
+        self._in_flight += 1
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await self._answer(which, request)
+        except TimeoutError:
+            text = f"no answer within {self._timeout_s} s: the API server was slow to be asked"
+            return self._failure(which, "timeout", 504, text)
+        except LookupFailed as error:
+            return self._failure(which, "lookup_failed", 500, str(error))
+        except review.ReviewError as error:
+            return self._failure(which, "bad_request", 400, str(error))
+        except web.HTTPRequestEntityTooLarge:
+            text = f"the body is larger than {self._max_body_bytes} bytes, the most accepted here"
+            return self._failure(which, "too_large", 413, text)
+        except (web.HTTPException, ConnectionError):
+            self.counts[which, "error"] += 1
+            raise
+        except Exception:
+            # A defect of ours: the details belong in our log, not in the caller's message.
+            _log.exception("webhook_defect", webhook=which)
+            return self._failure(which, "error", 500, "internal error; see the webhook's log")
+        finally:
+            self._in_flight -= 1
+
+    async def _answer(self, which: str, request: web.Request) -> web.Response:
+        asked = review.decode(await request.read())
+        decide = self._admission.mutate if which == "mutate" else self._admission.validate
+        answer = await decide(asked)
+        self.counts[which, answer.outcome] += 1
+        if not answer.response.allowed:
+            _log.info(
+                "pod_refused",
+                webhook=which,
+                namespace=asked.namespace,
+                pod=asked.name,
+                message=(answer.response.status or {}).get("message"),
+            )
+        return web.Response(body=review.encode(answer.response), content_type="application/json")
+
+    def _failure(self, which: str, outcome: str, status: int, sentence: str) -> web.Response:
+        self.counts[which, outcome] += 1
+        _log.warning("webhook_no_verdict", webhook=which, outcome=outcome, message=sentence)
+        return web.Response(status=status, text=f"gatelog webhook: {sentence}\n")
+
+
+async def _ok(_: web.Request) -> web.Response:
+    return web.Response(text="ok\n")

@@ -1,0 +1,242 @@
+"""Validation: refuses pods that could never be queued, and changes that would corrupt a group.
+
+Refusing early is kindness: later a mistake in a label is an event somebody has to find. All
+mistakes of one request are reported together, each with the path of its field. The rules are
+those of Kueue's pod webhook, so that what passes there passes here; on top come bounds and
+forms that Kueue leaves to fail later (role-hash text, sizes, the first draft's keys). The added
+ones apply to an update only where it changes the value, so that no rule of ours locks up a pod
+that is already there.
+
+A pod that is being deleted is exempt from all but the rules on changes: taking a finalizer off
+must never be refused for metadata that came in while the webhook was away.
+
+Invariant: pure, and total over every pod that `read_pod` accepts.
+"""
+
+import msgspec
+
+from ingest.webhook.facts import Facts
+from ingest.webhook.fields import (
+    FieldError,
+    annotation_path,
+    dns_label_problem,
+    forbidden,
+    integer,
+    invalid,
+    label_name_problem,
+    label_path,
+    subdomain_problem,
+)
+from ingest.webhook.groups import dialect_errors, dialect_warnings, group_errors, read_from
+from ingest.webhook.owners import controller_is_managed
+from ingest.webhook.pod import Pod
+from ingest.webhook.policy import WebhookPolicy
+from ingest.webhook.topology import topology_errors
+from podgroup import names
+
+OWNER_WARNING = (
+    "pod owner is managed by kueue, label 'kueue.x-k8s.io/managed=true' might lead to unexpected "
+    "behaviour"
+)
+IMMUTABLE = "field is immutable"
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What validation found: an empty ``errors`` allows the request."""
+
+    errors: tuple[FieldError, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the request may go on."""
+        return not self.errors
+
+
+def validate_create(pod: Pod, policy: WebhookPolicy) -> Verdict:
+    """Judges a pod about to be created, after all mutation."""
+    errors = [
+        *_queue_name(pod),
+        *_prebuilt_name(pod),
+        *_max_exec_time(pod),
+        *_no_elastic_job(pod),
+        *_gated_by(pod),
+        *_common(pod, policy),
+        *_bounds(pod, None, policy),
+        *dialect_errors(pod, policy),
+    ]
+    warnings = _owner_warning(pod, policy) + dialect_warnings(pod)
+    return Verdict(tuple(errors), tuple(warnings))
+
+
+def validate_update(old: Pod, new: Pod, policy: WebhookPolicy, facts: Facts) -> Verdict:
+    """Judges a change of a pod; ``suspended`` is judged on each pod alone, even in a group."""
+    errors = [
+        *_queue_change(old, new, facts),
+        *_prebuilt_change(old, new),
+        *_max_exec_change(old, new),
+        *_priority_change(old, new),
+        *_elastic_change(old, new),
+        *_gated_by_change(old, new),
+        *_retriable_change(old, new),
+        *_group_change(old, new),
+    ]
+    if new.metadata.deletion_timestamp is None:
+        errors += _common(new, policy)
+        errors += _bounds(new, old, policy)
+        before = set(dialect_errors(old, policy))
+        errors += [e for e in dialect_errors(new, policy) if e not in before]
+    warnings = [] if new.has_parent else _owner_warning(new, policy)
+    return Verdict(tuple(errors), tuple(warnings))
+
+
+def _common(pod: Pod, policy: WebhookPolicy) -> list[FieldError]:
+    errors = []
+    if pod.labels.get(names.MANAGED_LABEL, names.MANAGED_VALUE) != names.MANAGED_VALUE:
+        detail = "managed label value can only be 'true'"
+        errors.append(forbidden(label_path(names.MANAGED_LABEL), detail))
+    errors += group_errors(pod, policy)
+    errors += topology_errors(pod.annotations, multi_layer=policy.multi_layer_topology)
+    return errors
+
+
+def _owner_warning(pod: Pod, policy: WebhookPolicy) -> list[str]:
+    labelled = pod.labels.get(names.MANAGED_LABEL) == names.MANAGED_VALUE
+    return [OWNER_WARNING] if labelled and controller_is_managed(pod, policy) else []
+
+
+def _bounds(pod: Pod, old: Pod | None, policy: WebhookPolicy) -> list[FieldError]:
+    """Bounds of our own; on an update only for annotations whose value it changes."""
+    errors = []
+    before = old.annotations if old is not None else {}
+    for key, value in pod.annotations.items():
+        ours = key.startswith((names.PREFIX, names.PROVREQ_PREFIX))
+        if not ours or before.get(key) == value:
+            continue
+        size = len(value.encode("utf-8", "surrogatepass"))
+        if size > policy.max_annotation_bytes:
+            detail = f"is {size} bytes long, at most {policy.max_annotation_bytes} are accepted"
+            errors.append(invalid(annotation_path(key), value, detail))
+        elif key == names.ROLE_HASH and value and (problem := dns_label_problem(value)):
+            detail = f"{problem}; it names a podset of the Workload"
+            errors.append(invalid(annotation_path(key), value, detail))
+    return errors
+
+
+def _queue_name(pod: Pod) -> list[FieldError]:
+    queue = pod.labels.get(names.QUEUE_NAME)
+    if queue is not None and (problem := subdomain_problem(queue)):
+        return [invalid(label_path(names.QUEUE_NAME), queue, problem)]
+    return []
+
+
+def _queue_change(old: Pod, new: Pod, facts: Facts) -> list[FieldError]:
+    path = label_path(names.QUEUE_NAME)
+    errors = []
+    if not new.suspended and old.queue != new.queue:
+        errors.append(invalid(path, new.queue, IMMUTABLE))
+    if old.queue and not new.queue and facts.has_default_queue:
+        detail = "queue-name must not be empty in namespace with default queue"
+        errors.append(invalid(path, new.queue, detail))
+    return errors
+
+
+def _prebuilt_name(pod: Pod) -> list[FieldError]:
+    name = names.prebuilt_name(pod.labels, pod.annotations)
+    present = names.PREBUILT_WORKLOAD in pod.labels or bool(name)
+    if present and (problem := subdomain_problem(name)):
+        return [invalid(read_from(pod, names.PREBUILT_WORKLOAD), name, problem)]
+    return []
+
+
+def _prebuilt_change(old: Pod, new: Pod) -> list[FieldError]:
+    if new.suspended:
+        return _prebuilt_name(new)
+    name = names.prebuilt_name(new.labels, new.annotations)
+    if name != names.prebuilt_name(old.labels, old.annotations):
+        return [invalid(read_from(new, names.PREBUILT_WORKLOAD), name, IMMUTABLE)]
+    return []
+
+
+def _max_exec_time(pod: Pod) -> list[FieldError]:
+    text = pod.labels.get(names.MAX_EXEC_SECONDS)
+    if text is None:
+        return []
+    path = label_path(names.MAX_EXEC_SECONDS)
+    number = integer(text)
+    if number is None:
+        return [invalid(path, text, "must be an integer: a number of seconds")]
+    return [] if number > 0 else [invalid(path, text, "should be greater than 0")]
+
+
+def _max_exec_change(old: Pod, new: Pod) -> list[FieldError]:
+    key = names.MAX_EXEC_SECONDS
+    if (old.suspended and new.suspended) or old.labels.get(key) == new.labels.get(key):
+        return []
+    return [invalid(label_path(key), new.labels.get(key, ""), IMMUTABLE)]
+
+
+def _priority_change(old: Pod, new: Pod) -> list[FieldError]:
+    before = old.labels.get(names.PRIORITY_CLASS, "")
+    after = new.labels.get(names.PRIORITY_CLASS, "")
+    path = label_path(names.PRIORITY_CLASS)
+    if before and not after:
+        return [invalid(path, after, "a priority class cannot be removed from a workload")]
+    if after and not before and not new.suspended:
+        detail = "a priority class cannot be added to a non-suspended workload"
+        return [invalid(path, after, detail)]
+    return []
+
+
+def _no_elastic_job(pod: Pod) -> list[FieldError]:
+    if names.ELASTIC_JOB in pod.annotations:
+        detail = "a plain pod cannot be an elastic job: remove the annotation"
+        return [forbidden(annotation_path(names.ELASTIC_JOB), detail)]
+    return []
+
+
+def _elastic_change(old: Pod, new: Pod) -> list[FieldError]:
+    key = names.ELASTIC_JOB
+    if old.annotations.get(key) == new.annotations.get(key):
+        return []
+    return [invalid(annotation_path(key), new.annotations.get(key, ""), IMMUTABLE)]
+
+
+def _gated_by(pod: Pod) -> list[FieldError]:
+    text = pod.annotations.get(names.ADMISSION_GATED_BY, "")
+    gates = _gate_list(text)
+    if len(set(gates)) == len(gates) and not any(label_name_problem(gate) for gate in gates):
+        return []
+    detail = "must be a comma-separated list of distinct gate names such as example.com/budget"
+    return [invalid(annotation_path(names.ADMISSION_GATED_BY), text, detail)]
+
+
+def _gated_by_change(old: Pod, new: Pod) -> list[FieldError]:
+    path = annotation_path(names.ADMISSION_GATED_BY)
+    before = _gate_list(old.annotations.get(names.ADMISSION_GATED_BY, ""))
+    after = _gate_list(new.annotations.get(names.ADMISSION_GATED_BY, ""))
+    if after and not before:
+        return [forbidden(path, "cannot be added after the pod was created")]
+    added = sorted(set(after) - set(before))
+    if added:
+        return [forbidden(path, f"gates can only be removed, but {', '.join(added)} was added")]
+    return []
+
+
+def _gate_list(text: str) -> list[str]:
+    return text.split(",") if text else []
+
+
+def _retriable_change(old: Pod, new: Pod) -> list[FieldError]:
+    key = names.RETRIABLE_IN_GROUP
+    before, after = old.annotations.get(key), new.annotations.get(key)
+    if before == "false" and new.group and after != "false":
+        detail = "unretriable pod group can't be converted to retriable"
+        return [forbidden(annotation_path(key), detail)]
+    return []
+
+
+def _group_change(old: Pod, new: Pod) -> list[FieldError]:
+    if old.group and old.group != new.group:
+        return [invalid(read_from(new, names.GROUP_NAME), new.group, IMMUTABLE)]
+    return []

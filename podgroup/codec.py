@@ -1,0 +1,103 @@
+"""Bytes <-> batches and decisions: the one place where wire formats are known.
+
+JSON, because people read the stream with `nats stream view` at three in the morning, and because
+msgspec decodes it into Structs faster than anything else here could use it.
+
+Invariant: `decode_batch` never raises for content. What cannot be decoded comes back as
+`Undecodable` in its place in the order, so that one bad event cannot hide its neighbours.
+"""
+
+import hashlib
+
+import msgspec
+
+from podgroup.events import Batch, Decision, Event, Undecodable, event_id
+
+VERSION = 1
+"""Version of the envelope, not of the events: those carry their own in their tags."""
+
+
+class _Envelope(msgspec.Struct, omit_defaults=True):
+    v: int
+    source: str
+    events: tuple[Event, ...]
+    positions: dict[str, str] = {}
+
+
+class _Lenient(msgspec.Struct):
+    v: int
+    source: str
+    events: tuple[msgspec.Raw, ...]
+    positions: dict[str, str] = {}
+
+
+_encoder = msgspec.json.Encoder()
+_envelopes: msgspec.json.Decoder[_Envelope] = msgspec.json.Decoder(_Envelope)
+_lenient: msgspec.json.Decoder[_Lenient] = msgspec.json.Decoder(_Lenient)
+_events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+_decisions: msgspec.json.Decoder[Decision] = msgspec.json.Decoder(Decision)
+
+
+def encode_batch(batch: Batch) -> bytes:
+    """Return the bytes of a message of EVENTS.
+
+    Raises:
+        ValueError: the batch contains something that was not decodable in the first place.
+    """
+    events: list[Event] = []
+    for event in batch.events:
+        if isinstance(event, Undecodable):
+            raise ValueError(f"cannot publish an undecodable event: {event.error}")
+        events.append(event)
+    return _encoder.encode(_Envelope(VERSION, batch.source, tuple(events), batch.positions))
+
+
+def decode_batch(body: bytes) -> Batch:
+    """Return the batch in `body`; undecodable parts are `Undecodable`, whole bodies included."""
+    try:
+        known = _envelopes.decode(body)
+        if known.v == VERSION:
+            return Batch(source=known.source, events=known.events, positions=known.positions)
+    except msgspec.MsgspecError:
+        pass
+    return _decode_leniently(body)
+
+
+def _decode_leniently(body: bytes) -> Batch:
+    try:
+        outer = _lenient.decode(body)
+    except msgspec.MsgspecError as error:
+        return Batch(source="?", events=(Undecodable(error=f"no batch: {error}", raw=body),))
+    if outer.v != VERSION:
+        message = f"envelope version {outer.v} is not {VERSION}: written by a later gatelog?"
+        return Batch(source=outer.source, events=(Undecodable(error=message, raw=body),))
+    events: list[Event | Undecodable] = []
+    for raw in outer.events:
+        try:
+            events.append(_events.decode(raw))
+        except msgspec.MsgspecError as error:
+            events.append(Undecodable(error=str(error), raw=bytes(raw)))
+    return Batch(source=outer.source, events=tuple(events), positions=outer.positions)
+
+
+def message_id(batch: Batch) -> str:
+    """Return the Nats-Msg-Id of a batch: derived from the ids of its events, in order."""
+    digest = hashlib.blake2b(digest_size=16)
+    for event in batch.events:
+        digest.update((event.error if isinstance(event, Undecodable) else event_id(event)).encode())
+        digest.update(b"\n")
+    return digest.hexdigest()
+
+
+def encode_decision(decision: Decision) -> bytes:
+    """Return the bytes of a message of DECISIONS."""
+    return _encoder.encode(decision)
+
+
+def decode_decision(body: bytes) -> Decision:
+    """Return the decision in `body`.
+
+    Raises:
+        msgspec.MsgspecError: not a decision this version knows; the caller parks it.
+    """
+    return _decisions.decode(body)

@@ -1,0 +1,198 @@
+"""Commands: the imperative payloads of decisions.
+
+Theory. A command says exactly what the actuator writes and under which precondition; it never
+leaves a choice to it. Every pod command names the uid, so it can do nothing to a successor of the
+same name. `AdmitGroup`, `EvictGroup`, `ReleaseQuota` and `FinishGroup` are *records*: they change
+what gatelog holds to be true and write nothing themselves; the writes that follow are decisions of
+their own.
+
+Invariant: carrying out a command twice has the effect of carrying it out once.
+"""
+
+from msgspec import Struct
+
+from podgroup.objects import Assignment, Condition, Toleration
+
+
+class Value(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
+    """Base of command parts."""
+
+
+class ObjectRef(Value, frozen=True, kw_only=True):
+    """An API object: a kind of `objects.Kind`, a name, and the uid it must have ("" if new)."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+
+
+class KubeEvent(Value, frozen=True, kw_only=True):
+    """A Kubernetes Event to emit once the command has been applied; `on` None is its target."""
+
+    type: str
+    reason: str
+    message: str
+    on: ObjectRef | None = None
+
+
+class PriorityRef(Value, frozen=True, kw_only=True):
+    """spec.priorityClassRef of a Workload; `kind` is WorkloadPriorityClass or PriorityClass."""
+
+    kind: str
+    name: str
+
+
+class PodSetSpec(Value, frozen=True, kw_only=True):
+    """A podset to write: its template is filled in from the live pod `sample`."""
+
+    name: str
+    count: int
+    sample: ObjectRef
+    requests: dict[str, int] = {}
+
+
+class Command(Value, tag_field="action", frozen=True, kw_only=True):
+    """Base of commands; `target` is the object written, `events` are emitted on success."""
+
+    target: ObjectRef
+    events: tuple[KubeEvent, ...] = ()
+
+
+class UngatePod(Command, tag="UngatePod", frozen=True, kw_only=True):
+    """Remove `gates` and merge selector, tolerations, labels and annotations, in one patch.
+
+    A key that is already there with another value is a conflict: rejected, nothing is written.
+    """
+
+    gates: tuple[str, ...]
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class FinalizePod(Command, tag="FinalizePod", frozen=True, kw_only=True):
+    """Remove our finalizer; others' finalizers stay."""
+
+
+class DeletePod(Command, tag="DeletePod", frozen=True, kw_only=True):
+    """Remove our finalizer, then delete the pod (an excess pod)."""
+
+
+class StopPod(Command, tag="StopPod", frozen=True, kw_only=True):
+    """Write condition TerminationTarget=True with reason and message, then delete the pod.
+
+    With `finalize` our finalizer goes as well.
+    """
+
+    reason: str
+    message: str
+    finalize: bool = False
+
+
+class CreateWorkload(Command, tag="CreateWorkload", frozen=True, kw_only=True):
+    """Create the Workload of a group or single pod.
+
+    `controller` makes the only owner the controlling one (single pods). `max_owners` bounds how
+    many owner references are written, since each costs bytes of a 1.5 MiB object (facts: etcd).
+    """
+
+    queue: str
+    pod_sets: tuple[PodSetSpec, ...]
+    owners: tuple[ObjectRef, ...]
+    controller: bool = False
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    priority: int = 0
+    priority_ref: PriorityRef | None = None
+    max_execution_s: int | None = None
+
+
+class UpdateWorkload(Command, tag="UpdateWorkload", frozen=True, kw_only=True):
+    """Change metadata or spec of a Workload; None leaves a field alone."""
+
+    add_owners: tuple[ObjectRef, ...] = ()
+    queue: str | None = None
+    pod_sets: tuple[PodSetSpec, ...] | None = None
+    priority: int | None = None
+    priority_ref: PriorityRef | None = None
+
+
+class Admission(Value, frozen=True, kw_only=True):
+    """status.admission to mirror."""
+
+    cluster_queue: str
+    assignments: tuple[Assignment, ...]
+
+
+class WriteWorkloadStatus(Command, tag="WriteWorkloadStatus", frozen=True, kw_only=True):
+    """Merge into status: conditions by type, admission, reclaimable pods.
+
+    `clear_admission` sets status.admission to null by merge patch, which is the only way that
+    undoes an admission owned by another field manager. Guarded by the live resourceVersion and
+    re-read on conflict.
+    """
+
+    conditions: tuple[Condition, ...] = ()
+    admission: Admission | None = None
+    clear_admission: bool = False
+    reclaimable: dict[str, int] | None = None
+    executed_s: int | None = None
+
+
+class FinalizeWorkload(Command, tag="FinalizeWorkload", frozen=True, kw_only=True):
+    """Remove our finalizer from a Workload; with `delete` delete it too."""
+
+    delete: bool = False
+
+
+class EmitEvent(Command, tag="EmitEvent", frozen=True, kw_only=True):
+    """Write nothing but the Kubernetes Events in `events`."""
+
+
+class AdmitGroup(Command, tag="AdmitGroup", frozen=True, kw_only=True):
+    """Record: the group holds this quota from now on (builtin mode)."""
+
+    cluster_queue: str
+    assignments: tuple[Assignment, ...]
+
+
+class EvictGroup(Command, tag="EvictGroup", frozen=True, kw_only=True):
+    """Record: the group must stop. `preempted_by` is the group id of a preemptor."""
+
+    reason: str
+    message: str
+    preempted_by: str = ""
+
+
+class ReleaseQuota(Command, tag="ReleaseQuota", frozen=True, kw_only=True):
+    """Record: the group no longer holds quota; `requeue` says whether it queues again."""
+
+    reason: str
+    message: str
+    requeue: bool = False
+
+
+class FinishGroup(Command, tag="FinishGroup", frozen=True, kw_only=True):
+    """Record: the group is over. `reason` is the Finished reason (Succeeded, Failed, ...)."""
+
+    reason: str
+    message: str
+
+
+Write = (
+    UngatePod
+    | FinalizePod
+    | DeletePod
+    | StopPod
+    | CreateWorkload
+    | UpdateWorkload
+    | WriteWorkloadStatus
+    | FinalizeWorkload
+    | EmitEvent
+)
+Record = AdmitGroup | EvictGroup | ReleaseQuota | FinishGroup
+AnyCommand = Write | Record
+
+RECORDS: tuple[type[Command], ...] = (AdmitGroup, EvictGroup, ReleaseQuota, FinishGroup)

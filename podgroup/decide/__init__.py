@@ -1,0 +1,92 @@
+"""decide: state -> decisions. Rules are pure functions of the folded state, run in a fixed order.
+
+After each message, for every group it touched (in order of first touch):
+
+    closing     ends: orphan, discard, dissolve, finish, release
+    composing   pods -> group                                     (builds the Workload)
+    staffing    excess, own, replace, shortage
+    stopping    evict, yield, unadmit
+    admission   builtin mode: drain, queue, then admit and preempt per ClusterQueue, by name; groups
+                that admission evicts run the rules above again, until nothing changes
+    starting    ungate
+    mirroring   Workload status
+    sweep       the Workload of a group without pods
+    explaining  state and reason in words
+
+Nothing is decided before every watched kind was listed completely, nor for a parked group.
+Invariant: deciding twice on the same state decides nothing the second time.
+"""
+
+from podgroup.decide.admission import admit_pending, enqueue, retire_admissions
+from podgroup.decide.closing import closing, sweep
+from podgroup.decide.composing import composing
+from podgroup.decide.context import Deciding
+from podgroup.decide.explaining import explain
+from podgroup.decide.mirroring import mirroring
+from podgroup.decide.staffing import staffing
+from podgroup.decide.starting import starting, stopping
+from podgroup.fold.common import At
+from podgroup.fold.pods import retire
+from podgroup.fold.relists import synced
+from podgroup.fold.workloads import recharge
+from podgroup.ids import GroupID
+from podgroup.state import Group, World
+
+__all__ = ["Deciding", "decide"]
+
+
+def decide(world: World, here: At) -> None:
+    """Decide on everything the last message touched; decisions go to the journal."""
+    if not synced(world):
+        return
+    d = Deciding(world, here)
+    looked_at: dict[GroupID, None] = {}
+    while True:
+        batch = [g for g in world.touched if g in world.groups]
+        world.touched.clear()
+        looked_at.update(dict.fromkeys(batch))
+        for identity in batch:
+            _shape_up(d, world.groups[identity])
+        if world.mode == "builtin":
+            admit_pending(d)
+        evicted = [g for g in world.touched if _needs_another_look(world, g)]
+        looked_at.update(dict.fromkeys(g for g in world.touched if g in world.groups))
+        world.touched.clear()
+        if not evicted:
+            break
+        world.touched.update(dict.fromkeys(evicted))
+    for identity in looked_at:
+        if identity in world.groups:
+            _carry_on(d, world.groups[identity])
+    world.touched.clear()
+    for identity in looked_at:
+        retire(world, here, identity)
+
+
+def _needs_another_look(world: World, identity: GroupID) -> bool:
+    group = world.groups.get(identity)
+    if group is None or group.parked or group.finish is not None:
+        return False
+    return group.evicted is not None and group.holding is not None
+
+
+def _shape_up(d: Deciding, group: Group) -> None:
+    if group.parked:
+        return
+    closing(d, group)
+    composing(d, group)
+    staffing(d, group)
+    if d.world.mode == "builtin":
+        retire_admissions(d, group)
+    stopping(d, group)
+    if d.world.mode == "builtin":
+        recharge(d.world, group)
+        enqueue(d, group)
+
+
+def _carry_on(d: Deciding, group: Group) -> None:
+    if not group.parked:
+        starting(d, group)
+        mirroring(d, group)
+        sweep(d, group)
+    explain(d, group)

@@ -1,0 +1,263 @@
+"""Rules about ends: deletion, loss of the Workload, finish, release of what we hold.
+
+Rules, in this order; a pod claimed by one is in flight for the next:
+
+1. orphan      a single pod is being deleted: its Workload is finished, both are released at once
+2. discard     a gated pod of a group is being deleted: it never ran, it is released at once (B2)
+3. dissolve    the Workload is being deleted or was: stop the pods, release them and the Workload
+4. finish      everything succeeded, or nothing can go on (retriable-in-group=false): the group ends
+5. release     the group has ended: all pods and the Workload lose our finalizers
+
+Invariant: a finalizer of ours comes off only when nothing about the pod is still to be counted.
+"""
+
+from podgroup.commands import (
+    DeletePod,
+    FinalizePod,
+    FinalizeWorkload,
+    FinishGroup,
+    ReleaseQuota,
+    StopPod,
+)
+from podgroup.decide.context import (
+    Deciding,
+    group_ref,
+    normal,
+    pod_ref,
+    workload_free,
+    workload_ref,
+)
+from podgroup.members import Flag
+from podgroup.names import (
+    EVENT_EXCESS_POD_DELETED,
+    EVENT_FINISHED_WORKLOAD,
+    EVENT_STOPPED,
+    FINISHED_FAILED,
+    FINISHED_OWNER_NOT_FOUND,
+    FINISHED_SUCCEEDED,
+    REASON_NO_MATCHING_WORKLOAD,
+    REASON_WORKLOAD_DELETED,
+    WORKLOAD_FINALIZER,
+)
+from podgroup.state import Group, Pod
+
+ORPHAN_MESSAGE = "The workload's owner no longer exists"
+
+
+def closing(d: Deciding, group: Group) -> None:
+    """Run the rules of this module."""
+    _orphan(d, group)
+    _discard(d, group)
+    _excess_again(d, group)
+    _dissolve(d, group)
+    _finish(d, group)
+    _release(d, group)
+
+
+def finalize(d: Deciding, group: Group, pod: Pod, rule: str, reason: str, message: str) -> None:
+    """Decide that a pod loses our finalizer, if it has it and nothing is in flight."""
+    if pod.held and pod.free:
+        d.emit(group, rule, reason, message, FinalizePod(target=pod_ref(pod)))
+
+
+def _orphan(d: Deciding, group: Group) -> None:
+    if not group.single or group.finish is not None:
+        return
+    members = d.members(group)
+    deleting = members.count(Flag.DELETING)
+    gone = not len(members) and group.workload is not None
+    if not deleting and not gone:
+        return
+    if members.count(Flag.TERMINATED):
+        return  # finished rather than orphaned: the finish rule says how it ended
+    d.emit(
+        group,
+        "orphan",
+        FINISHED_OWNER_NOT_FOUND,
+        "the pod is being deleted" if deleting else "the pod is gone",
+        FinishGroup(
+            target=group_ref(group), reason=FINISHED_OWNER_NOT_FOUND, message=ORPHAN_MESSAGE
+        ),
+    )
+
+
+def _discard(d: Deciding, group: Group) -> None:
+    members = d.members(group)
+    if group.single or not members.count(Flag.GATED):
+        return
+    for uid in members.listed(Flag.DELETING):
+        pod = d.pod(uid)
+        if pod.gated and not pod.opened and not pod.view.node:
+            finalize(
+                d, group, pod, "discard", "DeletedWhileGated", "deleted before it was ever started"
+            )
+
+
+def _excess_again(d: Deciding, group: Group) -> None:
+    """An excess pod whose deletion was rejected is tried again when it has changed."""
+    for uid in d.members(group).listed(Flag.EXCESS):
+        pod = d.pod(uid)
+        if pod.free and (pod.held or not pod.deleting):
+            delete_excess(d, group, pod, "left over after a rejected attempt")
+
+
+def delete_excess(d: Deciding, group: Group, pod: Pod, why: str) -> None:
+    """Decide that a pod is beyond the count and goes."""
+    d.emit(
+        group,
+        "excess",
+        "ExcessPod",
+        f"pod {pod.view.name}: {why}",
+        DeletePod(
+            target=pod_ref(pod), events=normal(EVENT_EXCESS_POD_DELETED, "Excess pod deleted")
+        ),
+    )
+
+
+def _dissolve(d: Deciding, group: Group) -> None:
+    if not group.workload_lost or group.finish is not None or not group.composed:
+        return
+    members = d.members(group)
+    workload = group.workload
+    if workload is not None and workload.deleted_at is None:
+        group.workload_lost = False  # a Workload of that name is there again
+        return
+    deleting = workload is not None
+    reason = REASON_WORKLOAD_DELETED if deleting else REASON_NO_MATCHING_WORKLOAD
+    message = "Workload is deleted" if deleting else "Missing Workload; unable to restore pods"
+    flags = (Flag.STOPPABLE, Flag.GATED, Flag.HELD) if deleting else (Flag.STOPPABLE,)
+    for uid in dict.fromkeys(uid for flag in flags for uid in members.listed(flag)):
+        pod = d.pod(uid)
+        if not pod.free or (pod.deleting and not pod.held):
+            continue
+        if pod.deleting:
+            finalize(d, group, pod, "dissolve", reason, f"{message}: pod is already going")
+            continue
+        d.emit(
+            group,
+            "dissolve",
+            reason,
+            f"{message}: stop pod {pod.view.name}",
+            StopPod(
+                target=pod_ref(pod),
+                reason=reason,
+                message=message,
+                finalize=deleting,
+                events=normal(EVENT_STOPPED, message),
+            ),
+        )
+    if group.holding is not None:
+        d.emit(
+            group,
+            "dissolve",
+            reason,
+            "the Workload is gone and its quota with it",
+            ReleaseQuota(target=group_ref(group), reason=reason, message=message, requeue=True),
+        )
+    if deleting:
+        _release_workload(d, group, reason)
+    elif not members.count(Flag.STOPPABLE):
+        _recompose(d, group)
+
+
+def _recompose(d: Deciding, group: Group) -> None:
+    # Nothing runs any more: what is left may be composed anew, as a Workload of its own.
+    group.workload_lost = False
+    group.composed = False
+    group.evicted = None
+    for role in group.roles.values():
+        role.count = 0
+    d.world.quotas.dequeue(group.id)
+
+
+def _finish(d: Deciding, group: Group) -> None:
+    if group.finish is not None or group.serving:
+        return
+    members = d.members(group)
+    succeeded = members.count(Flag.SUCCEEDED) + sum(
+        role.succeeded_gone for role in group.roles.values()
+    )
+    if group.single:
+        if members.count(Flag.TERMINATED):
+            pod = d.pod(next(iter(members.flags)))
+            good = pod.view.phase == "Succeeded"
+            _end(d, group, good, pod.view.message or pod.exit_reason or f"Pod {pod.view.phase}")
+        return
+    total = group.composed_total if group.composed else group.total
+    message = f"Pods succeeded: {succeeded}/{total}."
+    if total and succeeded >= total:
+        _end(d, group, True, message)
+        return
+    going = len(members) - members.count(Flag.TERMINATED) - members.count(Flag.EXCESS)
+    if members.count(Flag.UNRETRIABLE) and len(members) and not going:
+        # B5: a group that cannot be retried and has failures has failed.
+        failed = members.count(Flag.FAILED)
+        _end(d, group, not failed, f"{message[:-1]}, failed: {failed}." if failed else message)
+
+
+def _end(d: Deciding, group: Group, good: bool, message: str) -> None:
+    reason = FINISHED_SUCCEEDED if good else FINISHED_FAILED
+    d.emit(
+        group,
+        "finish",
+        reason,
+        message,
+        FinishGroup(target=group_ref(group), reason=reason, message=message),
+    )
+
+
+def _release(d: Deciding, group: Group) -> None:
+    """Release the pods of a finished group; the Workload last, once it says Finished."""
+    finish = group.finish
+    if finish is None:
+        return
+    for uid in d.members(group).listed(Flag.HELD):
+        finalize(
+            d, group, d.pod(uid), "release", finish.reason, f"the group is over: {finish.message}"
+        )
+    workload = group.workload
+    if workload is not None and (finish.written or workload.deleted_at is not None):
+        _release_workload(d, group, finish.reason)
+
+
+def _release_workload(d: Deciding, group: Group, reason: str) -> None:
+    workload = group.workload
+    if workload is None or WORKLOAD_FINALIZER not in workload.finalizers:
+        return
+    if not workload_free(group):
+        return
+    text = f"Workload '{group.namespace}/{group.workload_name}' is declared finished"
+    first = d.members(group).first()
+    event = normal(EVENT_FINISHED_WORKLOAD, text, pod_ref(d.pod(first))) if first else ()
+    d.emit(
+        group,
+        "release",
+        reason,
+        "nothing is left to account for",
+        FinalizeWorkload(
+            target=workload_ref(group), events=event if group.finish is not None else ()
+        ),
+    )
+
+
+def sweep(d: Deciding, group: Group) -> None:
+    """Release the Workload of a group none of whose pods is left.
+
+    Its owner references point at nothing any more, so garbage collection deletes it as soon as our
+    finalizer is off; groups too big for complete owner references (B16) are deleted by us.
+    """
+    workload = group.workload
+    if len(d.members(group)) or workload is None or not workload_free(group):
+        return
+    if group.single and not (group.finish is not None and group.finish.written):
+        return
+    owners = {owner.uid for owner in workload.owners}
+    bounded = group.composed_total > len(owners)
+    if WORKLOAD_FINALIZER in workload.finalizers or (bounded and workload.deleted_at is None):
+        d.emit(
+            group,
+            "sweep",
+            "NoPodsLeft",
+            "no pod of the group is left",
+            FinalizeWorkload(target=workload_ref(group), delete=bounded),
+        )

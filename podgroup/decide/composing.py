@@ -1,0 +1,320 @@
+"""Rules that make a complete group out of pods: composition, as KEP-976 story 2 wants it.
+
+Checks, in this order; the first that fails is the reason the group waits:
+
+1. pods that failed or were deleted before they ran are released, composed or not
+2. the total count is a positive number
+3. pods agree on queue and total count                                   (B1)
+4. no foreign Workload has the group's name
+5. as many active pods exist as the total says (fast admission: one is enough)
+6. surplus pods go: all roles together, by the active order
+7. at most 18 roles
+8. the priority class exists
+
+Composition is the one pass over all pods of a group. Invariant: once composed, roles and counts
+change no more for this Workload.
+"""
+
+from podgroup.commands import (
+    CreateWorkload,
+    EmitEvent,
+    KubeEvent,
+    ObjectRef,
+    PodSetSpec,
+    PriorityRef,
+)
+from podgroup.decide.closing import delete_excess, finalize
+from podgroup.decide.context import Deciding, normal, pod_ref, workload_free, workload_ref
+from podgroup.decide.order import active_key
+from podgroup.members import Flag
+from podgroup.names import (
+    ADMISSION_GATED_BY,
+    EVENT_CREATED_WORKLOAD,
+    EVENT_ERR_WORKLOAD_COMPOSE,
+    EVENT_PRIORITY_CLASS_NOT_FOUND,
+    EVENT_WORKLOAD_NAME_CONFLICT,
+    GROUP_TOTAL_COUNT,
+    IS_GROUP_WORKLOAD,
+    JOB_UID,
+    MAX_EXEC_SECONDS,
+    MAX_ROLES,
+    PROVREQ_PREFIX,
+    QUEUE_NAME,
+    SINGLE_PODSET,
+)
+from podgroup.state import Group, Pod
+
+MAX_OWNERS = 1000
+"""Owner references written to one Workload at most (B16): about 170 bytes each in 1.5 MiB."""
+
+
+class Problem:
+    """Why a group cannot be composed: words, and whether only a person can help."""
+
+    __slots__ = ("blocked", "event", "message", "reason")
+
+    def __init__(self, reason: str, message: str, *, blocked: bool, event: str = "") -> None:
+        self.reason = reason
+        self.message = message
+        self.blocked = blocked
+        self.event = event
+
+
+def composing(d: Deciding, group: Group) -> None:
+    """Compose the group if it can be; else leave the reason in `queue_reason` and an Event."""
+    if group.composed or group.finish is not None or not len(d.members(group)):
+        return
+    _release_inactive(d, group)
+    problem = _incomplete(d, group)
+    if problem is None:
+        _drop_surplus(d, group)
+        problem = _unfit(d, group)
+    if problem is None:
+        group.queue_reason = ("", "")
+        if workload_free(group):
+            _compose(d, group)
+        return
+    group.queue_reason = (problem.reason, problem.message)
+    said = problem.reason + "\n" + problem.message
+    if problem.event and group.warned != said:
+        _warn(d, group, problem)
+
+
+def _release_inactive(d: Deciding, group: Group) -> None:
+    if group.single:
+        return
+    for uid in d.members(group).listed(Flag.INACTIVE):
+        finalize(
+            d, group, d.pod(uid), "compose", "InactivePod", "ended before the group was complete"
+        )
+
+
+def _incomplete(d: Deciding, group: Group) -> Problem | None:
+    members = d.members(group)
+    if not group.single:
+        problem = _disagreement(d, group)
+        if problem is not None:
+            return problem
+    foreign = d.world.workloads.get((group.namespace, group.workload_name))
+    if foreign is not None and group.workload is None:
+        return Problem(
+            "WorkloadNameConflict",
+            f'A Workload named "{group.workload_name}" already exists but is not a pod group '
+            "workload; this pod group cannot be admitted",
+            blocked=True,
+            event=EVENT_WORKLOAD_NAME_CONFLICT,
+        )
+    active = members.count(Flag.ACTIVE) + sum(r.succeeded_gone for r in group.roles.values())
+    needed = 1 if group.fast else group.total
+    if active < needed:
+        return Problem(
+            "WaitingForPods",
+            f"'{group.name}' group has fewer runnable pods than expected "
+            f"(total count {group.total})",
+            blocked=False,
+            event="" if group.single else EVENT_ERR_WORKLOAD_COMPOSE,
+        )
+    if members.count(Flag.STOPPABLE):
+        # B17: a gate cannot be added to a pod that exists. It runs, and everybody can see why.
+        return Problem(
+            "RunningUnadmitted",
+            "pods are past the gate without an admission that gatelog knows of; "
+            "a Workload is made when none of them is left",
+            blocked=True,
+        )
+    return None
+
+
+def _unfit(d: Deciding, group: Group) -> Problem | None:
+    roles = _roles(d, group)
+    if len(roles) > MAX_ROLES:
+        return Problem(
+            "TooManyRoles",
+            f"pod group can't include more than {MAX_ROLES} roles, it has {len(roles)}: "
+            "pods count as one role when their requests, ports, selectors, affinity, tolerations "
+            "and priority are the same",
+            blocked=True,
+            event=EVENT_ERR_WORKLOAD_COMPOSE,
+        )
+    return _class_problem(d, group)
+
+
+def _disagreement(d: Deciding, group: Group) -> Problem | None:
+    members = d.members(group)
+    if group.total < 1:
+        first = members.first()
+        pod = d.pod(first) if first else None
+        value = pod.view.annotations.get(GROUP_TOTAL_COUNT) if pod else None
+        return Problem(
+            "BadTotalCount",
+            f"pod {pod.view.name if pod else '?'}: annotation {GROUP_TOTAL_COUNT} is {value!r}, "
+            "it must be an integer of at least 1",
+            blocked=True,
+            event=EVENT_ERR_WORKLOAD_COMPOSE,
+        )
+    for counter, key, reason in (
+        (members.queues, QUEUE_NAME, "DifferentQueues"),
+        (members.totals, GROUP_TOTAL_COUNT, "DifferentTotalCounts"),
+    ):
+        if len(counter) > 1:
+            one, other, values = _pair(d, group, key)
+            return Problem(
+                reason,
+                f"pods '{one}' and '{other}' have different '{key}' values: "
+                f"{values[0]} and {values[1]}",
+                blocked=True,
+                event=EVENT_ERR_WORKLOAD_COMPOSE,
+            )
+    return None
+
+
+def _pair(d: Deciding, group: Group, key: str) -> tuple[str, str, tuple[str, str]]:
+    """Name the first pod and the first, by age and uid, that contradicts it."""
+    pods = sorted(
+        (d.pod(uid) for uid in d.members(group).flags),
+        key=lambda p: (p.view.created_at, p.view.uid),
+    )
+    pods = [pod for pod in pods if pod.view.phase != "Failed"]
+
+    def value(pod: Pod) -> str:
+        source = pod.view.labels if key == QUEUE_NAME else pod.view.annotations
+        return source.get(key, "")
+
+    first = pods[0]
+    other = next((pod for pod in pods if value(pod) != value(first)), first)
+    return first.view.name, other.view.name, (value(first), value(other))
+
+
+def _drop_surplus(d: Deciding, group: Group) -> None:
+    members = d.members(group)
+    surplus = members.count(Flag.ACTIVE) - group.total
+    if group.single or surplus <= 0:
+        return
+    pods = sorted((d.pod(uid) for uid in members.with_flags(Flag.ACTIVE)), key=active_key)
+    for pod in pods[group.total :]:
+        if pod.free:
+            delete_excess(d, group, pod, f"the group wants {group.total} pods, this one is beyond")
+
+
+def _roles(d: Deciding, group: Group) -> dict[str, list[Pod]]:
+    roles: dict[str, list[Pod]] = {}
+    for uid in d.members(group).with_flags(Flag.ACTIVE):
+        pod = d.pod(uid)
+        roles.setdefault(pod.role, []).append(pod)
+    return {
+        name: sorted(roles[name], key=lambda p: (p.view.created_at, p.view.uid))
+        for name in sorted(roles, key=lambda n: (n.lower(), n))
+    }
+
+
+def priority_of(d: Deciding, group: Group) -> tuple[int, PriorityRef | None] | None:
+    """Return priority and its source, or None when the label names a class that is not there.
+
+    Order: WorkloadPriorityClass of the label; the pods' PriorityClass; the global default of
+    lowest value (ties by name); 0.
+    """
+    if group.priority_class:
+        known = d.world.workload_classes.get(group.priority_class)
+        if known is None:
+            return None
+        return known.value, PriorityRef(kind="WorkloadPriorityClass", name=known.name)
+    first = d.members(group).first()
+    name = d.pod(first).view.priority_class if first else ""
+    cls = d.world.classes.get(name) if name else None
+    if cls is None and not name:
+        defaults = [c for c in d.world.classes.values() if c.global_default]
+        cls = min(defaults, key=lambda c: (c.value, c.name), default=None)
+    if cls is None:
+        return 0, None
+    return cls.value, PriorityRef(kind="PriorityClass", name=cls.name)
+
+
+def _class_problem(d: Deciding, group: Group) -> Problem | None:
+    if priority_of(d, group) is not None:
+        return None
+    return Problem(
+        "WorkloadPriorityClassNotFound",
+        f'WorkloadPriorityClass "{group.priority_class}" not found',
+        blocked=True,
+        event=EVENT_PRIORITY_CLASS_NOT_FOUND,
+    )
+
+
+def _compose(d: Deciding, group: Group) -> None:
+    roles = _roles(d, group)
+    if not roles:
+        return
+    found = priority_of(d, group)
+    priority, ref = found if found is not None else (0, None)
+    pods = [pod for members in roles.values() for pod in members]
+    if group.fast:
+        name, some = next(iter(roles.items()))
+        roles = {name: some}
+    sets = tuple(
+        PodSetSpec(
+            name=SINGLE_PODSET if group.single else name.lower(),
+            count=group.total if group.fast else len(some),
+            sample=pod_ref(some[0]),
+            requests=some[0].view.requests,
+        )
+        for name, some in roles.items()
+    )
+    first = d.members(group).first()
+    lead = d.pod(first) if first else pods[0]
+    d.emit(
+        group,
+        "compose",
+        "GroupComplete",
+        f"all {group.total} pods are there: " + ", ".join(f"{p.count} x {p.name}" for p in sets),
+        CreateWorkload(
+            target=workload_ref(group),
+            queue=group.queue,
+            pod_sets=sets,
+            owners=tuple(pod_ref(pod) for pod in pods[:MAX_OWNERS]),
+            controller=group.single,
+            labels={JOB_UID: lead.view.uid} if group.single else {},
+            annotations=_annotations(group, lead),
+            priority=priority,
+            priority_ref=ref,
+            max_execution_s=_max_execution_s(lead),
+            events=normal(
+                EVENT_CREATED_WORKLOAD,
+                f"Created Workload: {group.namespace}/{group.workload_name}",
+                pod_ref(lead),
+            ),
+        ),
+    )
+
+
+def _annotations(group: Group, lead: Pod) -> dict[str, str]:
+    chosen = {
+        key: value for key, value in lead.view.annotations.items() if key.startswith(PROVREQ_PREFIX)
+    }
+    gated_by = lead.view.annotations.get(ADMISSION_GATED_BY)
+    if gated_by:
+        chosen[ADMISSION_GATED_BY] = gated_by
+    if not group.single:
+        chosen[IS_GROUP_WORKLOAD] = "true"
+    return chosen
+
+
+def _max_execution_s(lead: Pod) -> int | None:
+    text = lead.view.labels.get(MAX_EXEC_SECONDS, "")
+    return int(text) if text.isdecimal() and int(text) > 0 else None
+
+
+def _warn(d: Deciding, group: Group, problem: Problem) -> None:
+    first = d.members(group).first()
+    if first is None:
+        return
+    on = pod_ref(d.pod(first))
+    d.emit(
+        group,
+        "warn",
+        problem.reason,
+        problem.message,
+        EmitEvent(
+            target=ObjectRef(kind="Pod", namespace=on.namespace, name=on.name, uid=on.uid),
+            events=(KubeEvent(type="Warning", reason=problem.event, message=problem.message),),
+        ),
+    )

@@ -1,0 +1,87 @@
+"""The pen that rules write with: one decision at a time, numbered, explained, applied at once.
+
+Theory. A rule looks at the state and may make decisions; each takes effect on the state before the
+next rule looks, so that no two rules decide about the same target. Decisions made after one message
+share its position as their cause.
+
+Invariant: ids are unique, because a rule decides about a target at most once per message.
+"""
+
+from podgroup.commands import AnyCommand, KubeEvent, ObjectRef
+from podgroup.events import Decision
+from podgroup.fold.common import At
+from podgroup.fold.decisions import apply_decision
+from podgroup.ids import PodUID, decision_id
+from podgroup.members import Members
+from podgroup.state import Group, Pod, World
+
+
+class Deciding:
+    """Decides after one message: `here` is its place and time."""
+
+    __slots__ = ("here", "world")
+
+    def __init__(self, world: World, here: At) -> None:
+        self.world = world
+        self.here = here
+
+    def emit(
+        self, group: Group, rule: str, reason: str, message: str, command: AnyCommand
+    ) -> Decision:
+        """Make a decision: `reason` is a word for machines, `message` a sentence for people."""
+        target = command.target
+        name = f"{target.kind}/{target.namespace}/{target.name}/{target.uid}"
+        decision = Decision(
+            id=decision_id(self.here.position, group.id, rule, name),  # type: ignore[arg-type] # a position is an int on the wire
+            number=self.world.meta.decisions + 1,
+            as_of=self.here.position,
+            at=self.here.at,
+            group=group.id,
+            namespace=group.namespace,
+            name=group.name,
+            rule=rule,
+            reason=reason,
+            message=message,
+            command=command,
+        )
+        apply_decision(self.world, decision)
+        return decision
+
+    def members(self, group: Group) -> Members:
+        """Return the index of the group's pods."""
+        return self.world.members[group.id]
+
+    def pod(self, uid: str) -> Pod:
+        """Return a live pod."""
+        return self.world.pods[PodUID(uid)]
+
+
+def pod_ref(pod: Pod) -> ObjectRef:
+    """Return the reference by which commands name a pod."""
+    view = pod.view
+    return ObjectRef(kind="Pod", namespace=view.namespace, name=view.name, uid=view.uid)
+
+
+def workload_ref(group: Group) -> ObjectRef:
+    """Return the reference to the group's Workload; uid "" while it does not exist."""
+    uid = group.workload.uid if group.workload is not None else ""
+    return ObjectRef(kind="Workload", namespace=group.namespace, name=group.workload_name, uid=uid)
+
+
+def group_ref(group: Group) -> ObjectRef:
+    """Return the target of records, which write nothing."""
+    return ObjectRef(kind="Group", namespace=group.namespace, name=group.name, uid=group.id)
+
+
+def normal(reason: str, message: str, on: ObjectRef | None = None) -> tuple[KubeEvent, ...]:
+    """Return one Normal Kubernetes Event, as commands carry them."""
+    return (KubeEvent(type="Normal", reason=reason, message=message, on=on),)
+
+
+def workload_free(group: Group) -> bool:
+    """Tell whether the Workload may be written: nothing in flight, nothing rejected as it is."""
+    if group.workload_expect is not None:
+        return False
+    if group.workload is None:
+        return not group.workload_refused_version
+    return group.workload_refused_version != group.workload.resource_version

@@ -1,0 +1,133 @@
+"""What a group is doing and why it waits, in words: the columns and intervals people query.
+
+States: Composing (pods are missing), Blocked (nothing but a person can help), Queued, Admitted
+(holds quota, nothing runs yet), Running, Evicted (must stop, or waits for pods to come again),
+Finishing (over, finalizers still to come off), Finished, Gone.
+
+A wait is an interval with one reason and one message. Wording is stable: it names what is missing,
+never how many are there so far, so that a group of a thousand pods has one reason, not a thousand.
+
+Invariant: a group that holds quota, or is over, waits for nothing.
+"""
+
+from podgroup.decide.context import Deciding
+from podgroup.fold.common import note
+from podgroup.fold.pods import close_wait
+from podgroup.journal import WaitRow
+from podgroup.members import Flag
+from podgroup.names import PENDING_EVALUATION
+from podgroup.state import Group, Wait
+
+BLOCKED = frozenset(
+    {
+        "BadTotalCount",
+        "DifferentQueues",
+        "DifferentTotalCounts",
+        "TooManyRoles",
+        "WorkloadNameConflict",
+        "WorkloadPriorityClassNotFound",
+        "RunningUnadmitted",
+        "LocalQueueNotFound",
+        "ClusterQueueNotFound",
+        "ClusterQueueInactive",
+        "Misconfigured",
+        "NoMatchingFlavor",
+        "ExceedsMaxQuota",
+        "Parked",
+    }
+)
+
+
+def explain(d: Deciding, group: Group) -> None:
+    """Bring state, reason and the current wait up to date; write what changed."""
+    _wait(d, group)
+    state = _state(d, group)
+    reason, message = _why(group)
+    if (state, reason, message) == (group.state, group.reason, group.message):
+        return
+    if state != group.state:
+        note(
+            d.world,
+            d.here,
+            "StateChanged",
+            group=group.id,
+            reason=state,
+            message=f"was {group.state}" if group.state else "",
+        )
+    group.state, group.reason, group.message = state, reason, message
+    d.world.journal.groups.add(group.id)
+
+
+def _state(d: Deciding, group: Group) -> str:
+    members = d.members(group)
+    if group.finish is not None:
+        held = members.count(Flag.HELD)
+        workload = group.workload
+        done = not held and (workload is None or group.finish.written)
+        return "Finished" if done else "Finishing"
+    if group.evicted is not None and (group.holding is not None or group.short is not None):
+        return "Evicted"
+    if group.holding is not None:
+        return "Running" if members.count(Flag.RUNNING) else "Admitted"
+    if group.wait is not None and group.wait.blocked:
+        return "Blocked"
+    if group.evicted is not None and not group.requeued:
+        return "Evicted"
+    return "Queued" if group.composed else "Composing"
+
+
+def _why(group: Group) -> tuple[str, str]:
+    if group.finish is not None:
+        return group.finish.reason, group.finish.message
+    if group.wait is not None:
+        return group.wait.reason, group.wait.message
+    if group.evicted is not None:
+        return group.evicted.reason, group.evicted.message
+    if group.holding is not None:
+        return "", f"admitted by ClusterQueue {group.holding.admission.cluster_queue}"
+    return "", ""
+
+
+def _wait(d: Deciding, group: Group) -> None:
+    wanted = _reason(d, group)
+    wait = group.wait
+    if wanted is None:
+        close_wait(d.world, d.here, group)
+        return
+    if wait is not None and (wait.reason, wait.message) == wanted:
+        return
+    close_wait(d.world, d.here, group)
+    group.wait = Wait(*wanted, wanted[0] in BLOCKED, d.here.at, d.here.position)
+    d.world.journal.waits[(group.id, d.here.position)] = WaitRow(
+        group=group.id,
+        reason=wanted[0],
+        message=wanted[1],
+        from_at=d.here.at,
+        from_seq=d.here.position,
+    )
+
+
+def _reason(d: Deciding, group: Group) -> tuple[str, str] | None:
+    if group.finish is not None or not len(d.members(group)):
+        return None
+    if group.parked:
+        return "Parked", group.parked
+    if group.holding is not None:
+        return None
+    if group.queue_reason[0]:
+        return group.queue_reason
+    if d.world.mode == "kueue" and group.composed:
+        return _told_by_kueue(group)
+    if group.composed:
+        return PENDING_EVALUATION, "waiting to be looked at by quota admission"
+    return "WaitingForPods", "waiting for the pods of the group"
+
+
+def _told_by_kueue(group: Group) -> tuple[str, str]:
+    for condition in group.workload.conditions if group.workload is not None else ():
+        if condition.type == "QuotaReserved" and condition.status == "False":
+            return condition.reason, condition.message
+        if condition.type == "Admitted" and condition.status == "False":
+            if condition.reason != "NoReservation":
+                return condition.reason, condition.message
+    return PENDING_EVALUATION, "waiting for Kueue"

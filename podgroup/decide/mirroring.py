@@ -1,0 +1,241 @@
+"""Rules about the Workload's status: keep what it says equal to what we hold to be true.
+
+In builtin mode every condition and status.admission are ours and the Workload is a mirror for
+kubectl users. In kueue mode the core owns most of them; ours are WaitingForReplacementPods,
+PodsReady, Finished, reclaimablePods and, after an eviction, the release of quota, which the core
+never does by itself.
+
+One write at a time: while one is in flight what changes meanwhile is gathered, and the next write
+says it all. Conditions are compared by status, reason and message; times are the actuator's.
+
+Invariant: with nothing in flight and nothing changing, the rule is silent.
+"""
+
+from podgroup.commands import WriteWorkloadStatus
+from podgroup.decide.context import Deciding, workload_free, workload_ref
+from podgroup.fold.workloads import condition, role_of
+from podgroup.members import Flag
+from podgroup.names import (
+    ADMITTED,
+    EVICTED,
+    EVICTED_PREEMPTED,
+    FINISHED,
+    NOT_ADMITTED_NO_RESERVATION,
+    PENDING_EVALUATION,
+    PODS_READY,
+    PREEMPTED,
+    PREEMPTED_IN_CLUSTER_QUEUE,
+    QUOTA_RESERVED,
+    READY_RECOVERED,
+    READY_STARTED,
+    READY_WAIT_FOR_RECOVERY,
+    READY_WAIT_FOR_START,
+    REPLACEMENT_PODS_READY,
+    REQUEUED,
+    WAITING_FOR_REPLACEMENT_PODS,
+)
+from podgroup.objects import Condition, WorkloadView
+from podgroup.state import Group
+
+READY_MESSAGE = "All pods reached readiness and the workload is running"
+WAITING_MESSAGE = "Not all pods are ready or succeeded"
+RECOVERY_MESSAGE = "At least one pod has failed, waiting for recovery"
+NO_RESERVATION_MESSAGE = "The workload has no reservation"
+
+
+def mirroring(d: Deciding, group: Group) -> None:
+    """Write the Workload's status if it differs from what it should say."""
+    workload = group.workload
+    if workload is None or workload.deleted_at is not None or not workload_free(group):
+        return
+    if group.finish is not None:
+        _mirror_finish(d, group, workload)
+        return
+    if not group.composed or group.workload_lost:
+        return
+    if d.world.mode == "kueue":
+        wanted = [*_shared(d, group, workload)]
+        releasing = _release_due(d, group, workload)
+        if releasing:
+            wanted += _released(group, workload)
+        changed = _different(workload, wanted)
+        reclaim = _reclaimable(d, group)
+        if changed or releasing or reclaim != workload.reclaimable:
+            _write(d, group, changed, clear=releasing, reclaim=reclaim)
+        return
+    wanted = [*_quota(group, workload), *_shared(d, group, workload)]
+    changed = _different(workload, wanted)
+    reclaim = _reclaimable(d, group)
+    holding = group.holding
+    stale_admission = workload.cluster_queue != (
+        holding.admission.cluster_queue if holding is not None else ""
+    )
+    if changed or stale_admission or reclaim != workload.reclaimable:
+        _write(d, group, changed, clear=holding is None and stale_admission, reclaim=reclaim)
+
+
+def _write(
+    d: Deciding, group: Group, changed: list[Condition], *, clear: bool, reclaim: dict[str, int]
+) -> None:
+    holding = group.holding
+    mirror = holding is not None and d.world.mode != "kueue"
+    names = ", ".join(f"{c.type}={c.status}" for c in changed) or "admission or reclaimable pods"
+    d.emit(
+        group,
+        "mirror",
+        changed[0].reason if changed else "StatusChanged",
+        f"the Workload should say {names}",
+        WriteWorkloadStatus(
+            target=workload_ref(group),
+            conditions=tuple(changed),
+            admission=holding.admission if holding is not None and mirror else None,
+            clear_admission=clear,
+            reclaimable=reclaim,
+            executed_s=_executed_s(d, group) if clear else None,
+        ),
+    )
+
+
+def _executed_s(d: Deciding, group: Group) -> int:
+    holding = group.holding
+    if holding is None:
+        return group.executed_s
+    return group.executed_s + max(0, int((d.here.at - holding.at).total_seconds()))
+
+
+def _mirror_finish(d: Deciding, group: Group, workload: WorkloadView) -> None:
+    finish = group.finish
+    assert finish is not None
+    if finish.written:
+        return
+    wanted = [Condition(type=FINISHED, status="True", reason=finish.reason, message=finish.message)]
+    d.emit(
+        group,
+        "mirror",
+        finish.reason,
+        f"the group is over: {finish.message}",
+        WriteWorkloadStatus(target=workload_ref(group), conditions=tuple(wanted)),
+    )
+
+
+def _different(workload: WorkloadView, wanted: list[Condition]) -> list[Condition]:
+    have = {c.type: (c.status, c.reason, c.message) for c in workload.conditions}
+    return [c for c in wanted if have.get(c.type) != (c.status, c.reason, c.message)]
+
+
+def _quota(group: Group, workload: WorkloadView) -> list[Condition]:
+    """Conditions that Kueue's core would write (builtin mode only)."""
+    holding, evicted = group.holding, group.evicted
+    wanted: list[Condition] = []
+    if holding is not None:
+        message = f"Quota reserved in ClusterQueue {holding.admission.cluster_queue}"
+        wanted.append(_condition(QUOTA_RESERVED, True, QUOTA_RESERVED, message))
+        wanted.append(_condition(ADMITTED, True, ADMITTED, "The workload is admitted"))
+    else:
+        reason, message = group.queue_reason
+        if not reason and evicted is not None:
+            reason, message = PENDING_EVALUATION, evicted.message
+        if reason:
+            wanted.append(_condition(QUOTA_RESERVED, False, reason, message))
+        if condition(workload, ADMITTED) is not None:
+            wanted.append(
+                _condition(ADMITTED, False, NOT_ADMITTED_NO_RESERVATION, NO_RESERVATION_MESSAGE)
+            )
+    if evicted is not None:
+        wanted.append(_condition(EVICTED, True, evicted.reason, evicted.message))
+        if evicted.reason == EVICTED_PREEMPTED:
+            wanted.append(_condition(PREEMPTED, True, PREEMPTED_IN_CLUSTER_QUEUE, evicted.message))
+        if holding is None:
+            wanted.append(_condition(REQUEUED, group.requeued, evicted.reason, evicted.message))
+    elif holding is not None:
+        for kind in (EVICTED, PREEMPTED):
+            old = condition(workload, kind)
+            if old is not None and old.status == "True":
+                wanted.append(_condition(kind, False, QUOTA_RESERVED, f"Previously: {old.message}"))
+    return wanted
+
+
+def _shared(d: Deciding, group: Group, workload: WorkloadView) -> list[Condition]:
+    """Conditions that are ours in both modes."""
+    wanted: list[Condition] = []
+    if group.short is not None:
+        wanted.append(_condition(WAITING_FOR_REPLACEMENT_PODS, True, *group.short))
+    elif condition(workload, WAITING_FOR_REPLACEMENT_PODS) is not None:
+        wanted.append(
+            _condition(
+                WAITING_FOR_REPLACEMENT_PODS,
+                False,
+                REPLACEMENT_PODS_READY,
+                "No pods need replacement",
+            )
+        )
+    ready = _pods_ready(d, group, condition(workload, PODS_READY))
+    if ready is not None:
+        wanted.append(ready)
+    return wanted
+
+
+def _pods_ready(d: Deciding, group: Group, old: Condition | None) -> Condition | None:
+    if group.holding is None or group.evicted is not None:
+        if old is None:
+            return None  # nothing to take back
+        return _condition(PODS_READY, False, READY_WAIT_FOR_START, WAITING_MESSAGE)
+    members = d.members(group)
+    gone = sum(role.succeeded_gone for role in group.roles.values())
+    if members.count(Flag.READY) + gone >= group.composed_total:
+        recovered = old is not None and old.reason in (READY_WAIT_FOR_RECOVERY, READY_RECOVERED)
+        return _condition(
+            PODS_READY, True, READY_RECOVERED if recovered else READY_STARTED, READY_MESSAGE
+        )
+    if old is not None and (old.status == "True" or old.reason == READY_WAIT_FOR_RECOVERY):
+        return _condition(PODS_READY, False, READY_WAIT_FOR_RECOVERY, RECOVERY_MESSAGE)
+    if old is None and d.world.mode != "kueue":
+        return None  # absent says the same, and costs no write
+    return _condition(PODS_READY, False, READY_WAIT_FOR_START, WAITING_MESSAGE)
+
+
+def _reclaimable(d: Deciding, group: Group) -> dict[str, int]:
+    """Succeeded pods per podset, capped at its count; none for single pods and serving groups."""
+    holding = group.holding
+    if group.single or group.serving:
+        return {}
+    if holding is None:
+        return dict(group.workload.reclaimable) if group.workload is not None else {}
+    members = d.members(group)
+    found: dict[str, int] = {}
+    for assignment in holding.admission.assignments:
+        role = group.roles.get(role_of(group, assignment.name))
+        if role is None:
+            continue
+        done = min(role.count, members.count(Flag.SUCCEEDED, role.name) + role.succeeded_gone)
+        if done:
+            found[assignment.name] = done
+    return found
+
+
+def _release_due(d: Deciding, group: Group, workload: WorkloadView) -> bool:
+    """Kueue mode: an evicted Workload still holds quota and nothing of the group runs."""
+    if group.evicted is None or not workload.cluster_queue:
+        return False
+    return group.single or not d.members(group).count(Flag.RUNNING)
+
+
+def _released(group: Group, workload: WorkloadView) -> list[Condition]:
+    evicted = group.evicted
+    assert evicted is not None
+    requeue = evicted.reason in (EVICTED_PREEMPTED, "NodeFailures") and not group.single
+    wanted = [
+        _condition(QUOTA_RESERVED, False, PENDING_EVALUATION, evicted.message),
+        _condition(REQUEUED, requeue, evicted.reason, evicted.message),
+    ]
+    if condition(workload, ADMITTED) is not None:
+        wanted.append(
+            _condition(ADMITTED, False, NOT_ADMITTED_NO_RESERVATION, NO_RESERVATION_MESSAGE)
+        )
+    return wanted
+
+
+def _condition(kind: str, status: bool, reason: str, message: str) -> Condition:
+    return Condition(
+        type=kind, status="True" if status else "False", reason=reason, message=message
+    )

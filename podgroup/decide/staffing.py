@@ -1,0 +1,140 @@
+"""Rules about places: which pods fill them, which are beyond, which failures have been made good.
+
+Per role with count n, A active and I inactive pods (terms of KEP-976 "Retrying Failed Pods"):
+
+    excess    solid pods beyond n (active, not on their way out): deleted, by the active order, last
+              first. A pod that is terminating but still bound keeps its place (B4): its successor
+              waits gated instead of being deleted.
+    replaced  A + I - n inactive pods, at most I: released, failed first (B20)
+    absent    n - A: while positive the group is short of pods
+
+Rules, in this order: excess, own (new pods become owners of the Workload), replace. A failed pod is
+released only when nobody is missing among the owners, so that the Workload is never owned by
+nothing. Pods of a role that the Workload does not have stay gated (B7).
+
+Invariant: deleting excess never takes a role below its count.
+"""
+
+from podgroup.commands import FinalizePod, UpdateWorkload
+from podgroup.decide.closing import delete_excess
+from podgroup.decide.composing import MAX_OWNERS
+from podgroup.decide.context import Deciding, normal, pod_ref, workload_free, workload_ref
+from podgroup.decide.order import active_key, replace_key, start_key
+from podgroup.fold.decisions import RULE_REPLACED
+from podgroup.members import Flag
+from podgroup.names import EVENT_OWNER_REFERENCES_ADDED
+from podgroup.state import Group, Role
+
+
+def staffing(d: Deciding, group: Group) -> None:
+    """Run the rules of this module on a composed group."""
+    if not group.composed or group.finish is not None or group.workload_lost:
+        return
+    if not group.single:
+        for name in sorted(group.roles):
+            _excess(d, group, group.roles[name])
+        unowned = _own(d, group)
+        if not unowned:
+            for name in sorted(group.roles):
+                _replace(d, group, group.roles[name])
+    _shortage(d, group)
+
+
+def _excess(d: Deciding, group: Group, role: Role) -> None:
+    members = d.members(group)
+    limit = role.count - role.succeeded_gone
+    if not role.count or members.count(Flag.SOLID, role.name) <= limit:
+        return
+    pods = sorted((d.pod(u) for u in members.with_flags(Flag.SOLID, role.name)), key=active_key)
+    for pod in pods[limit:]:
+        if pod.free:
+            delete_excess(
+                d, group, pod, f"role {role.name} has {role.count} places, this one is beyond"
+            )
+
+
+def _own(d: Deciding, group: Group) -> bool:
+    """Make new pods owners of the Workload; return whether somebody is still missing."""
+    workload = group.workload
+    if workload is None:
+        return True
+    members = d.members(group)
+    room = MAX_OWNERS - len(workload.owners)
+    if room <= 0:
+        return False
+    missing = [
+        pod
+        for pod in (d.pod(uid) for uid in members.listed(Flag.UNOWNED))
+        if pod.role in group.roles and group.roles[pod.role].count
+    ]
+    if not missing:
+        return False
+    if workload_free(group):
+        chosen = sorted(missing, key=start_key)[:room]
+        d.emit(
+            group,
+            "own",
+            "OwnerReferencesAdded",
+            f"{len(chosen)} new pods own the Workload",
+            UpdateWorkload(
+                target=workload_ref(group),
+                add_owners=tuple(pod_ref(pod) for pod in chosen),
+                events=normal(
+                    EVENT_OWNER_REFERENCES_ADDED, f"Added {len(chosen)} owner reference(s)"
+                ),
+            ),
+        )
+    return True
+
+
+def _replace(d: Deciding, group: Group, role: Role) -> None:
+    members = d.members(group)
+    inactive = members.count(Flag.INACTIVE, role.name)
+    active = members.count(Flag.ACTIVE, role.name) + role.succeeded_gone
+    over = min(inactive, inactive + active - role.count)
+    if not role.count or over <= 0:
+        return
+    pods = sorted(
+        (d.pod(u) for u in members.listed(Flag.INACTIVE) if members.roles[u] == role.name),
+        key=replace_key,
+    )
+    for pod in pods[:over]:
+        if pod.held and pod.free:
+            d.emit(
+                group,
+                RULE_REPLACED,
+                "PodReplaced",
+                f"pod {pod.view.name} ended and another pod of role {role.name} has its place",
+                FinalizePod(target=pod_ref(pod)),
+            )
+
+
+def absent(d: Deciding, group: Group) -> int:
+    """Return how many pods are missing; with fast admission a role with any pod misses none."""
+    members = d.members(group)
+    missing = 0
+    for name, role in group.roles.items():
+        active = members.count(Flag.ACTIVE, name) + role.succeeded_gone
+        if group.fast:
+            missing += 1 if role.count and not active else 0
+        else:
+            missing += max(0, role.count - active)
+    return missing
+
+
+def _shortage(d: Deciding, group: Group) -> None:
+    """Keep `group.short`, from which condition WaitingForReplacementPods is written.
+
+    While short the reason stays what it was when the shortage began, unless an eviction says more.
+    """
+    if group.single:
+        return
+    if not absent(d, group):
+        group.short = None
+        return
+    evicted = group.evicted
+    if evicted is not None:
+        group.short = (evicted.reason, evicted.message)
+    elif group.short is None:
+        group.short = ("PodsFailed", "Some Failed pods need replacement")
+    group.was_short = True

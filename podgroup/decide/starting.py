@@ -1,0 +1,175 @@
+"""Rules about running: stop what must not run, release quota, start what may.
+
+Rules, in this order:
+
+1. evict     the group was evicted: stop its running pods; gated and ended pods stay
+2. yield     an evicted group has nothing running any more: its quota is released. A single pod
+             yields at once, while it may still be terminating (as Kueue does)
+3. unadmit   a pod is past the gate without an admission: it is stopped, if our log has seen the
+             gate on it; a pod that never had one is left to run and reported (B17)
+4. ungate    the group is admitted: gated pods start, oldest first, one per free place of their role
+
+Invariant: open pods plus pods being opened never exceed a role's count.
+"""
+
+from podgroup.commands import ReleaseQuota, StopPod, UngatePod
+from podgroup.decide.context import Deciding, group_ref, normal, pod_ref
+from podgroup.decide.order import start_key
+from podgroup.fold.workloads import role_of
+from podgroup.members import Flag
+from podgroup.names import (
+    ADMISSION_GATE,
+    CLUSTER_QUEUE_LABEL,
+    EVENT_STARTED,
+    EVENT_STOPPED,
+    EVICTED_DEACTIVATED,
+    LOCAL_QUEUE_LABEL,
+    MAX_LABEL_VALUE,
+    PODSET_LABEL,
+    REASON_EVICTED_PREFIX,
+    REASON_NOT_ADMITTED,
+    ROLE_HASH,
+    TOPOLOGY_GATE,
+)
+from podgroup.objects import Assignment, PodSetUpdate, Toleration
+from podgroup.state import Group, Pod
+
+NOT_ADMITTED_MESSAGE = "Not admitted by cluster queue"
+
+
+def stopping(d: Deciding, group: Group) -> None:
+    """Run rules 1 to 3."""
+    if group.finish is not None or group.workload_lost:
+        return
+    evicted = group.evicted
+    if evicted is not None:
+        _stop(d, group, "evict", REASON_EVICTED_PREFIX + evicted.reason, evicted.message)
+        _yield(d, group)
+    elif group.holding is None and group.composed:
+        opened = [u for u in d.members(group).listed(Flag.STOPPABLE) if d.pod(u).opened]
+        if opened and not _about_to_be_held(group):
+            _stop(d, group, "unadmit", REASON_NOT_ADMITTED, NOT_ADMITTED_MESSAGE)
+
+
+def _about_to_be_held(group: Group) -> bool:
+    # kueue mode: a Workload that has not been read back yet cannot say that it is not admitted.
+    return group.workload is None
+
+
+def _stop(d: Deciding, group: Group, rule: str, reason: str, message: str) -> None:
+    for uid in d.members(group).listed(Flag.STOPPABLE):
+        pod = d.pod(uid)
+        if pod.free:
+            d.emit(
+                group,
+                rule,
+                reason,
+                f"stop pod {pod.view.name}: {message}",
+                StopPod(
+                    target=pod_ref(pod),
+                    reason=reason,
+                    message=message,
+                    events=normal(EVENT_STOPPED, message),
+                ),
+            )
+
+
+def _yield(d: Deciding, group: Group) -> None:
+    evicted, holding = group.evicted, group.holding
+    if evicted is None or holding is None or d.world.mode == "kueue":
+        return
+    if not group.single and d.members(group).count(Flag.RUNNING):
+        return
+    d.emit(
+        group,
+        "yield",
+        evicted.reason,
+        "nothing of the group runs any more",
+        ReleaseQuota(
+            target=group_ref(group),
+            reason=evicted.reason,
+            message=evicted.message,
+            requeue=not group.single and not evicted.reason.startswith(EVICTED_DEACTIVATED),
+        ),
+    )
+
+
+def starting(d: Deciding, group: Group) -> None:
+    """Run rule 4."""
+    holding = group.holding
+    if holding is None or not holding.admitted or group.evicted is not None:
+        return
+    if group.finish is not None or group.workload_lost:
+        return
+    members = d.members(group)
+    if not members.count(Flag.GATED):
+        return
+    for assignment in holding.admission.assignments:
+        role = group.roles.get(role_of(group, assignment.name))
+        if role is None:
+            continue
+        taken = (
+            members.count(Flag.OPEN, role.name)
+            + members.count(Flag.OPENING, role.name)
+            + role.succeeded_gone
+        )
+        room = role.count - taken
+        if room <= 0:
+            continue
+        waiting = [
+            pod
+            for pod in (
+                d.pod(u) for u in members.listed(Flag.GATED) if members.roles[u] == role.name
+            )
+            if pod.free and not pod.deleting and not pod.terminated
+        ]
+        for pod in sorted(waiting, key=start_key)[:room]:
+            _ungate(d, group, pod, assignment)
+
+
+def _ungate(d: Deciding, group: Group, pod: Pod, assignment: Assignment) -> None:
+    holding = group.holding
+    assert holding is not None
+    queue = holding.admission.cluster_queue
+    selector: dict[str, str] = {}
+    tolerations: list[Toleration] = []
+    for flavor in dict.fromkeys(assignment.flavors.values()):
+        view = d.world.flavors.get(flavor)
+        if view is not None:
+            selector.update(view.node_labels)
+            tolerations += [t for t in view.tolerations if t not in tolerations]
+    labels = {PODSET_LABEL: assignment.name, LOCAL_QUEUE_LABEL: group.queue}
+    if len(queue) <= MAX_LABEL_VALUE and "." not in queue:
+        labels[CLUSTER_QUEUE_LABEL] = queue
+    annotations: dict[str, str] = {}
+    if not pod.view.role_annotated and not group.single:
+        # Ungating changes the shape; the role must not change with it if the log is ever lost.
+        annotations[ROLE_HASH] = pod.role
+    for update in _updates(group, assignment.name):
+        labels.update(update.labels)
+        annotations.update(update.annotations)
+        selector.update(update.node_selector)
+        tolerations += [t for t in update.tolerations if t not in tolerations]
+    gates = [ADMISSION_GATE]
+    if TOPOLOGY_GATE in pod.view.gates and not assignment.topology:
+        gates.append(TOPOLOGY_GATE)
+    d.emit(
+        group,
+        "ungate",
+        "Admitted",
+        f"pod {pod.view.name} may start: admitted by ClusterQueue {queue}",
+        UngatePod(
+            target=pod_ref(pod),
+            gates=tuple(gates),
+            node_selector=selector,
+            tolerations=tuple(tolerations),
+            labels={key: value for key, value in labels.items() if value},
+            annotations=annotations,
+            events=normal(EVENT_STARTED, f"Admitted by clusterQueue {queue}"),
+        ),
+    )
+
+
+def _updates(group: Group, pod_set: str) -> list[PodSetUpdate]:
+    checks = group.workload.checks if group.workload is not None else ()
+    return [update for check in checks for update in check.updates if update.name == pod_set]

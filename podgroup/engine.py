@@ -1,0 +1,231 @@
+"""The engine: one message of the log in, a changed world and a journal out.
+
+It is what the projector runs live, what replay runs on yesterday's log, and what tests run on
+recorded streams: fold every event of the message in order, then decide once. Deciding per message
+and not per database transaction makes decisions independent of how messages were batched into
+transactions, so a replay can decide again and must come to the same.
+
+A fold that fails for one event is a bug of ours or a fact nobody thought of. The event is parked in
+the open and the group it concerns stops; everything else goes on.
+
+Invariant: `load_world(...)` of what was stored equals the world that was stored.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from msgspec import Struct
+
+from podgroup.decide import decide as decide_all
+from podgroup.events import (
+    Batch,
+    Decision,
+    Event,
+    PodApplied,
+    PodDeleted,
+    TimerFired,
+    Undecodable,
+    WorkloadApplied,
+    WorkloadDeleted,
+)
+from podgroup.fold import At, evolve
+from podgroup.fold.common import new_members, note, reindex, touch
+from podgroup.fold.decisions import apply_decision as fold_decision
+from podgroup.fold.workloads import recharge
+from podgroup.ids import GroupID, PodUID
+from podgroup.journal import Journal, ParkedRow
+from podgroup.names import group_name
+from podgroup.objects import (
+    ClusterQueueView,
+    FlavorView,
+    LocalQueueView,
+    NamespaceView,
+    PriorityClassView,
+    QueueObject,
+    WorkloadPriorityClassView,
+    WorkloadView,
+)
+from podgroup.state import GROUP, SINGLE, Group, Meta, Pod, World
+
+
+class Taken(Struct):
+    """What is to be written: the journal, and what left the state since the last one."""
+
+    journal: Journal
+    gone_pods: dict[PodUID, Pod]
+    gone_groups: dict[GroupID, Group]
+
+
+def new_world(cluster: str, mode: str = "builtin") -> World:
+    """Return the state before the first event."""
+    return World(cluster=cluster, mode=mode)
+
+
+def step(world: World, position: int, at: datetime, batch: Batch, *, decide: bool = True) -> None:
+    """Fold one message at `position` and decide (or leave that to recorded decisions)."""
+    here = At(position, at)
+    world.note_ord = 0
+    for ordinal, event in enumerate(batch.events):
+        if isinstance(event, Undecodable):
+            _park(world, here, ordinal, "Undecodable", event.error, event.raw)
+            continue
+        try:
+            evolve(world, here, event, ordinal)
+        except Exception as error:  # whatever a fold can do wrong stops one group only
+            _park_event(world, here, ordinal, event, error)
+    world.meta.position = position
+    world.at = at
+    if decide:
+        decide_all(world, here)
+
+
+def apply_decision(world: World, decision: Decision) -> None:
+    """Apply a recorded decision instead of deciding."""
+    fold_decision(world, decision)
+
+
+def take(world: World) -> Taken:
+    """Hand over the journal and start a new one."""
+    taken = Taken(world.journal, world.gone_pods, world.gone_groups)
+    world.journal = Journal()
+    world.gone_pods, world.gone_groups = {}, {}
+    return taken
+
+
+def due_timers(world: World, now: datetime) -> list[TimerFired]:
+    """Return the timers that have fallen due by `now`, earliest first, ties by name."""
+    due = [(t.due_at, name) for name, t in world.meta.timers.items() if t.due_at <= now]
+    return [TimerFired(timer=name, due_at=at) for at, name in sorted(due)]
+
+
+def load_world(
+    cluster: str,
+    mode: str,
+    meta: Meta,
+    groups: Iterable[Group],
+    pods: Iterable[Pod],
+    objects: Iterable[QueueObject],
+    workloads: Iterable[WorkloadView],
+) -> World:
+    """Rebuild the world, indices included, from what was stored."""
+    world = World(cluster=cluster, mode=mode, meta=meta)
+    for group in groups:
+        world.groups[group.id] = group
+        world.lives[(group.kind, group.namespace, group.name)] = group.id
+        world.by_workload[(group.namespace, group.workload_name)] = group.id
+        members = new_members(world, group)
+        if group.workload is not None:
+            members.owned = frozenset(owner.uid for owner in group.workload.owners)
+        if group.workload_expect is not None:
+            world.expecting[group.workload_expect.decision] = (group.id, PodUID(""))
+    for pod in sorted(pods, key=lambda p: (p.seen_seq, p.view.created_at, p.view.uid)):
+        uid = PodUID(pod.view.uid)
+        world.pods[uid] = pod
+        if pod.expect is not None:
+            world.expecting[pod.expect.decision] = (pod.group, uid)
+        reindex(world, world.groups[pod.group], pod)
+    for view in objects:
+        _put(world, view)
+    for workload in workloads:
+        world.workloads[(workload.namespace, workload.name)] = workload
+    for group in world.groups.values():
+        recharge(world, group)
+    # What could be admitted is looked at again once: pending order is not stored.
+    for identity in world.groups:
+        touch(world, identity)
+    for name in world.cluster_queues:
+        world.quotas.dirty[name] = None
+    world.journal = Journal()
+    return world
+
+
+def _put(world: World, view: QueueObject) -> None:
+    match view:
+        case LocalQueueView():
+            world.local_queues[(view.namespace, view.name)] = view
+        case ClusterQueueView():
+            world.cluster_queues[view.name] = view
+        case FlavorView():
+            world.flavors[view.name] = view
+        case WorkloadPriorityClassView():
+            world.workload_classes[view.name] = view
+        case PriorityClassView():
+            world.classes[view.name] = view
+        case NamespaceView():
+            world.namespaces[view.name] = view
+
+
+def rejoin_frames(world: World, batch: Batch, position: int) -> None:
+    """Refill what open relist frames have seen from a message that was folded before.
+
+    The projector calls this for the messages between the start of the oldest open frame and its
+    checkpoint, because the set of seen objects is not stored.
+    """
+    for event in batch.events:
+        kind = uid = relist = ""
+        match event:
+            case PodApplied():
+                kind, uid, relist = "Pod", event.pod.uid, event.relist
+            case WorkloadApplied():
+                kind, uid, relist = "Workload", event.workload.uid, event.relist
+            case Undecodable():
+                continue
+            case _:
+                view = getattr(event, "object", None)
+                if view is not None:
+                    kind = type(view).__name__.removesuffix("View")
+                    kind = kind.replace("Flavor", "ResourceFlavor")
+                    uid, relist = view.uid, getattr(event, "relist", "")
+        frame = world.meta.frames.get(kind)
+        if frame is not None and relist == frame.relist and position >= frame.started_seq:
+            frame.seen.add(uid)
+
+
+def _park(
+    world: World,
+    here: At,
+    ordinal: int,
+    reason: str,
+    message: str,
+    raw: bytes,
+    group: str = "",
+    name: str = "",
+) -> None:
+    world.journal.parked.append(
+        ParkedRow(
+            seq=here.position,
+            ord=ordinal,
+            at=here.at,
+            reason=reason,
+            message=message,
+            group=group,
+            object=name,
+            raw=raw,
+        )
+    )
+    note(world, here, "Parked", group=group, reason=reason, message=message)
+
+
+def _park_event(world: World, here: At, ordinal: int, event: Event, error: Exception) -> None:
+    identity, name = _concerned(world, event)
+    message = f"{type(error).__name__}: {error}"
+    group = world.groups.get(identity) if identity is not None else None
+    if group is not None:
+        group.parked = f"message {here.position}, event {ordinal} ({name}): {message}"
+        touch(world, group.id)
+    _park(world, here, ordinal, "FoldFailed", message, b"", identity or "", name)
+
+
+def _concerned(world: World, event: Event) -> tuple[GroupID | None, str]:
+    match event:
+        case PodApplied(pod=view) | PodDeleted(pod=view):
+            known = world.pods.get(PodUID(view.uid))
+            name = group_name(view.labels, view.annotations)
+            key = (GROUP if name else SINGLE, view.namespace, name or view.name)
+            found = known.group if known is not None else world.lives.get(key)
+            return found, f"pod {view.namespace}/{view.name}"
+        case WorkloadApplied(workload=workload) | WorkloadDeleted(workload=workload):
+            where = (workload.namespace, workload.name)
+            return world.by_workload.get(where), f"Workload {workload.namespace}/{workload.name}"
+        case _:
+            return None, type(event).__name__

@@ -1,0 +1,108 @@
+"""fold: evolve(world, event) -> world, one step of the reduction of the log to state.
+
+Theory. Every fact is folded exactly once in effect: what is not newer than what is known is
+dropped, so duplicates, batches cut differently after a crash and overlapping relists do no harm.
+The fold never decides; it marks the groups that the rules should look at (`world.touched`) and
+writes notes of what happened into the journal.
+
+Invariant: `evolve` twice with the same event is `evolve` once.
+"""
+
+from typing import assert_never
+
+from podgroup.events import (
+    DeltaRefused,
+    Event,
+    ObjectApplied,
+    ObjectDeleted,
+    OperatorActed,
+    OutcomeRecorded,
+    PodApplied,
+    PodDeleted,
+    RelistCompleted,
+    RelistStarted,
+    TimerFired,
+    WatchProgressed,
+    WorkloadApplied,
+    WorkloadDeleted,
+)
+from podgroup.fold.common import At, note
+from podgroup.fold.outcomes import outcome_recorded, timer_fired
+from podgroup.fold.pods import pod_applied, pod_deleted
+from podgroup.fold.queues import object_applied, object_deleted
+from podgroup.fold.relists import relist_completed, relist_started, synced
+from podgroup.fold.workloads import link, workload_applied, workload_deleted
+from podgroup.ids import newer
+from podgroup.journal import ParkedRow
+from podgroup.state import World
+
+__all__ = ["At", "evolve", "link", "synced"]
+
+
+def evolve(world: World, here: At, event: Event, ordinal: int = 0) -> World:
+    """Fold one event; returns the same world, changed."""
+    match event:
+        case PodApplied():
+            pod_applied(world, here, event.pod, event.relist)
+        case PodDeleted():
+            pod_deleted(world, here, event.pod)
+        case WorkloadApplied():
+            workload_applied(world, here, event.workload, event.relist)
+        case WorkloadDeleted():
+            workload_deleted(world, here, event.workload)
+        case ObjectApplied():
+            object_applied(world, here, event.object, event.relist)
+        case ObjectDeleted():
+            object_deleted(
+                world,
+                here,
+                event.kind,
+                event.namespace,
+                event.name,
+                event.uid,
+                event.resource_version,
+            )
+        case RelistStarted():
+            relist_started(world, here, event)
+        case RelistCompleted():
+            relist_completed(world, here, event)
+        case WatchProgressed():
+            if newer(event.resource_version, world.meta.versions.get(event.kind, "")):
+                world.meta.versions[event.kind] = event.resource_version
+        case OutcomeRecorded():
+            outcome_recorded(world, here, event)
+        case TimerFired():
+            timer_fired(world, here, event)
+        case DeltaRefused():
+            _refused(world, here, event, ordinal)
+        case OperatorActed():
+            note(world, here, "OperatorActed", reason=event.action, message=event.message)
+        case _:
+            assert_never(event)
+    return world
+
+
+def _refused(world: World, here: At, event: DeltaRefused, ordinal: int) -> None:
+    """A watch item the ingester could not read: shown, and its relist frame kept honest."""
+    frame = world.meta.frames.get(event.kind)
+    if frame is not None:
+        frame.seen.add(event.uid)
+    world.journal.parked.append(
+        ParkedRow(
+            seq=here.position,
+            ord=ordinal,
+            at=here.at,
+            reason="DeltaRefused",
+            message=f"{event.field}: {event.message}",
+            group=event.group,
+            object=f"{event.kind} {event.namespace}/{event.name}",
+        )
+    )
+    note(
+        world,
+        here,
+        "DeltaRefused",
+        pod=event.uid if event.kind == "Pod" else "",
+        reason=event.field,
+        message=f"{event.kind} {event.namespace}/{event.name}: {event.message}",
+    )

@@ -1,0 +1,187 @@
+"""What every part of the fold needs: where we are in the log, notes, and the members index.
+
+Invariant: a pod's flags are recomputed through `reindex` whenever the pod, its expectation or its
+group's ownership changes; nobody writes flags by hand.
+"""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from podgroup.ids import GroupID, PodUID, newer
+from podgroup.journal import Note
+from podgroup.members import Flag, Members
+from podgroup.names import GROUP_TOTAL_COUNT, QUEUE_NAME, RETRIABLE_IN_GROUP
+from podgroup.state import Expectation, Group, Pod, World
+
+EXCESS = "excess"
+REPLACED = "replaced"
+KEPT = "kept"
+LOST = "lost"
+
+
+class At(Struct, frozen=True, gc=False):
+    """Where in the log we are: position of the message, and its timestamp (the only clock)."""
+
+    position: int
+    at: datetime
+
+
+def note(
+    world: World,
+    here: At,
+    kind: str,
+    *,
+    group: str = "",
+    pod: str = "",
+    reason: str = "",
+    message: str = "",
+    decision: str = "",
+    cause: int | None = None,
+) -> None:
+    """Write a line of history."""
+    world.journal.notes.append(
+        Note(
+            seq=here.position,
+            ord=world.note_ord,
+            at=here.at,
+            kind=kind,
+            group=group,
+            pod=pod,
+            reason=reason,
+            message=message,
+            decision=decision,
+            cause=cause,
+        )
+    )
+    world.note_ord += 1
+
+
+def stale(world: World, kind: str, version: str, known: str, relist: str) -> bool:
+    """Tell whether a delta says nothing new; if it does, remember its version.
+
+    A watch delivers one kind in the order of its versions, so a delta that is not newer than the
+    newest of its kind is a duplicate, also of an object that has been forgotten since. A listed
+    object may be older than others: it is compared with what is known of itself only.
+    """
+    seen = world.meta.versions.get(kind, "")
+    if not newer(version, known) or (not relist and not newer(version, seen)):
+        return True
+    if newer(version, seen):
+        world.meta.versions[kind] = version
+    return False
+
+
+def touch(world: World, group: GroupID) -> None:
+    """Have the rules look at a group after this message, and its row written."""
+    world.touched[group] = None
+    world.journal.groups.add(group)
+
+
+def flags_of(pod: Pod, *, serving: bool, owned: bool) -> int:
+    """Classify a pod.
+
+    Active = not Failed, and not deleted before it was bound to a node (KEP-976: "runnable or
+    succeeded"). In a serving group a terminated or terminating pod gives its place up as well. An
+    excess pod counts for nothing but its clean-up.
+    """
+    view = pod.view
+    deleting, ended, gated = pod.deleting, pod.terminated, pod.gated
+    flags = 0 if pod.free else int(Flag.BUSY)
+    if deleting:
+        flags |= Flag.DELETING
+    if pod.held:
+        flags |= Flag.HELD
+    if pod.fate == EXCESS:
+        return flags | Flag.EXCESS
+    if gated:
+        flags |= Flag.GATED
+        if pod.expect is not None and pod.expect.action == "UngatePod":
+            flags |= Flag.OPENING
+    failed = view.phase == "Failed"
+    inactive = failed or (deleting and not view.node and not ended)
+    if serving and (ended or deleting):
+        inactive = True
+    if inactive:
+        flags |= Flag.INACTIVE
+    else:
+        flags |= Flag.ACTIVE
+        if not gated:
+            flags |= Flag.OPEN
+        if not deleting or ended:
+            flags |= Flag.SOLID
+        if not owned:
+            flags |= Flag.UNOWNED
+    if view.phase == "Running":
+        flags |= Flag.RUNNING
+    if view.phase == "Succeeded":
+        flags |= Flag.SUCCEEDED | Flag.READY
+    elif any(c.type == "Ready" and c.status == "True" for c in view.conditions):
+        flags |= Flag.READY
+    if failed:
+        flags |= Flag.FAILED
+    if ended:
+        flags |= Flag.TERMINATED
+    elif not gated and not deleting:
+        flags |= Flag.STOPPABLE
+    if view.annotations.get(RETRIABLE_IN_GROUP) == "false":
+        flags |= Flag.UNRETRIABLE
+    return flags
+
+
+def reindex(world: World, group: Group, pod: Pod) -> None:
+    """Bring the members index up to date with one pod, and mark its row as changed."""
+    members = world.members[group.id]
+    view = pod.view
+    members.put(
+        view.uid,
+        pod.role,
+        flags_of(pod, serving=group.serving, owned=view.uid in members.owned),
+        view.created_at,
+        view.labels.get(QUEUE_NAME, ""),
+        view.annotations.get(GROUP_TOTAL_COUNT, ""),
+    )
+    world.journal.pods.add(view.uid)
+
+
+def own(world: World, group: Group, owners: frozenset[str]) -> None:
+    """Take over the Workload's owners; only pods that became or ceased to be one are touched."""
+    members = world.members[group.id]
+    changed = members.owned ^ owners
+    members.owned = owners
+    for uid in changed:
+        pod = world.pods.get(PodUID(uid))
+        if pod is not None and pod.group == group.id:
+            reindex(world, group, pod)
+
+
+def expect(world: World, group: Group, pod: Pod | None, expectation: Expectation) -> None:
+    """Remember that a decision about `pod` (None: the Workload) is in flight."""
+    if pod is None:
+        group.workload_expect = expectation
+        world.expecting[expectation.decision] = (group.id, PodUID(""))
+    else:
+        pod.expect = expectation
+        world.expecting[expectation.decision] = (group.id, PodUID(pod.view.uid))
+        reindex(world, group, pod)
+
+
+def settle(world: World, group: Group, pod: Pod | None) -> None:
+    """End an expectation: its effect was observed, or it will have none."""
+    expectation = group.workload_expect if pod is None else pod.expect
+    if expectation is None:
+        return
+    world.expecting.pop(expectation.decision, None)
+    if pod is None:
+        group.workload_expect = None
+    else:
+        pod.expect = None
+        reindex(world, group, pod)
+    touch(world, group.id)
+
+
+def new_members(world: World, group: Group) -> Members:
+    """Make the index of a group that has no pods yet."""
+    members = Members()
+    world.members[group.id] = members
+    return members

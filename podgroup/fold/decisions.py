@@ -1,0 +1,128 @@
+"""Fold of decisions: what a decision changes the moment it is made, before anything acts on it.
+
+Theory. Decided-but-not-observed is state. The same function serves the live projector, right after
+a rule made a decision, and replay, which applies recorded decisions instead of deciding.
+
+Invariant: applying a decision depends on the state and the decision only, never on why it was made.
+"""
+
+from podgroup.commands import (
+    Admission,
+    AdmitGroup,
+    CreateWorkload,
+    DeletePod,
+    EmitEvent,
+    EvictGroup,
+    FinalizePod,
+    FinalizeWorkload,
+    FinishGroup,
+    ReleaseQuota,
+    StopPod,
+    UngatePod,
+    UpdateWorkload,
+    WriteWorkloadStatus,
+)
+from podgroup.events import Decision
+from podgroup.fold.common import EXCESS, REPLACED, At, expect, note, reindex, touch
+from podgroup.fold.workloads import admit, release, role_of
+from podgroup.ids import GroupID, PodUID
+from podgroup.state import Eviction, Expectation, Finish, Group, Pod, Role, World
+
+RULE_REPLACED = "replace"
+
+
+def apply_decision(world: World, decision: Decision) -> None:
+    """Apply a decision to the state and put it in the journal."""
+    world.meta.decisions = max(world.meta.decisions, decision.number)
+    world.journal.decisions.append(decision)
+    group = world.groups.get(GroupID(decision.group))
+    if group is None:
+        return
+    here = At(decision.as_of, decision.at)
+    command = decision.command
+    expectation = Expectation(decision.id, type(command).__name__, decision.as_of, decision.at)
+    match command:
+        case UngatePod() | StopPod() | FinalizePod() | DeletePod():
+            pod = world.pods.get(PodUID(command.target.uid))
+            if pod is not None:
+                _fate(group, pod, decision)
+                expect(world, group, pod, expectation)
+        case CreateWorkload():
+            _compose(world, here, group, command)
+            expect(world, group, None, expectation)
+        case UpdateWorkload() | WriteWorkloadStatus() | FinalizeWorkload():
+            expect(world, group, None, expectation)
+        case EmitEvent():
+            group.warned = decision.reason + "\n" + decision.message
+        case AdmitGroup():
+            admission = Admission(
+                cluster_queue=command.cluster_queue, assignments=command.assignments
+            )
+            admit(world, here, group, admission, decision.id)
+        case EvictGroup():
+            group.evicted = Eviction(command.reason, command.message, here.at, command.preempted_by)
+            note(
+                world,
+                here,
+                "GroupEvicted",
+                group=group.id,
+                reason=command.reason,
+                message=command.message,
+                decision=decision.id,
+            )
+        case ReleaseQuota():
+            release(world, here, group, command.reason)
+            group.requeued = command.requeue
+            group.queued_at = group.complete_at
+        case FinishGroup():
+            group.finish = Finish(command.reason, command.message, here.at)
+            group.finished_at = here.at
+            note(
+                world,
+                here,
+                "GroupFinished",
+                group=group.id,
+                reason=command.reason,
+                message=command.message,
+                decision=decision.id,
+            )
+            release(world, here, group, "Finished")
+            world.quotas.dequeue(group.id)
+    touch(world, group.id)
+
+
+def _fate(group: Group, pod: Pod, decision: Decision) -> None:
+    role = group.roles[pod.role]
+    if isinstance(decision.command, DeletePod) and pod.fate != EXCESS:
+        pod.fate = EXCESS
+        role.excess += 1
+    elif decision.rule == RULE_REPLACED and pod.fate != REPLACED:
+        pod.fate = REPLACED
+        role.replaced += 1
+
+
+def _compose(world: World, here: At, group: Group, command: CreateWorkload) -> None:
+    """Fix roles and counts: from here on the group is complete."""
+    for role in group.roles.values():
+        role.count = 0
+    for pod_set in command.pod_sets:
+        name = role_of(group, pod_set.name)
+        role = group.roles.setdefault(name, Role(name=name))
+        role.count = pod_set.count
+        role.requests = pod_set.requests
+        role.sample = PodUID(pod_set.sample.uid)
+    group.priority = command.priority
+    group.composed_total = sum(pod_set.count for pod_set in command.pod_sets)
+    group.workload_lost = False
+    if not group.composed:
+        group.composed = True
+        group.complete_at = group.queued_at = here.at
+        note(
+            world,
+            here,
+            "GroupComplete",
+            group=group.id,
+            message=", ".join(f"{p.count} x {p.name}" for p in command.pod_sets),
+        )
+    for uid in list(world.members[group.id].flags):
+        reindex(world, group, world.pods[PodUID(uid)])

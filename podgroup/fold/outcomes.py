@@ -1,0 +1,113 @@
+"""Fold of outcomes and timers: what became of decisions.
+
+Theory. An applied outcome carries the resource version that contains the write; the expectation
+ends when the object is known at that version. An obsolete outcome means the object is gone: its
+deletion is on its way and ends the expectation, unless the deletion is already known. A rejected
+one ends it at once, marks the version at which the API server said no, and asks for a timer, so
+that the same is not tried again before something changed or half a minute passed.
+
+Invariant: each final outcome ends exactly one expectation, sooner or later.
+"""
+
+from datetime import timedelta
+
+from podgroup.events import OutcomeRecorded, TimerFired
+from podgroup.fold.common import At, note, reindex, settle, touch
+from podgroup.ids import GroupID, PodUID, newer
+from podgroup.journal import OutcomeRow
+from podgroup.outcomes import FINAL
+from podgroup.state import Group, Pod, Timer, World
+
+RETRY_AFTER = timedelta(seconds=30)
+
+
+def outcome_recorded(world: World, here: At, event: OutcomeRecorded) -> None:
+    """Fold an outcome."""
+    world.journal.outcomes.append(
+        OutcomeRow(
+            decision=event.decision,
+            delivery=event.delivery,
+            attempt=event.attempt,
+            status=event.status,
+            http_status=event.http_status,
+            message=event.message,
+            at=here.at,
+            seq=here.position,
+        )
+    )
+    if event.status not in FINAL:
+        return
+    target = world.expecting.get(event.decision)
+    if target is None:
+        return
+    group = world.groups.get(target[0])
+    if group is None:
+        return
+    pod = world.pods.get(target[1]) if target[1] else None
+    if pod is not None:
+        _pod_outcome(world, here, group, pod, event)
+    elif not target[1]:
+        _workload_outcome(world, here, group, event)
+
+
+def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeRecorded) -> None:
+    expectation = pod.expect
+    if expectation is None or expectation.decision != event.decision:
+        return
+    if event.status == "applied":
+        expectation.result_version = event.resource_version
+        version = event.resource_version
+        if version and not newer(version, pod.view.resource_version):
+            settle(world, group, pod)
+        world.journal.pods.add(pod.view.uid)
+    elif event.status == "rejected":
+        pod.refused_version = pod.view.resource_version
+        settle(world, group, pod)
+        _retry_later(world, here, group, pod.view.uid)
+    # obsolete: the pod is gone, the watch is about to say so
+
+
+def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecorded) -> None:
+    expectation = group.workload_expect
+    if expectation is None or expectation.decision != event.decision:
+        return
+    known = group.workload
+    if event.status == "applied":
+        expectation.result_version = event.resource_version
+        version = event.resource_version
+        finalized = expectation.action == "FinalizeWorkload" and known is None
+        seen = version and known is not None and not newer(version, known.resource_version)
+        if finalized or seen:
+            settle(world, group, None)
+    elif event.status == "rejected" or known is None:
+        group.workload_refused_version = (
+            known.resource_version if known is not None else f"create:{event.decision}"
+        )
+        settle(world, group, None)
+        _retry_later(world, here, group, "")
+    touch(world, group.id)
+
+
+def _retry_later(world: World, here: At, group: Group, uid: str) -> None:
+    name = f"retry/{group.id}/{uid}"
+    world.meta.timers[name] = Timer(here.at + RETRY_AFTER, group.id, "retry")
+
+
+def timer_fired(world: World, here: At, event: TimerFired) -> None:
+    """Fold a timer that fell due; one that was replaced or cancelled meanwhile does nothing."""
+    timer = world.meta.timers.get(event.timer)
+    if timer is None or timer.due_at != event.due_at:
+        return
+    del world.meta.timers[event.timer]
+    group = world.groups.get(GroupID(timer.group))
+    if group is None:
+        return
+    uid = event.timer.rsplit("/", 1)[1]
+    pod = world.pods.get(PodUID(uid)) if uid else None
+    if pod is not None:
+        pod.refused_version = ""
+        reindex(world, group, pod)
+    elif not uid:
+        group.workload_refused_version = ""
+    note(world, here, "TimerFired", group=group.id, pod=uid, reason=timer.purpose)
+    touch(world, group.id)

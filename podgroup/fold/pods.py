@@ -1,0 +1,361 @@
+"""Fold of pod deltas: which life of which group, what happened to the pod, what is observed.
+
+Theory. A delta carries the pod as it is; what *happened* is the difference to the pod as known.
+Each difference worth telling becomes a note. A life of a group opens with its first pod and ends
+when its last pod and its Workload are gone; the next pod of that name opens another life.
+
+Order of lookups: uid first (a uid is forever), then group name, then pod name.
+Invariant: an older or equal resource version of a known pod changes nothing, and neither does a
+delta that is not newer than the newest seen of its kind unless a relist names it.
+"""
+
+from datetime import datetime
+
+from podgroup.fold.common import (
+    EXCESS,
+    KEPT,
+    LOST,
+    At,
+    new_members,
+    note,
+    reindex,
+    settle,
+    stale,
+    touch,
+)
+from podgroup.ids import GroupID, PodUID, group_id, newer
+from podgroup.journal import GateRow, WaitRow
+from podgroup.names import (
+    ADMISSION_GATE,
+    FAST_ADMISSION,
+    GROUP_TOTAL_COUNT,
+    PREBUILT_WORKLOAD,
+    PRIORITY_CLASS,
+    QUEUE_NAME,
+    SERVING,
+    group_name,
+    workload_name,
+)
+from podgroup.objects import PodView
+from podgroup.state import GROUP, SINGLE, Group, Pod, Role, World
+
+
+def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
+    """Fold a created, changed or listed pod."""
+    uid = PodUID(view.uid)
+    frame = world.meta.frames.get("Pod")
+    if relist and frame is not None and frame.relist == relist:
+        frame.seen.add(uid)
+    known = world.pods.get(uid)
+    version = known.view.resource_version if known is not None else ""
+    if stale(world, "Pod", view.resource_version, version, relist):
+        return
+    wanted = (GROUP, view.namespace, group_name(view.labels, view.annotations))
+    if not wanted[2]:
+        wanted = (SINGLE, view.namespace, view.name)
+    if known is not None:
+        group = world.groups[known.group]
+        if (group.kind, group.namespace, group.name) != wanted:
+            _leave(world, here, group, known)
+            known = None
+    if known is None:
+        _join(world, here, _life(world, here, wanted, view), view)
+    else:
+        _change(world, here, world.groups[known.group], known, view)
+
+
+def pod_deleted(world: World, here: At, view: PodView, *, inferred: bool = False) -> None:
+    """Fold the end of a pod. `inferred`: a relist did not list it, nobody saw it go."""
+    uid = PodUID(view.uid)
+    _see_version(world, view)
+    pod = world.pods.get(uid)
+    if pod is None:
+        return
+    group = world.groups[pod.group]
+    if not inferred:
+        _change(world, here, group, pod, view)
+    pod.gone_at = here.at
+    if not pod.fate:
+        pod.fate = KEPT if pod.terminated else LOST
+    role = group.roles[pod.role]
+    if view.phase == "Succeeded" and pod.fate != EXCESS and not group.serving:
+        role.succeeded_gone += 1
+    how = "inferred from a relist: nobody saw it go" if inferred else ""
+    note(world, here, "PodGone", group=group.id, pod=uid, reason=pod.fate, message=how)
+    settle(world, group, pod)
+    _forget(world, group, pod)
+
+
+def _see_version(world: World, view: PodView) -> None:
+    if newer(view.resource_version, world.meta.versions.get("Pod", "")):
+        world.meta.versions["Pod"] = view.resource_version
+
+
+def _life(world: World, here: At, key: tuple[str, str, str], view: PodView) -> Group:
+    """Return the life of the group that is going on, or open one."""
+    kind, namespace, name = key
+    # A single pod is its own group: a successor of the same name is another life at once, even
+    # while the first is still terminating under the same name (it cannot be, but a relist after a
+    # gap may show the new one before the old one is known to be gone).
+    identity = world.lives.get(key)
+    if identity is not None and (kind == GROUP or identity == group_id(kind, PodUID(view.uid))):
+        return world.groups[identity]
+    group = Group(
+        id=group_id(kind, PodUID(view.uid)),
+        namespace=namespace,
+        name=name,
+        kind=kind,
+        created_at=here.at,
+        created_seq=here.position,
+        workload_name=name if kind == GROUP else workload_name(view.name, view.uid),
+    )
+    world.groups[group.id] = group
+    world.lives[key] = group.id
+    world.by_workload[(namespace, group.workload_name)] = group.id
+    new_members(world, group)
+    note(world, here, "GroupSeen", group=group.id, reason=kind, message=f"{namespace}/{name}")
+    return group
+
+
+def _join(world: World, here: At, group: Group, view: PodView) -> None:
+    uid = PodUID(view.uid)
+    gated = ADMISSION_GATE in view.gates
+    role = group.roles.setdefault(view.role, Role(name=view.role, requests=view.requests))
+    role.seen += 1
+    pod = Pod(view, group.id, view.role, here.position, gated)
+    world.pods[uid] = pod
+    for gate in view.gates:
+        _gate(world, pod, gate, added_at=view.created_at)
+    note(
+        world,
+        here,
+        "PodSeen",
+        group=group.id,
+        pod=uid,
+        reason="gated" if gated else "not gated",
+        message=f"pod {view.name}, role {view.role}",
+    )
+    _progress(world, here, group, pod, before=None)
+    reindex(world, group, pod)
+    lead(world, group)
+    _retry_workload(group)
+    touch(world, group.id)
+
+
+def _change(world: World, here: At, group: Group, pod: Pod, view: PodView) -> None:
+    before, pod.view = pod.view, view
+    for gate in before.gates:
+        if gate not in view.gates:
+            _ungated(world, here, group, pod, gate)
+    _progress(world, here, group, pod, before=before)
+    expectation = pod.expect
+    if expectation is not None and _observed(pod):
+        settle(world, group, pod)
+    reindex(world, group, pod)
+    lead(world, group)
+    _retry_workload(group)
+    touch(world, group.id)
+
+
+def _retry_workload(group: Group) -> None:
+    # A rejected creation of the Workload is worth another try once a pod of the group changed.
+    if group.workload is None:
+        group.workload_refused_version = ""
+
+
+def _observed(pod: Pod) -> bool:
+    """Tell whether what was decided about a pod has become visible on it."""
+    expectation = pod.expect
+    assert expectation is not None
+    version = expectation.result_version
+    if version and not newer(version, pod.view.resource_version):
+        return True
+    match expectation.action:
+        case "UngatePod":
+            return not pod.gated
+        case "FinalizePod":
+            return not pod.held
+        case "DeletePod":
+            return not pod.held and pod.deleting
+        case "StopPod":
+            return pod.deleting
+        case _:
+            return False
+
+
+def _gate(
+    world: World,
+    pod: Pod,
+    gate: str,
+    *,
+    added_at: datetime,
+    removed_at: datetime | None = None,
+    by: str = "",
+) -> None:
+    pod.gate_added[gate] = added_at
+    uid = pod.view.uid
+    world.journal.gates[(uid, gate)] = GateRow(
+        pod=uid, gate=gate, added_at=added_at, removed_at=removed_at, removed_by=by
+    )
+
+
+def _ungated(world: World, here: At, group: Group, pod: Pod, gate: str) -> None:
+    added_at = pod.gate_added.get(gate, pod.view.created_at)
+    by = pod.view.writer
+    _gate(world, pod, gate, added_at=added_at, removed_at=here.at, by=by)
+    note(
+        world,
+        here,
+        "GateRemoved",
+        group=group.id,
+        pod=pod.view.uid,
+        reason=gate,
+        message=f"by {by}",
+    )
+    if gate == ADMISSION_GATE:
+        pod.opened = True
+        pod.ungated_at = here.at
+        group.roles[pod.role].ungated += 1
+
+
+def _progress(world: World, here: At, group: Group, pod: Pod, *, before: PodView | None) -> None:
+    """Note what a pod went through since `before` (None: all it has been through already)."""
+    view, uid = pod.view, pod.view.uid
+
+    def told(kind: str, reason: str = "", message: str = "") -> None:
+        note(world, here, kind, group=group.id, pod=uid, reason=reason, message=message)
+
+    if view.node and (before is None or not before.node):
+        pod.scheduled_at = _condition_at(view, "PodScheduled") if before is None else here.at
+        pod.scheduled_at = pod.scheduled_at or here.at
+        told("PodScheduled", "", f"on node {view.node}")
+    if before is None or before.phase != view.phase:
+        role = group.roles[pod.role]
+        if view.phase == "Running" or (pod.terminated and pod.started_at is None):
+            pod.started_at = view.started_at if before is None else here.at
+            pod.started_at = pod.started_at or here.at
+        if view.phase == "Running":
+            told("PodRunning")
+        elif pod.terminated:
+            ends = [end.finished_at for end in view.ends if end.finished_at is not None]
+            pod.ended_at = max(ends) if ends else here.at
+            pod.exit_reason = _exit_reason(view)
+            if view.phase == "Succeeded":
+                role.succeeded += 1
+                told("PodSucceeded")
+            else:
+                role.failed += 1
+                pod.failed_at = _earliest(pod.failed_at, min(ends) if ends else here.at)
+                told("PodFailed", pod.exit_reason, view.message)
+    if view.deleted_at is not None and (before is None or before.deleted_at is None):
+        pod.failed_at = _earliest(pod.failed_at, min(view.deleted_at, here.at))
+        told("PodDeletionRequested")
+
+
+def _earliest(known: datetime | None, other: datetime) -> datetime:
+    return other if known is None else min(known, other)
+
+
+def _condition_at(view: PodView, kind: str) -> datetime | None:
+    return next((c.at for c in view.conditions if c.type == kind and c.status == "True"), None)
+
+
+def _exit_reason(view: PodView) -> str:
+    """Return why it ended: the pod's reason, else that of the first container that failed."""
+    if view.reason:
+        return view.reason
+    bad = [end for end in view.ends if end.exit_code]
+    return (bad[0].reason or f"exit code {bad[0].exit_code}") if bad else ""
+
+
+def _leave(world: World, here: At, group: Group, pod: Pod) -> None:
+    """Take a pod out of a group because its group name changed."""
+    note(world, here, "PodLeft", group=group.id, pod=pod.view.uid, reason="group name changed")
+    settle(world, group, pod)
+    world.members[group.id].drop(pod.view.uid)
+    del world.pods[PodUID(pod.view.uid)]
+    lead(world, group)
+    touch(world, group.id)
+    retire(world, here, group.id)
+
+
+def _forget(world: World, group: Group, pod: Pod) -> None:
+    uid = PodUID(pod.view.uid)
+    world.members[group.id].drop(uid)
+    del world.pods[uid]
+    world.gone_pods[uid] = pod
+    world.journal.pods.discard(uid)
+    lead(world, group)
+    _retry_workload(group)
+    touch(world, group.id)
+
+
+def lead(world: World, group: Group) -> None:
+    """Let the first pod speak for the group: queue, total count, class, flags.
+
+    After composition the total stays (B8: a changed total is reported, not obeyed); queue and class
+    follow as long as nothing holds quota.
+    """
+    members = world.members[group.id]
+    uid = members.first()
+    if uid is None:
+        return
+    view = world.pods[PodUID(uid)].view
+    if group.holding is None:
+        group.queue = view.labels.get(QUEUE_NAME, "")
+        group.priority_class = view.labels.get(PRIORITY_CLASS, "")
+    if group.composed:
+        return
+    serving = view.annotations.get(SERVING) == "true" and not group.single
+    group.fast = view.annotations.get(FAST_ADMISSION) == "true" and not group.single
+    group.prebuilt = view.annotations.get(PREBUILT_WORKLOAD) or view.labels.get(
+        PREBUILT_WORKLOAD, ""
+    )
+    text = view.annotations.get(GROUP_TOTAL_COUNT, "")
+    group.total = 1 if group.single else (int(text) if text.isdecimal() else 0)
+    if serving != group.serving:
+        group.serving = serving
+        for other in list(members.flags):
+            reindex(world, group, world.pods[PodUID(other)])
+
+
+def retire(world: World, here: At, identity: GroupID) -> None:
+    """End a life: no pod and no Workload of it is left."""
+    group = world.groups.get(identity)
+    if group is None or len(world.members[identity]) or group.workload is not None:
+        return
+    if group.workload_expect is not None:
+        return
+    group.gone_at = here.at
+    group.state = "Gone"
+    note(world, here, "GroupGone", group=group.id)
+    if group.wait is not None:
+        close_wait(world, here, group)
+    del world.groups[identity]
+    del world.members[identity]
+    key = (group.kind, group.namespace, group.name)
+    if world.lives.get(key) == identity:
+        del world.lives[key]
+    world.by_workload.pop((group.namespace, group.workload_name), None)
+    world.quotas.dequeue(identity)
+    world.quotas.discharge(identity)
+    world.touched.pop(identity, None)
+    world.journal.groups.discard(identity)
+    world.gone_groups[identity] = group
+
+
+def close_wait(world: World, here: At, group: Group) -> None:
+    """End the interval in which the group waited for its current reason."""
+    wait = group.wait
+    if wait is None:
+        return
+    world.journal.waits[(group.id, wait.from_seq)] = WaitRow(
+        group=group.id,
+        reason=wait.reason,
+        message=wait.message,
+        from_at=wait.from_at,
+        from_seq=wait.from_seq,
+        to_at=here.at,
+        to_seq=here.position,
+    )
+    group.wait = None

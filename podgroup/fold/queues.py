@@ -1,0 +1,108 @@
+"""Fold of queue objects, priority classes and namespaces: the things admission looks up.
+
+Theory. These objects are few and change rarely, so a change may look at all groups once: those
+whose answer can differ are touched, and the ClusterQueue concerned is marked for a full look.
+
+Invariant: of two versions of one object the newer stays, whatever order they come in.
+"""
+
+from typing import Any
+
+from podgroup.fold.common import At, stale, touch
+from podgroup.ids import newer
+from podgroup.objects import (
+    ClusterQueueView,
+    FlavorView,
+    LocalQueueView,
+    NamespaceView,
+    PriorityClassView,
+    QueueObject,
+    WorkloadPriorityClassView,
+)
+from podgroup.state import World
+
+
+def object_applied(world: World, here: At, view: QueueObject, relist: str) -> None:
+    """Fold a created, changed or listed object."""
+    kind = type(view).__name__.removesuffix("View").replace("Flavor", "ResourceFlavor")
+    frame = world.meta.frames.get(kind)
+    if relist and frame is not None and frame.relist == relist:
+        frame.seen.add(view.uid)
+    store, key = _place(world, view)
+    known = store.get(key)
+    version = known.resource_version if known is not None and known.uid == view.uid else ""
+    if stale(world, kind, view.resource_version, version, relist):
+        return
+    store[key] = view
+    world.journal.objects.add((kind, view.namespace, view.name))
+    _concerns(world, kind, view.namespace, view.name)
+
+
+def object_deleted(
+    world: World, here: At, kind: str, namespace: str, name: str, uid: str, version: str
+) -> None:
+    """Fold the end of an object."""
+    if newer(version, world.meta.versions.get(kind, "")):
+        world.meta.versions[kind] = version
+    stores = {
+        "ClusterQueue": world.cluster_queues,
+        "ResourceFlavor": world.flavors,
+        "WorkloadPriorityClass": world.workload_classes,
+        "PriorityClass": world.classes,
+        "Namespace": world.namespaces,
+    }
+    if kind == "LocalQueue":
+        local = world.local_queues.get((namespace, name))
+        if local is None or local.uid != uid:
+            return
+        del world.local_queues[(namespace, name)]
+    else:
+        store: dict[str, Any] = stores[kind]  # type: ignore[assignment] # six value types
+        known = store.get(name)
+        if known is None or known.uid != uid:
+            return
+        del store[name]
+    world.journal.objects.add((kind, namespace, name))
+    _concerns(world, kind, namespace, name)
+
+
+def _place(world: World, view: QueueObject) -> tuple[Any, Any]:
+    match view:
+        case LocalQueueView():
+            return world.local_queues, (view.namespace, view.name)
+        case ClusterQueueView():
+            return world.cluster_queues, view.name
+        case FlavorView():
+            return world.flavors, view.name
+        case WorkloadPriorityClassView():
+            return world.workload_classes, view.name
+        case PriorityClassView():
+            return world.classes, view.name
+        case NamespaceView():
+            return world.namespaces, view.name
+
+
+def _concerns(world: World, kind: str, namespace: str, name: str) -> None:
+    """Touch the groups whose admission may now be answered differently."""
+    if kind == "ClusterQueue":
+        world.quotas.dirty[name] = None
+    elif kind in ("ResourceFlavor", "Namespace"):
+        for queue in world.cluster_queues:
+            world.quotas.dirty[queue] = None
+    for group in list(world.groups.values()):
+        if group.finish is not None:
+            continue
+        if kind in ("WorkloadPriorityClass", "PriorityClass"):
+            if not group.composed:
+                touch(world, group.id)
+        elif kind == "LocalQueue":
+            if group.queue == name and group.namespace == namespace:
+                touch(world, group.id)
+        elif kind == "Namespace":
+            if group.namespace == name and group.holding is None:
+                touch(world, group.id)
+        elif kind == "ClusterQueue":
+            local = world.local_queues.get((group.namespace, group.queue))
+            holds = group.holding is not None and group.holding.admission.cluster_queue == name
+            if holds or (local is not None and local.cluster_queue == name):
+                touch(world, group.id)

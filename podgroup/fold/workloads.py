@@ -1,0 +1,313 @@
+"""Fold of Workload deltas: which group one belongs to, what it says, what is observed.
+
+Theory. A Workload belongs to a group life when it carries the group's name and the marker of a
+group Workload, or when it is owned by the single pod's uid. Any other Workload is kept aside, so
+that a name conflict can be seen. In kueue mode the Workload's status *is* the admission; in
+builtin mode it is our mirror, and only deletion, `spec.active` and (for a group never seen before)
+a standing admission are taken from it.
+
+Invariant: `group.workload` is the newest version seen, or None when there is no such object.
+"""
+
+from podgroup.commands import Admission
+from podgroup.fold.common import At, note, own, settle, stale, touch
+from podgroup.fold.pods import retire
+from podgroup.ids import newer
+from podgroup.journal import AdmissionRow
+from podgroup.members import Flag
+from podgroup.names import (
+    ADMITTED,
+    EVICTED,
+    FINISHED,
+    IS_GROUP_WORKLOAD,
+    SINGLE_PODSET,
+    WAITING_FOR_REPLACEMENT_PODS,
+)
+from podgroup.objects import Condition, WorkloadView
+from podgroup.quota import Charge
+from podgroup.state import Eviction, Finish, Group, Holding, Role, World
+
+
+def condition(workload: WorkloadView | None, kind: str) -> Condition | None:
+    """Return the condition of a type, if the Workload has it."""
+    if workload is None:
+        return None
+    return next((c for c in workload.conditions if c.type == kind), None)
+
+
+def is_true(workload: WorkloadView | None, kind: str) -> bool:
+    """Tell whether a condition is there and True."""
+    found = condition(workload, kind)
+    return found is not None and found.status == "True"
+
+
+def workload_applied(world: World, here: At, view: WorkloadView, relist: str) -> None:
+    """Fold a created, changed or listed Workload."""
+    frame = world.meta.frames.get("Workload")
+    if relist and frame is not None and frame.relist == relist:
+        frame.seen.add(view.uid)
+    key = (view.namespace, view.name)
+    group = _owner(world, view)
+    known = group.workload if group is not None else world.workloads.get(key)
+    version = known.resource_version if known is not None and known.uid == view.uid else ""
+    if stale(world, "Workload", view.resource_version, version, relist):
+        return
+    if group is None:
+        world.workloads[key] = view
+        world.journal.objects.add(("Workload", *key))
+        _wake(world, key)
+        return
+    link(world, here, group, view)
+
+
+def workload_deleted(world: World, here: At, view: WorkloadView) -> None:
+    """Fold the end of a Workload."""
+    key = (view.namespace, view.name)
+    if newer(view.resource_version, world.meta.versions.get("Workload", "")):
+        world.meta.versions["Workload"] = view.resource_version
+    other = world.workloads.get(key)
+    if other is not None and other.uid == view.uid:
+        del world.workloads[key]
+        world.journal.objects.add(("Workload", *key))
+        _wake(world, key)
+    identity = world.by_workload.get(key)
+    group = world.groups.get(identity) if identity is not None else None
+    if group is None or group.workload is None or group.workload.uid != view.uid:
+        return
+    note(world, here, "WorkloadGone", group=group.id, message=f"Workload {view.name}")
+    if group.finish is None and group.composed:
+        group.workload_lost = True
+    group.workload = None
+    group.workload_refused_version = ""
+    settle(world, group, None)
+    own(world, group, frozenset())
+    touch(world, group.id)
+    retire(world, here, group.id)
+
+
+def _wake(world: World, key: tuple[str, str]) -> None:
+    # A group that was blocked by a foreign Workload of its name, or is now.
+    identity = world.by_workload.get(key)
+    if identity is not None:
+        touch(world, identity)
+
+
+def _owner(world: World, view: WorkloadView) -> Group | None:
+    identity = world.by_workload.get((view.namespace, view.name))
+    group = world.groups.get(identity) if identity is not None else None
+    return group if group is not None and belongs(group, view) else None
+
+
+def belongs(group: Group, view: WorkloadView) -> bool:
+    """Tell whether a Workload of the right name is this group's and not somebody else's."""
+    if group.single:
+        pod = group.id.removeprefix(f"{group.kind}-")
+        return any(owner.uid == pod for owner in view.owners)
+    if group.prebuilt == view.name:
+        return True
+    return view.annotations.get(IS_GROUP_WORKLOAD) == "true"
+
+
+def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
+    """Take a Workload over as the group's, or its new version."""
+    before = group.workload
+    group.workload = view
+    if before is None:
+        note(world, here, "WorkloadSeen", group=group.id, message=f"Workload {view.name}")
+    own(world, group, frozenset(owner.uid for owner in view.owners))
+    expectation = group.workload_expect
+    if expectation is not None:
+        version = expectation.result_version
+        if version and not newer(version, view.resource_version):
+            settle(world, group, None)
+    if not group.composed and view.deleted_at is None:
+        _adopt(world, here, group, view)
+    if view.deleted_at is not None and group.finish is None:
+        if not group.workload_lost:
+            note(world, here, "WorkloadDeletionRequested", group=group.id)
+        group.workload_lost = True
+    _take_finish(world, here, group, view)
+    if world.mode == "kueue":
+        _take_admission(world, here, group, view)
+    elif before is None and group.holding is None and group.finish is None:
+        # First sight of a Workload that says admitted: a standing admission of an earlier epoch.
+        if is_true(view, ADMITTED) and view.cluster_queue:
+            hold(world, here, group, view, decided_by="adopted")
+    touch(world, group.id)
+
+
+def _adopt(world: World, here: At, group: Group, view: WorkloadView) -> None:
+    """Take roles and counts from a Workload that was there before us."""
+    for pod_set in view.pod_sets:
+        name = pod_set.name
+        if group.single and name == SINGLE_PODSET:
+            name = next(iter(group.roles), name)
+        role = group.roles.setdefault(name, Role(name=name))
+        role.count = pod_set.count
+        role.requests = role.requests or pod_set.requests
+    group.composed = True
+    group.composed_total = sum(pod_set.count for pod_set in view.pod_sets)
+    group.complete_at = group.queued_at = view.created_at
+    group.priority = view.priority or 0
+    # A shortage that the Workload already tells of is not a new one.
+    group.was_short = condition(view, WAITING_FOR_REPLACEMENT_PODS) is not None
+    note(world, here, "GroupComplete", group=group.id, reason="adopted", message=_counts(group))
+
+
+def _counts(group: Group) -> str:
+    return ", ".join(f"{role.count} x {role.name}" for role in group.roles.values() if role.count)
+
+
+def _take_finish(world: World, here: At, group: Group, view: WorkloadView) -> None:
+    finished = condition(view, FINISHED)
+    if finished is None or finished.status != "True":
+        return
+    if group.finish is None:
+        group.finish = Finish(finished.reason, finished.message, here.at)
+        group.finished_at = finished.at or here.at
+        note(
+            world,
+            here,
+            "GroupFinished",
+            group=group.id,
+            reason=finished.reason,
+            message=finished.message,
+        )
+        release(world, here, group, "Finished")
+    group.finish.written = True
+
+
+def _take_admission(world: World, here: At, group: Group, view: WorkloadView) -> None:
+    """Kueue decides: follow conditions Admitted and Evicted, and status.admission."""
+    evicted = condition(view, EVICTED)
+    if evicted is not None and evicted.status == "True" and group.finish is None:
+        if group.evicted is None or group.evicted.reason != evicted.reason:
+            group.evicted = Eviction(evicted.reason, evicted.message, here.at)
+            note(
+                world,
+                here,
+                "GroupEvicted",
+                group=group.id,
+                reason=evicted.reason,
+                message=evicted.message,
+            )
+    elif group.evicted is not None and evicted is not None:
+        group.evicted = None
+    held = bool(view.cluster_queue)
+    if not held:
+        if group.holding is not None and group.finish is None:
+            release(world, here, group, group.evicted.reason if group.evicted else "NoReservation")
+        return
+    if group.finish is not None:
+        return
+    admitted = is_true(view, ADMITTED)
+    if group.holding is None and admitted:
+        hold(world, here, group, view, decided_by="kueue")
+    elif group.holding is not None:
+        group.holding.admitted = admitted
+
+
+def hold(world: World, here: At, group: Group, view: WorkloadView, *, decided_by: str) -> None:
+    """Take an admission over from a Workload's status."""
+    admission = Admission(cluster_queue=view.cluster_queue, assignments=view.assignments)
+    admit(world, here, group, admission, decided_by)
+
+
+def admit(world: World, here: At, group: Group, admission: Admission, decided_by: str) -> None:
+    """Record that the group holds quota from now on."""
+    group.admissions += 1
+    group.holding = Holding(
+        number=group.admissions,
+        admission=admission,
+        queued_at=group.queued_at,
+        at=here.at,
+        seq=here.position,
+        decided_by=decided_by,
+    )
+    group.evicted = None
+    group.requeued = True
+    group.queue_reason = ("", "")
+    _write_admission(world, group, group.holding)
+    note(
+        world,
+        here,
+        "GroupAdmitted",
+        group=group.id,
+        reason=decided_by,
+        message=f"in ClusterQueue {admission.cluster_queue}",
+    )
+    world.quotas.dequeue(group.id)
+    recharge(world, group)
+    touch(world, group.id)
+
+
+def release(world: World, here: At, group: Group, reason: str) -> None:
+    """Record that the group no longer holds quota."""
+    holding = group.holding
+    if holding is None:
+        return
+    group.executed_s += max(0, int((here.at - holding.at).total_seconds()))
+    group.holding = None
+    _write_admission(world, group, holding, released_at=here, reason=reason)
+    note(world, here, "QuotaReleased", group=group.id, reason=reason)
+    world.quotas.discharge(group.id)
+    touch(world, group.id)
+
+
+def _write_admission(
+    world: World,
+    group: Group,
+    holding: Holding,
+    *,
+    released_at: At | None = None,
+    reason: str = "",
+) -> None:
+    world.journal.admissions[(group.id, holding.number)] = AdmissionRow(
+        group=group.id,
+        number=holding.number,
+        cluster_queue=holding.admission.cluster_queue,
+        assignments=holding.admission.assignments,
+        queued_at=holding.queued_at,
+        admitted_at=holding.at,
+        admitted_seq=holding.seq,
+        released_at=None if released_at is None else released_at.at,
+        release_reason=reason,
+        decided_by=holding.decided_by,
+    )
+
+
+def recharge(world: World, group: Group) -> None:
+    """Charge the group what it holds, less what its succeeded pods no longer need.
+
+    KEP-976 "Dynamically reclaiming Quota": a succeeded pod's share is free at once. Serving groups
+    keep theirs. Kueue keeps its own books, so in kueue mode nothing is charged.
+    """
+    holding = group.holding
+    if world.mode == "kueue" or holding is None:
+        return
+    usage: dict[tuple[str, str], int] = {}
+    for assignment in holding.admission.assignments:
+        count = max(assignment.count, 1)
+        left = (
+            count if group.serving else count - min(count, succeeded(world, group, assignment.name))
+        )
+        for resource, flavor in assignment.flavors.items():
+            per_pod = assignment.usage.get(resource, 0) // count
+            key = (flavor, resource)
+            usage[key] = usage.get(key, 0) + per_pod * left
+    world.quotas.charge(
+        group.id, Charge(holding.admission.cluster_queue, usage, group.priority, holding.at)
+    )
+
+
+def succeeded(world: World, group: Group, pod_set: str) -> int:
+    """Return how many pods of a podset succeeded, those that have left included."""
+    name = role_of(group, pod_set)
+    role = group.roles.get(name)
+    gone = role.succeeded_gone if role is not None else 0
+    return world.members[group.id].count(Flag.SUCCEEDED, name) + gone
+
+
+def role_of(group: Group, pod_set: str) -> str:
+    """Return the role a podset stands for: the same name, but for the `main` of a single pod."""
+    return next(iter(group.roles), pod_set) if group.single else pod_set

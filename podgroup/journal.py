@@ -1,0 +1,127 @@
+"""The journal: what one message of the log changed, as values to be written.
+
+Theory. The fold keeps state in memory and says what it did in a journal: lines of history, waits
+that opened or closed, admissions, gates, outcomes, parked events, decisions, and the ids of
+everything whose row is now different. The projector turns a journal into SQL; a test compares it;
+replay compares two of them. Later entries of one key replace earlier ones.
+
+Invariant: `(seq, ord)` of notes is unique and grows; nothing here refers to a clock.
+"""
+
+from datetime import datetime
+
+from msgspec import Struct, field
+
+from podgroup.events import Decision
+from podgroup.objects import Assignment
+
+
+class Note(Struct, frozen=True, gc=False, kw_only=True):
+    """A line of history. `seq` is a position, `ord` counts the lines of that position from 0."""
+
+    seq: int
+    ord: int
+    at: datetime
+    kind: str
+    reason: str = ""
+    message: str = ""
+    group: str = ""
+    pod: str = ""
+    cause: int | None = None
+    decision: str = ""
+
+
+class WaitRow(Struct, frozen=True, gc=False, kw_only=True):
+    """An interval in which a group waited for one reason; `to_at` None while it lasts."""
+
+    group: str
+    reason: str
+    message: str
+    from_at: datetime
+    from_seq: int
+    to_at: datetime | None = None
+    to_seq: int | None = None
+
+
+class AdmissionRow(Struct, frozen=True, gc=False, kw_only=True):
+    """The `number`-th admission of a group (from 1); `released_at` None while it lasts."""
+
+    group: str
+    number: int
+    cluster_queue: str
+    assignments: tuple[Assignment, ...]
+    queued_at: datetime | None
+    admitted_at: datetime
+    admitted_seq: int
+    released_at: datetime | None = None
+    release_reason: str = ""
+    decided_by: str = ""
+
+
+class GateRow(Struct, frozen=True, gc=False, kw_only=True):
+    """A scheduling gate of a pod, ours or another's."""
+
+    pod: str
+    gate: str
+    added_at: datetime
+    removed_at: datetime | None = None
+    removed_by: str = ""
+
+
+class OutcomeRow(Struct, frozen=True, gc=False, kw_only=True):
+    """One attempt at a decision."""
+
+    decision: str
+    delivery: int
+    attempt: int
+    status: str
+    http_status: int
+    message: str
+    at: datetime
+    seq: int
+
+
+class ParkedRow(Struct, frozen=True, gc=False, kw_only=True):
+    """Something set aside: an undecodable event, a refused delta, a fold that failed."""
+
+    seq: int
+    ord: int
+    at: datetime
+    reason: str
+    message: str
+    group: str = ""
+    object: str = ""
+    raw: bytes = b""
+
+
+class EpochRow(Struct, frozen=True, gc=False, kw_only=True):
+    """A beginning of the log: position = stream sequence + `base` from here on.
+
+    `lost_from`/`lost_to` are the positions that may be missing before it (None: none known).
+    """
+
+    number: int
+    base: int
+    at: datetime | None
+    reason: str
+    stream_created_at: datetime | None = None
+    lost_from: int | None = None
+    lost_to: int | None = None
+
+
+class Journal(Struct, kw_only=True):
+    """Everything that changed since the last `take`, in order."""
+
+    notes: list[Note] = field(default_factory=list)
+    waits: dict[tuple[str, int], WaitRow] = field(default_factory=dict)
+    admissions: dict[tuple[str, int], AdmissionRow] = field(default_factory=dict)
+    gates: dict[tuple[str, str], GateRow] = field(default_factory=dict)
+    outcomes: list[OutcomeRow] = field(default_factory=list)
+    parked: list[ParkedRow] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    pods: set[str] = field(default_factory=set)
+    """Pods whose row changed and that are still in the state."""
+    groups: set[str] = field(default_factory=set)
+    """Groups whose row (or whose roles' rows) changed and that are still in the state."""
+    objects: set[tuple[str, str, str]] = field(default_factory=set)
+    """(kind, namespace, name) of queue objects, namespaces and unlinked Workloads that changed."""

@@ -1,0 +1,183 @@
+"""Members: an index of a group's pods that makes every question of the rules constant work.
+
+Theory. The rules ask how many pods of a role are active, running, gated, and which few are to be
+finalized or stopped. Members answers from counts per role and from small insertion-ordered sets,
+updated by difference when one pod changes, so an event of one pod costs the same in a group of 10
+and of 10,000. Only composing, releasing and ordering go over pods, once.
+
+Invariant: `flags[uid]` is what `classify` gave for that pod, and counts and sets agree with it.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from enum import IntFlag
+
+
+class Flag(IntFlag):
+    """What a pod is, for counting. Terms as in the glossary of docs/concepts.md."""
+
+    ACTIVE = 1  # can still run, or succeeded
+    INACTIVE = 2  # failed, or deleted before it was bound
+    GATED = 4
+    OPEN = 8  # active and our gate is gone: takes a place
+    OPENING = 16  # gated, removal of the gate decided: takes a place too
+    SOLID = 32  # active and not on its way out
+    RUNNING = 64
+    READY = 128  # ready, or succeeded (B6: a success is as good as ready)
+    SUCCEEDED = 256
+    FAILED = 512
+    TERMINATED = 1024
+    DELETING = 2048
+    HELD = 4096  # carries our finalizer
+    STOPPABLE = 8192  # neither gated nor terminated nor deleting
+    UNRETRIABLE = 16384
+    UNOWNED = 32768  # active and not an owner of the Workload
+    EXCESS = 65536  # decided to be beyond the count: in no other count any more
+    BUSY = 131072  # a decision about it is in flight, or was rejected for this version of it
+
+
+LISTED = (
+    Flag.GATED
+    | Flag.INACTIVE
+    | Flag.DELETING
+    | Flag.HELD
+    | Flag.STOPPABLE
+    | Flag.UNOWNED
+    | Flag.EXCESS
+)
+"""Flags whose pods are kept in sets, because a rule goes over just those."""
+
+IDLE_ONLY = Flag.GATED | Flag.DELETING | Flag.HELD | Flag.STOPPABLE | Flag.EXCESS
+"""Of the listed flags, those whose sets leave busy pods out: a rule that acts on a whole group once
+must not go over it again for each of the observations that follow."""
+
+_BITS: tuple[int, ...] = tuple(int(f) for f in Flag)
+_LISTED_BITS: tuple[int, ...] = tuple(b for b in _BITS if b & LISTED)
+
+
+def _listed(flags: int) -> int:
+    return flags & LISTED & ~IDLE_ONLY if flags & Flag.BUSY else flags & LISTED
+
+
+class Members:
+    """The live pods of one group. Keys are pod uids, roles are role hashes."""
+
+    __slots__ = (
+        "_order",
+        "counts",
+        "flags",
+        "owned",
+        "queues",
+        "roles",
+        "sets",
+        "stamps",
+        "totals",
+    )
+
+    def __init__(self) -> None:
+        self.flags: dict[str, int] = {}
+        self.roles: dict[str, str] = {}
+        self.counts: dict[str, Counter[int]] = {"": Counter()}
+        """Role -> flag -> number of pods; role "" is the whole group."""
+        self.sets: dict[int, dict[str, None]] = {bit: {} for bit in _LISTED_BITS}
+        self.totals: Counter[str] = Counter()
+        self.queues: Counter[str] = Counter()
+        self.stamps: dict[str, tuple[datetime, str, str, str]] = {}
+        self.owned: frozenset[str] = frozenset()
+        """Uids of the Workload's owner references."""
+        self._order: list[tuple[datetime, str]] = []
+
+    def put(
+        self, uid: str, role: str, flags: int, created_at: datetime, queue: str, total: str
+    ) -> None:
+        """Add a pod or take over its new flags. Queue and total count are those it declares."""
+        old = self.flags.get(uid, 0)
+        if uid not in self.flags:
+            self.roles[uid] = role
+            heapq.heappush(self._order, (created_at, uid))
+        changed = old ^ flags
+        if changed or uid not in self.flags:
+            self.flags[uid] = flags
+            group, mine = self.counts[""], self.counts.setdefault(role, Counter())
+            for bit in _BITS:
+                if changed & bit:
+                    step = 1 if flags & bit else -1
+                    group[bit] += step
+                    mine[bit] += step
+            was, now = _listed(old), _listed(flags)
+            for bit in _LISTED_BITS:
+                if (was ^ now) & bit:
+                    if now & bit:
+                        self.sets[bit][uid] = None
+                    else:
+                        del self.sets[bit][uid]
+        self._declare(uid, created_at, queue, total, failed=bool(flags & Flag.FAILED))
+
+    def _declare(
+        self, uid: str, created_at: datetime, queue: str, total: str, *, failed: bool
+    ) -> None:
+        # Only pods that have not failed are compared: a failed one says nothing of the future.
+        new = (created_at, "", "", "") if failed else (created_at, "1", queue, total)
+        old = self.stamps.get(uid)
+        if old == new:
+            return
+        if old is not None and old[1]:
+            self._uncount(old)
+        if new[1]:
+            self.queues[queue] += 1
+            self.totals[total] += 1
+        self.stamps[uid] = new
+
+    def _uncount(self, stamp: tuple[datetime, str, str, str]) -> None:
+        for counter, value in ((self.queues, stamp[2]), (self.totals, stamp[3])):
+            counter[value] -= 1
+            if not counter[value]:
+                del counter[value]
+
+    def drop(self, uid: str) -> None:
+        """Forget a pod that is gone."""
+        flags, role = self.flags.pop(uid), self.roles.pop(uid)
+        group, mine = self.counts[""], self.counts[role]
+        for bit in _BITS:
+            if flags & bit:
+                group[bit] -= 1
+                mine[bit] -= 1
+        listed = _listed(flags)
+        for bit in _LISTED_BITS:
+            if listed & bit:
+                del self.sets[bit][uid]
+        stamp = self.stamps.pop(uid)
+        if stamp[1]:
+            self._uncount(stamp)
+
+    def count(self, flag: Flag, role: str = "") -> int:
+        """Return how many pods (of a role; "" = all) have `flag`. Constant."""
+        counts = self.counts.get(role)
+        return counts[flag] if counts is not None else 0
+
+    def listed(self, flag: Flag) -> list[str]:
+        """Return the uids with one of the `LISTED` flags, in the order they got it.
+
+        For flags of `IDLE_ONLY` pods with a decision in flight are left out.
+        """
+        return list(self.sets[flag])
+
+    def with_flags(self, flags: int, role: str = "") -> Iterator[str]:
+        """Go over all pods (of a role) that have all of `flags`: a pass, not for every event."""
+        for uid, have in self.flags.items():
+            if have & flags == flags and (not role or self.roles[uid] == role):
+                yield uid
+
+    def first(self) -> str | None:
+        """Return the pod that stands for the group: the oldest, ties broken by uid."""
+        while self._order and self._order[0][1] not in self.flags:
+            heapq.heappop(self._order)
+        return self._order[0][1] if self._order else None
+
+    def __len__(self) -> int:
+        return len(self.flags)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self.flags

@@ -1,0 +1,316 @@
+"""Views: the parts of API objects that matter for admission, scheduling and diagnosis.
+
+Theory. The log carries views, not objects: managedFields, environment values, commands and volumes
+never enter it, so a message stays small and a leaked log leaks no secret. `ingest.translate` makes
+views from watch items; everything after it knows views only.
+
+Amounts of resources are integers: milli-units for `cpu`, whole units (bytes, devices) for all else,
+rounded up. Times are aware UTC. Invariant: a view is a value; nobody changes one.
+"""
+
+from datetime import datetime
+from typing import Literal
+
+from msgspec import Struct
+
+
+class View(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
+    """Base of all views: immutable, defaults left out of the bytes."""
+
+
+class OwnerRef(View, frozen=True, kw_only=True):
+    """An entry of metadata.ownerReferences."""
+
+    kind: str
+    name: str
+    uid: str
+    api_version: str = ""
+    controller: bool = False
+
+
+class Toleration(View, frozen=True, kw_only=True):
+    """A toleration as the API server returns it."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    seconds: int | None = None
+
+
+class Requirement(View, frozen=True, kw_only=True):
+    """One expression of a label selector or node selector term."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class NodeTerm(View, frozen=True, kw_only=True):
+    """A term of required node affinity: expressions on node labels, all of which must hold."""
+
+    expressions: tuple[Requirement, ...] = ()
+
+
+class Selector(View, frozen=True, kw_only=True):
+    """A metav1.LabelSelector; both parts empty matches everything."""
+
+    labels: dict[str, str] = {}
+    expressions: tuple[Requirement, ...] = ()
+
+
+class Condition(View, frozen=True, kw_only=True):
+    """A status condition; `at` is its last transition."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    at: datetime | None = None
+
+
+class ContainerEnd(View, frozen=True, kw_only=True):
+    """How a container of a pod last ended."""
+
+    name: str
+    exit_code: int = 0
+    reason: str = ""
+    finished_at: datetime | None = None
+
+
+class PodView(View, frozen=True, kw_only=True):
+    """A pod, as far as queueing and diagnosis care.
+
+    `labels` are complete; `annotations` only those under kueue.x-k8s.io/. `requests` is what one
+    pod asks of a node, as kube-scheduler adds it up. `role` is the role-hash annotation, or the
+    hash computed from the pod when there is none (`role_annotated` says which). `writer` is the
+    field manager of the latest write that was not a status write, as managedFields tell.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    resource_version: str
+    created_at: datetime
+    deleted_at: datetime | None = None
+    grace_s: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    finalizers: tuple[str, ...] = ()
+    owners: tuple[OwnerRef, ...] = ()
+    gates: tuple[str, ...] = ()
+    writer: str = ""
+    role: str = ""
+    role_annotated: bool = False
+    requests: dict[str, int] = {}
+    qos: str = ""
+    priority: int | None = None
+    priority_class: str = ""
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
+    node_terms: tuple[NodeTerm, ...] = ()
+    scheduler: str = ""
+    node: str = ""
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    started_at: datetime | None = None
+    conditions: tuple[Condition, ...] = ()
+    ends: tuple[ContainerEnd, ...] = ()
+
+
+class PodSetView(View, frozen=True, kw_only=True):
+    """A podset of a Workload: `requests` per pod."""
+
+    name: str
+    count: int = 1
+    requests: dict[str, int] = {}
+
+
+class PodSetUpdate(View, frozen=True, kw_only=True):
+    """What a ready admission check wants merged into the pods of one podset."""
+
+    name: str
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
+
+
+class CheckView(View, frozen=True, kw_only=True):
+    """State of one admission check of a Workload."""
+
+    name: str
+    state: str
+    message: str = ""
+    updates: tuple[PodSetUpdate, ...] = ()
+
+
+class Assignment(View, frozen=True, kw_only=True):
+    """What quota admission gave one podset: resource -> flavor; usage is for all its pods."""
+
+    name: str
+    flavors: dict[str, str] = {}
+    usage: dict[str, int] = {}
+    count: int = 0
+    topology: bool = False
+
+
+class WorkloadView(View, frozen=True, kw_only=True):
+    """A kueue.x-k8s.io Workload (v1beta1 and v1beta2 read alike)."""
+
+    uid: str
+    namespace: str
+    name: str
+    resource_version: str
+    created_at: datetime
+    deleted_at: datetime | None = None
+    generation: int = 0
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    finalizers: tuple[str, ...] = ()
+    owners: tuple[OwnerRef, ...] = ()
+    active: bool = True
+    queue: str = ""
+    priority: int | None = None
+    priority_class: str = ""
+    priority_class_kind: str = ""
+    max_execution_s: int | None = None
+    pod_sets: tuple[PodSetView, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    cluster_queue: str = ""
+    assignments: tuple[Assignment, ...] = ()
+    checks: tuple[CheckView, ...] = ()
+    reclaimable: dict[str, int] = {}
+    executed_s: int = 0
+
+
+class LocalQueueView(View, tag_field="kind", tag="LocalQueue", frozen=True, kw_only=True):
+    """A LocalQueue: the name users put on pods, and the ClusterQueue behind it."""
+
+    uid: str
+    namespace: str
+    name: str
+    resource_version: str
+    cluster_queue: str
+    stop_policy: str = "None"
+
+
+class Quota(View, frozen=True, kw_only=True):
+    """Quota of one resource in one flavor, in the integer amounts of this module."""
+
+    nominal: int
+    borrowing_limit: int | None = None
+    lending_limit: int | None = None
+
+
+class FlavorQuotas(View, frozen=True, kw_only=True):
+    """Quotas of one flavor in a resource group, by resource."""
+
+    name: str
+    resources: dict[str, Quota] = {}
+
+
+class ResourceGroup(View, frozen=True, kw_only=True):
+    """Resources that must come from one flavor together; flavors in order of preference."""
+
+    covered: tuple[str, ...]
+    flavors: tuple[FlavorQuotas, ...]
+
+
+class ClusterQueueView(View, tag_field="kind", tag="ClusterQueue", frozen=True, kw_only=True):
+    """A ClusterQueue. `namespaces` None selects no namespace, an empty selector all of them."""
+
+    uid: str
+    name: str
+    resource_version: str
+    namespace: str = ""
+    strategy: str = "BestEffortFIFO"
+    namespaces: Selector | None = None
+    groups: tuple[ResourceGroup, ...] = ()
+    within_cluster_queue: str = "Never"
+    reclaim_within_cohort: str = "Never"
+    when_can_preempt: str = "TryNextFlavor"
+    when_can_borrow: str = "MayStopSearch"
+    cohort: str = ""
+    stop_policy: str = "None"
+    checks: tuple[str, ...] = ()
+
+
+class FlavorView(View, tag_field="kind", tag="ResourceFlavor", frozen=True, kw_only=True):
+    """A ResourceFlavor: labels and tolerations that its pods are given."""
+
+    uid: str
+    name: str
+    resource_version: str
+    namespace: str = ""
+    node_labels: dict[str, str] = {}
+    taints: tuple[Toleration, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+class WorkloadPriorityClassView(
+    View, tag_field="kind", tag="WorkloadPriorityClass", frozen=True, kw_only=True
+):
+    """A WorkloadPriorityClass: a priority for queueing only."""
+
+    uid: str
+    name: str
+    resource_version: str
+    value: int
+    namespace: str = ""
+
+
+class PriorityClassView(View, tag_field="kind", tag="PriorityClass", frozen=True, kw_only=True):
+    """A scheduling.k8s.io PriorityClass."""
+
+    uid: str
+    name: str
+    resource_version: str
+    value: int
+    global_default: bool = False
+    namespace: str = ""
+
+
+class NamespaceView(View, tag_field="kind", tag="Namespace", frozen=True, kw_only=True):
+    """A namespace and its labels."""
+
+    uid: str
+    name: str
+    resource_version: str
+    labels: dict[str, str] = {}
+    namespace: str = ""
+    deleted_at: datetime | None = None
+
+
+QueueObject = (
+    LocalQueueView
+    | ClusterQueueView
+    | FlavorView
+    | WorkloadPriorityClassView
+    | PriorityClassView
+    | NamespaceView
+)
+
+Kind = Literal[
+    "Pod",
+    "Workload",
+    "LocalQueue",
+    "ClusterQueue",
+    "ResourceFlavor",
+    "WorkloadPriorityClass",
+    "PriorityClass",
+    "Namespace",
+]
+
+WATCHED_KINDS: tuple[Kind, ...] = (
+    "Namespace",
+    "PriorityClass",
+    "WorkloadPriorityClass",
+    "ResourceFlavor",
+    "ClusterQueue",
+    "LocalQueue",
+    "Workload",
+    "Pod",
+)
+"""Every kind the log carries. No decision is made before each had one complete relist."""

@@ -1,0 +1,19 @@
+"""Outcomes: what became of an attempt to carry out a command.
+
+Theory. Every answer of the API server has one name here, so that the fold can rely on it:
+
+    applied    the API server accepted the write (or had it already); `resource_version` is the
+               version that contains it
+    obsolete   there is nothing left to do: the object is gone (404, or another uid under the name)
+    rejected   the API server will not accept it as things stand (403, 422, a permanent conflict);
+               trying the same again is pointless until the object changes
+    retrying   a passing failure (409 on a version, 410, 429, 5xx, connection); the actuator tries
+               again by itself, this only tells the log
+
+Invariant: applied, obsolete and rejected are final; retrying is followed by one of them.
+"""
+
+from typing import Literal
+
+Status = Literal["applied", "obsolete", "rejected", "retrying"]
+FINAL: frozenset[str] = frozenset({"applied", "obsolete", "rejected"})

@@ -1,0 +1,87 @@
+"""Structured log lines on stderr: JSON for machines, columns when a person is watching.
+
+Every line has `timestamp` (UTC, ISO 8601), `level`, `part` (ingest, projector, actuator, webhook,
+...) and `event`; the rest are key=value pairs. Lines of the libraries (nats, aiohttp, asyncio)
+pass through the same pipe, so that one format reaches the collector.
+
+Invariant: stdout is never written to (it belongs to commands' output), and a value whose key
+looks like a secret is masked whatever its part.
+"""
+
+import logging
+import sys
+from typing import TYPE_CHECKING, Any, TextIO
+
+import structlog
+
+if TYPE_CHECKING:
+    from podgroup.runtime.settings import LogSettings
+
+Logger = structlog.stdlib.BoundLogger
+
+_SECRET_WORDS = ("password", "token", "secret", "authorization", "credentials", "seed")
+
+
+def _mask(_: Any, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    for key in line:
+        if any(word in key.lower() for word in _SECRET_WORDS) and line[key]:
+            line[key] = "***"
+    return line
+
+
+def _part_of_library(
+    _: Any, __: str, line: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    record = line.get("_record")
+    if record is not None:
+        line.setdefault("part", record.name.split(".", 1)[0])
+    return line
+
+
+def configure(settings: "LogSettings", stream: TextIO | None = None) -> None:
+    """Set up logging for this process; later calls replace earlier ones.
+
+    `stream` defaults to stderr. Format `auto` means console when the stream is a terminal.
+    """
+    out = stream if stream is not None else sys.stderr
+    console = settings.format == "console" or (settings.format == "auto" and out.isatty())
+    level = logging.getLevelName(settings.level.upper())
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _mask,
+    ]
+    last: list[structlog.typing.Processor]
+    if console:
+        last = [structlog.dev.ConsoleRenderer(colors=out.isatty())]
+    else:
+        last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*shared, _part_of_library],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    logging.getLogger("nats").setLevel(logging.ERROR)
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+
+
+def get_logger(part: str) -> Logger:
+    """Return a logger whose lines carry `part`."""
+    logger: Logger = structlog.stdlib.get_logger(f"gatelog.{part}")
+    return logger.bind(part=part)

@@ -1,0 +1,296 @@
+"""Every setting of gatelog: one schema, with unit, default and meaning of each field.
+
+Values come from, last wins: the defaults here, a TOML file (`--config` or GATELOG_CONFIG), the
+environment (GATELOG_<SECTION>_<FIELD>, top level GATELOG_<FIELD>; lists are comma-separated), the
+command line. Durations end in `_s` or `_ms`. Secrets are never values here, only paths of files
+that hold them; the one exception, a password inside `database.url`, is marked and never echoed.
+
+Invariant: what the process runs with is exactly one frozen `Settings`, read once. How it is read,
+and how a bad value is refused, is in `settings_source`.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+DAY_S = 24 * 3600
+GIB = 1024**3
+
+
+class SettingsError(Exception):
+    """A setting that cannot be used; the message says which, why, and what is allowed."""
+
+
+class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of the sections."""
+
+
+class NatsSettings(Section, frozen=True, kw_only=True):
+    """Where the event log is and how to log in."""
+
+    url: Annotated[
+        str,
+        Meta(
+            description="NATS server, or several separated by commas: nats://host:4222, "
+            "tls://host:4222. Empty: run an embedded server in state_dir (gatelog up only)."
+        ),
+    ] = ""
+    credentials: Annotated[str, Meta(description="Path of a .creds file (JWT and seed).")] = ""
+    nkey_seed: Annotated[str, Meta(description="Path of a file with an nkey seed.")] = ""
+    user: Annotated[str, Meta(description="User name, with password_file.")] = ""
+    password_file: Annotated[str, Meta(description="Path of a file with the password.")] = ""
+    tls_ca: Annotated[str, Meta(description="Path of the CA bundle (PEM) of the server.")] = ""
+    tls_cert: Annotated[str, Meta(description="Path of our client certificate (PEM).")] = ""
+    tls_key: Annotated[str, Meta(description="Path of the key of tls_cert (PEM).")] = ""
+    connect_timeout_s: Annotated[
+        float, Meta(ge=0.1, le=120, description="Seconds allowed to one attempt to connect.")
+    ] = 5.0
+    embedded_port: Annotated[
+        int,
+        Meta(ge=0, le=65535, description="Loopback port of the embedded server; 0: any free one."),
+    ] = 0
+
+
+class StreamSettings(Section, frozen=True, kw_only=True):
+    """How much of the log is kept, and on how many servers."""
+
+    max_age_s: Annotated[
+        int, Meta(ge=3600, description="Seconds after which events and decisions are dropped.")
+    ] = 30 * DAY_S
+    max_bytes: Annotated[
+        int,
+        Meta(ge=1024**2, description="Bytes of EVENTS, after compression, before the oldest go."),
+    ] = 10 * GIB
+    decisions_max_bytes: Annotated[
+        int, Meta(ge=1024**2, description="Bytes of DECISIONS before the oldest go.")
+    ] = 2 * GIB
+    parked_max_bytes: Annotated[
+        int, Meta(ge=1024**2, description="Bytes of PARKED before the oldest go.")
+    ] = GIB // 4
+    replicas: Annotated[
+        int, Meta(ge=1, le=5, description="Copies of each stream: 1, or 3 on a NATS cluster.")
+    ] = 1
+    duplicate_window_s: Annotated[
+        int,
+        Meta(
+            ge=120,
+            le=3600,
+            description="Seconds in which a repeated message id is dropped by the server. "
+            "Must cover every retry of a publish (60 s), hence the lower bound.",
+        ),
+    ] = 120
+
+
+class DatabaseSettings(Section, frozen=True, kw_only=True):
+    """Where the read model is."""
+
+    url: Annotated[
+        str,
+        Meta(
+            description="postgresql://user@host/name or sqlite:///path. "
+            "Empty: SQLite in state_dir. Prefer a password file (PGPASSFILE) to a password here.",
+            extra={"secret": True},
+        ),
+    ] = ""
+    pool_size: Annotated[int, Meta(ge=1, le=64, description="Connections kept open at most.")] = 4
+    statement_timeout_s: Annotated[
+        float, Meta(ge=1, le=3600, description="Seconds after which PostgreSQL ends a statement.")
+    ] = 60.0
+
+
+class KubernetesSettings(Section, frozen=True, kw_only=True):
+    """How to reach the API server."""
+
+    kubeconfig: Annotated[
+        str,
+        Meta(
+            description="Path of a kubeconfig. Empty: KUBECONFIG, else the service account when in "
+            "a pod, else ~/.kube/config."
+        ),
+    ] = ""
+    context: Annotated[str, Meta(description="Context in it. Empty: its current one.")] = ""
+    request_timeout_s: Annotated[
+        float, Meta(ge=1, le=600, description="Seconds allowed to one request that is no watch.")
+    ] = 30.0
+    connect_timeout_s: Annotated[
+        float, Meta(ge=0.1, le=120, description="Seconds allowed to open a connection.")
+    ] = 10.0
+    max_connections: Annotated[
+        int,
+        Meta(ge=1, le=1000, description="Connections to the API server at once, watches apart."),
+    ] = 100
+
+
+class IngestSettings(Section, frozen=True, kw_only=True):
+    """What is watched, and how."""
+
+    selector: Annotated[
+        str, Meta(description="Label selector of the pods to watch. Empty: all pods.")
+    ] = "kueue.x-k8s.io/managed=true"
+    page_size: Annotated[int, Meta(ge=1, le=10_000, description="Objects per page of a LIST.")] = (
+        500
+    )
+    watch_timeout_s: Annotated[
+        int,
+        Meta(ge=10, le=3600, description="Seconds after which we ask the server to end a watch."),
+    ] = 290
+    idle_grace_s: Annotated[
+        float,
+        Meta(
+            ge=1,
+            le=600,
+            description="Seconds beyond watch_timeout_s before silence counts as dead.",
+        ),
+    ] = 15.0
+    use_watch_list: Annotated[
+        bool, Meta(description="Stream the initial list (KEP-3157) where the server can.")
+    ] = True
+    batch_bytes: Annotated[
+        int, Meta(ge=10_000, le=4_000_000, description="Bytes of one message of the log at most.")
+    ] = 1_000_000
+    role_hash: Annotated[
+        Literal["kueue", "kep-976"],
+        Meta(description="Which fields of a pod make its role: Kueue's, or those of KEP-976."),
+    ] = "kueue"
+
+
+class WebhookSettings(Section, frozen=True, kw_only=True):
+    """The admission webhook, served by the ingest deployment."""
+
+    enabled: Annotated[bool, Meta(description="Serve the webhook.")] = False
+    host: Annotated[str, Meta(description="Address to listen on; 0.0.0.0 in a pod.")] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535, description="Port to listen on; 0: any.")] = 9443
+    cert_dir: Annotated[
+        str, Meta(description="Directory for certificates that we make. Empty: in state_dir.")
+    ] = ""
+    cert_file: Annotated[
+        str, Meta(description="Path of a certificate (PEM) made by others, e.g. cert-manager.")
+    ] = ""
+    key_file: Annotated[str, Meta(description="Path of the key of cert_file (PEM).")] = ""
+    url: Annotated[
+        str,
+        Meta(description="https:// address by which the API server reaches us. Empty: a Service."),
+    ] = ""
+    service_namespace: Annotated[
+        str, Meta(description="Namespace of the Service in front of the webhook.")
+    ] = "gatelog-system"
+    service_name: Annotated[str, Meta(description="Name of that Service.")] = "gatelog-webhook"
+    manage_jobs_without_queue_name: Annotated[
+        bool, Meta(description="Also gate pods that carry no queue label.")
+    ] = False
+    topology_gate: Annotated[
+        bool, Meta(description="Also add Kueue's topology gate when a topology is asked for.")
+    ] = False
+    failure_policy: Annotated[
+        Literal["Fail", "Ignore"],
+        Meta(description="What the API server does with pods when the webhook does not answer."),
+    ] = "Fail"
+    timeout_s: Annotated[
+        int, Meta(ge=1, le=30, description="Seconds the API server waits for the webhook.")
+    ] = 5
+    excluded_namespaces: Annotated[
+        tuple[str, ...], Meta(description="Namespaces whose pods are never touched.")
+    ] = ("kube-system", "gatelog-system")
+
+
+class ProjectorSettings(Section, frozen=True, kw_only=True):
+    """Folding the log, deciding, and writing the read model."""
+
+    shard: Annotated[int, Meta(ge=0, le=1023, description="The shard this projector folds.")] = 0
+    batch_messages: Annotated[
+        int, Meta(ge=1, le=10_000, description="Messages of the log per transaction at most.")
+    ] = 1000
+    commit_interval_ms: Annotated[
+        int,
+        Meta(ge=0, le=10_000, description="Milliseconds to collect a fuller batch while live."),
+    ] = 0
+    decision_timeout_s: Annotated[
+        float,
+        Meta(ge=1, le=3600, description="Seconds after which an unseen decision is reissued."),
+    ] = 60.0
+    snapshot_interval_s: Annotated[
+        float, Meta(ge=1, le=86_400, description="Seconds between stored snapshots of the fold.")
+    ] = 60.0
+    lease_s: Annotated[
+        float, Meta(ge=3, le=300, description="Seconds a projector holds its shard unheard of.")
+    ] = 15.0
+    history_days: Annotated[
+        int, Meta(ge=1, le=3650, description="Days of history kept in the read model.")
+    ] = 180
+
+
+class ActuatorSettings(Section, frozen=True, kw_only=True):
+    """Carrying out decisions."""
+
+    max_in_flight: Annotated[
+        int, Meta(ge=1, le=1000, description="Requests to the API server at once at most.")
+    ] = 64
+    max_attempts: Annotated[
+        int, Meta(ge=1, le=100, description="Tries of one decision before it is parked.")
+    ] = 20
+    retry_first_s: Annotated[
+        float, Meta(ge=0.01, le=60, description="Seconds before the first retry.")
+    ] = 0.5
+    retry_ceiling_s: Annotated[
+        float, Meta(ge=0.1, le=3600, description="Seconds between retries at most.")
+    ] = 30.0
+    ack_wait_s: Annotated[
+        float,
+        Meta(ge=1, le=600, description="Seconds after which a silent actuator loses a decision."),
+    ] = 15.0
+    write_workloads: Annotated[
+        bool, Meta(description="Write Workload objects (in builtin mode they only mirror).")
+    ] = True
+
+
+class HealthSettings(Section, frozen=True, kw_only=True):
+    """/healthz, /readyz and /metrics."""
+
+    host: Annotated[str, Meta(description="Address to listen on; 0.0.0.0 in a pod.")] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535, description="Port to listen on; 0: off.")] = 0
+
+
+class LogSettings(Section, frozen=True, kw_only=True):
+    """Log lines."""
+
+    format: Annotated[
+        Literal["auto", "json", "console"],
+        Meta(description="json lines, console columns, or console only on a terminal."),
+    ] = "auto"
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        Meta(description="Lines below this level are not written."),
+    ] = "info"
+
+
+class Settings(Section, frozen=True, kw_only=True):
+    """All settings."""
+
+    cluster: Annotated[
+        str,
+        Meta(
+            pattern="^[A-Za-z0-9_-]{1,63}$",
+            description="Name of the Kubernetes cluster: 1 to 63 letters, digits, - or _ "
+            "(a token of NATS subjects).",
+        ),
+    ] = "default"
+    mode: Annotated[
+        Literal["builtin", "kueue"],
+        Meta(description="Who admits: our own quota queues, or Kueue's scheduler."),
+    ] = "builtin"
+    shards: Annotated[
+        int, Meta(ge=1, le=1024, description="Shards of the log by namespace (kueue mode only).")
+    ] = 1
+    state_dir: Annotated[
+        str, Meta(description="Directory for embedded storage and generated certificates.")
+    ] = ".gatelog"
+    nats: NatsSettings = field(default_factory=NatsSettings)
+    streams: StreamSettings = field(default_factory=StreamSettings)
+    database: DatabaseSettings = field(default_factory=DatabaseSettings)
+    kubernetes: KubernetesSettings = field(default_factory=KubernetesSettings)
+    ingest: IngestSettings = field(default_factory=IngestSettings)
+    webhook: WebhookSettings = field(default_factory=WebhookSettings)
+    projector: ProjectorSettings = field(default_factory=ProjectorSettings)
+    actuator: ActuatorSettings = field(default_factory=ActuatorSettings)
+    health: HealthSettings = field(default_factory=HealthSettings)
+    log: LogSettings = field(default_factory=LogSettings)

@@ -1,0 +1,291 @@
+"""State: what is known of pods, groups, Workloads, queues and the log's position.
+
+Theory. `Pod`, `Group` and `Meta` are what a projector writes into its `state` columns and reads
+back when it starts. Everything else in `World` is an index derived from them (see `members` and
+`quota`), rebuilt on load and never stored, so it cannot disagree with what is stored.
+
+State changes in place: copying a group of 5,000 pods for each of its events would make the cost of
+an event grow with its group. It is changed by `fold` alone, and the result depends only on the
+state and the event, which is all that "pure" has to mean here.
+
+Invariant: a live pod belongs to exactly one group, `world.groups[pod.group]`.
+"""
+
+from datetime import datetime
+
+from msgspec import Struct, field
+
+from podgroup.commands import Admission
+from podgroup.ids import GroupID, PodUID
+from podgroup.journal import Journal
+from podgroup.members import Members
+from podgroup.names import ADMISSION_GATE, POD_FINALIZER
+from podgroup.objects import (
+    ClusterQueueView,
+    FlavorView,
+    LocalQueueView,
+    NamespaceView,
+    PodView,
+    PriorityClassView,
+    WorkloadPriorityClassView,
+    WorkloadView,
+)
+from podgroup.quota import Quotas
+
+SINGLE = "single"
+GROUP = "group"
+
+
+class Expectation(Struct, gc=False):
+    """A decision made and not yet observed: no second one for the same target meanwhile.
+
+    `result_version` is set by an applied outcome: the expectation ends when the object is known at
+    that version, or earlier when its effect is seen.
+    """
+
+    decision: str
+    action: str
+    as_of: int
+    at: datetime
+    result_version: str = ""
+
+
+class Pod(Struct):
+    """A pod that exists: the latest view of it and what its past was.
+
+    `role` is fixed when the pod is first seen, because ungating changes the shape that is hashed.
+    `opened` tells that our gate was seen and is gone. `failed_at` is the earliest sign of failure
+    (container end, phase change in the log, deletion), by which replacement is ordered.
+    """
+
+    view: PodView
+    group: GroupID
+    role: str
+    seen_seq: int
+    first_gated: bool
+    gate_added: dict[str, datetime] = {}
+    opened: bool = False
+    ungated_at: datetime | None = None
+    scheduled_at: datetime | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    failed_at: datetime | None = None
+    gone_at: datetime | None = None
+    fate: str = ""
+    exit_reason: str = ""
+    expect: Expectation | None = None
+    refused_version: str = ""
+    """Version of the pod at which the API server rejected a decision: wait for a newer one."""
+
+    @property
+    def gated(self) -> bool:
+        """Our gate is on it."""
+        return ADMISSION_GATE in self.view.gates
+
+    @property
+    def held(self) -> bool:
+        """Our finalizer is on it."""
+        return POD_FINALIZER in self.view.finalizers
+
+    @property
+    def terminated(self) -> bool:
+        """It has ended: Succeeded or Failed."""
+        return self.view.phase in ("Succeeded", "Failed")
+
+    @property
+    def deleting(self) -> bool:
+        """Someone asked for its deletion."""
+        return self.view.deleted_at is not None
+
+    @property
+    def free(self) -> bool:
+        """No decision about it is in flight, and none was rejected at this version of it."""
+        return self.expect is None and self.refused_version != self.view.resource_version
+
+
+class Role(Struct):
+    """A role of a group. `count` is 0 until the group is composed.
+
+    Counters are of pods ever: `succeeded_gone` are pods that succeeded and then left the API
+    server; their success still counts and their place stays taken.
+    """
+
+    name: str
+    count: int = 0
+    requests: dict[str, int] = {}
+    sample: PodUID = PodUID("")
+    seen: int = 0
+    ungated: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    excess: int = 0
+    replaced: int = 0
+    succeeded_gone: int = 0
+
+
+class Holding(Struct):
+    """Quota held by a group: the `number`-th admission of its life."""
+
+    number: int
+    admission: Admission
+    queued_at: datetime | None
+    at: datetime
+    seq: int
+    admitted: bool = True
+    decided_by: str = ""
+
+
+class Eviction(Struct):
+    """Why a group must stop, until it is admitted again."""
+
+    reason: str
+    message: str
+    at: datetime
+    preempted_by: str = ""
+
+
+class Finish(Struct):
+    """The end of a group. `written` once the Workload says Finished."""
+
+    reason: str
+    message: str
+    at: datetime
+    written: bool = False
+
+
+class Wait(Struct, frozen=True):
+    """The reason a group waits for now. `blocked`: nothing but a person can help."""
+
+    reason: str
+    message: str
+    blocked: bool
+    from_at: datetime
+    from_seq: int
+
+
+class Group(Struct):
+    """One life of a pod group, or of a single pod.
+
+    Before composition the leading fields (queue, total, ...) follow the first pod, by creation time
+    and uid; `composed` fixes roles and counts. `workload` is the API object as last seen.
+    """
+
+    id: GroupID
+    namespace: str
+    name: str
+    kind: str
+    created_at: datetime
+    created_seq: int
+    workload_name: str
+    queue: str = ""
+    total: int = 0
+    priority: int = 0
+    priority_class: str = ""
+    fast: bool = False
+    serving: bool = False
+    prebuilt: str = ""
+    composed: bool = False
+    composed_total: int = 0
+    complete_at: datetime | None = None
+    roles: dict[str, Role] = {}
+    workload: WorkloadView | None = None
+    workload_expect: Expectation | None = None
+    workload_refused_version: str = ""
+    workload_lost: bool = False
+    """The Workload disappeared (or is being deleted) while the group was not finished."""
+    holding: Holding | None = None
+    admissions: int = 0
+    queued_at: datetime | None = None
+    evicted: Eviction | None = None
+    requeued: bool = True
+    executed_s: int = 0
+    finish: Finish | None = None
+    wait: Wait | None = None
+    state: str = ""
+    reason: str = ""
+    message: str = ""
+    warned: str = ""
+    """What the last warning Event said, so that it is said once per change."""
+    ready: bool = False
+    recovered: bool = False
+    short: tuple[str, str] | None = None
+    """(reason, message) while pods are missing that must be replaced."""
+    was_short: bool = False
+    parked: str = ""
+    queue_reason: tuple[str, str] = ("", "")
+    """(reason, message) that quota admission last gave for not admitting it."""
+    finished_at: datetime | None = None
+    gone_at: datetime | None = None
+
+    @property
+    def single(self) -> bool:
+        """It is one pod without a group name."""
+        return self.kind == SINGLE
+
+
+class Frame(Struct):
+    """A relist under way. `seen` is not stored: a restarted projector re-reads it from the log."""
+
+    relist: str
+    started_seq: int
+    seen: set[str] = field(default_factory=set)
+
+
+class Timer(Struct, frozen=True):
+    """A timer the fold asked for; it fires as an event."""
+
+    due_at: datetime
+    group: str
+    purpose: str
+
+
+class Meta(Struct):
+    """What is known of the log itself. Stored with the checkpoint."""
+
+    position: int = 0
+    epoch: int = 1
+    decisions: int = 0
+    versions: dict[str, str] = {}
+    """Highest resource version seen per kind: an older delta is a duplicate."""
+    synced: set[str] = field(default_factory=set)
+    """Kinds that had one complete relist in this epoch."""
+    missing: set[str] = field(default_factory=set)
+    """Kinds that are not installed."""
+    frames: dict[str, Frame] = {}
+    timers: dict[str, Timer] = {}
+
+
+Key = tuple[str, str]
+
+
+class World(Struct):
+    """Everything known of one cluster (or one shard of it)."""
+
+    cluster: str
+    mode: str = "builtin"
+    meta: Meta = field(default_factory=Meta)
+    pods: dict[PodUID, Pod] = field(default_factory=dict)
+    groups: dict[GroupID, Group] = field(default_factory=dict)
+    members: dict[GroupID, Members] = field(default_factory=dict)
+    lives: dict[tuple[str, str, str], GroupID] = field(default_factory=dict)
+    """(kind, namespace, name) -> the life that is going on; a single pod's name is its own."""
+    by_workload: dict[Key, GroupID] = field(default_factory=dict)
+    workloads: dict[Key, WorkloadView] = field(default_factory=dict)
+    """Workloads that belong to no group known here."""
+    local_queues: dict[Key, LocalQueueView] = field(default_factory=dict)
+    cluster_queues: dict[str, ClusterQueueView] = field(default_factory=dict)
+    flavors: dict[str, FlavorView] = field(default_factory=dict)
+    workload_classes: dict[str, WorkloadPriorityClassView] = field(default_factory=dict)
+    classes: dict[str, PriorityClassView] = field(default_factory=dict)
+    namespaces: dict[str, NamespaceView] = field(default_factory=dict)
+    quotas: Quotas = field(default_factory=Quotas)
+    journal: Journal = field(default_factory=Journal)
+    gone_pods: dict[PodUID, Pod] = field(default_factory=dict)
+    """Pods that left the state since the last journal was taken: their last row is still due."""
+    gone_groups: dict[GroupID, Group] = field(default_factory=dict)
+    expecting: dict[str, tuple[GroupID, PodUID]] = field(default_factory=dict)
+    """Decision in flight -> its group and pod ("" for the Workload)."""
+    touched: dict[GroupID, None] = field(default_factory=dict)
+    """Groups to decide on after this message, in order of first touch."""
+    at: datetime | None = None
+    note_ord: int = 0

@@ -1,0 +1,195 @@
+"""Rows of what happened: history, waits, admissions, gates, decisions, outcomes, parked, epochs.
+
+Theory. These come from the journal alone and need no look at the state. A decision that records
+(admit, evict, release, finish) takes effect by being written, so its row is born applied; one that
+writes to the API server waits for its outcome.
+
+Invariant: the order of each tuple is `COLUMNS[table]`.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from podgroup.commands import RECORDS, ObjectRef
+from podgroup.events import Batch, Decision, OperatorActed
+from podgroup.journal import AdmissionRow, EpochRow, Journal, ParkedRow
+
+Row = tuple[Any, ...]
+
+_MAX_INT64 = 2**63 - 1
+
+
+class Json(bytes):
+    """A JSON document as text in UTF-8, so that it is encoded once whatever the database."""
+
+    __slots__ = ()
+
+
+def as_json(value: Any) -> Json:
+    """Return a document."""
+    return Json(msgspec.json.encode(value))
+
+
+def int64(value: int) -> int:
+    """Return the nearest number a BIGINT can hold: users may declare any total count."""
+    return max(-_MAX_INT64, min(_MAX_INT64, value))
+
+
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "gates": ("cluster", "pod_uid", "gate", "added_at", "removed_at", "removed_by"),
+    "history": (
+        *("cluster", "shard", "seq", "ord", "at", "group_id", "pod_uid", "kind", "reason"),
+        *("message", "cause_seq", "decision_id"),
+    ),
+    "waits": (
+        *("cluster", "group_id", "from_seq", "reason", "message", "from_at", "to_at", "to_seq"),
+    ),
+    "admissions": (
+        *("cluster", "group_id", "number", "cluster_queue", "flavors", "resources", "queued_at"),
+        *("admitted_at", "admitted_seq", "released_at", "release_reason", "decided_by"),
+    ),
+    "decisions": (
+        *("cluster", "id", "shard", "number", "as_of_seq", "group_id", "namespace", "name"),
+        *("rule", "action", "target", "reason", "message", "issued_at", "command", "status"),
+        *("resolved_at",),
+    ),
+    "outcomes": (
+        *("cluster", "decision_id", "seq", "delivery", "attempt", "status", "http_status"),
+        *("message", "at"),
+    ),
+    "parked": (
+        *("cluster", "shard", "seq", "ord", "at", "reason", "message", "group_id", "object"),
+        *("raw", "resolved_at", "resolution", "resolved_by"),
+    ),
+    "epochs": (
+        *("cluster", "shard", "number", "base", "at", "reason", "stream_created_at"),
+        *("lost_from", "lost_to"),
+    ),
+}
+
+
+class Settled(Struct, frozen=True):
+    """What a person did about parked events: `target` is `<seq>/<ord>` or a group id."""
+
+    action: str
+    target: str
+    by: str
+    at: datetime
+
+
+def settled(batch: Batch, at: datetime) -> list[Settled]:
+    """Return what a message says was done about parked events."""
+    return [
+        Settled(event.action, event.target, event.by, at)
+        for event in batch.events
+        if isinstance(event, OperatorActed) and event.action in ("release", "discard")
+    ]
+
+
+def admitted(journal: Journal) -> dict[str, datetime]:
+    """Return the latest admission of each group in the journal, those already over included."""
+    latest: dict[str, tuple[int, datetime]] = {}
+    for row in journal.admissions.values():
+        latest[row.group] = max(
+            latest.get(row.group, (0, row.admitted_at)), (row.number, row.admitted_at)
+        )
+    return {group: at for group, (_, at) in latest.items()}
+
+
+def build(journal: Journal, cluster: str, shard: int) -> dict[str, list[Row]]:
+    """Return the rows of a journal by table."""
+    return {
+        "gates": [
+            (cluster, g.pod, g.gate, g.added_at, g.removed_at, g.removed_by)
+            for g in journal.gates.values()
+        ],
+        "history": [
+            (cluster, shard, n.seq, n.ord, n.at, n.group, n.pod, n.kind, n.reason, n.message)
+            + (n.cause, n.decision)
+            for n in journal.notes
+        ],
+        "waits": [
+            (cluster, w.group, w.from_seq, w.reason, w.message, w.from_at, w.to_at, w.to_seq)
+            for w in journal.waits.values()
+        ],
+        "admissions": [_admission(cluster, row) for row in journal.admissions.values()],
+        "decisions": [_decision(cluster, shard, d) for d in journal.decisions],
+        "outcomes": [
+            (cluster, o.decision, o.seq, o.delivery, o.attempt, o.status, o.http_status)
+            + (o.message, o.at)
+            for o in journal.outcomes
+        ],
+        "parked": [_parked(cluster, shard, p) for p in journal.parked],
+    }
+
+
+def _admission(cluster: str, row: AdmissionRow) -> Row:
+    held: dict[str, dict[str, int]] = {}
+    for assignment in row.assignments:
+        for resource, amount in assignment.usage.items():
+            flavor = held.setdefault(assignment.flavors.get(resource, ""), {})
+            flavor[resource] = flavor.get(resource, 0) + amount
+    return (
+        cluster,
+        row.group,
+        row.number,
+        row.cluster_queue,
+        as_json({a.name: a.flavors for a in row.assignments}),
+        as_json(held),
+        row.queued_at,
+        row.admitted_at,
+        row.admitted_seq,
+        row.released_at,
+        row.release_reason,
+        row.decided_by,
+    )
+
+
+def target_text(target: ObjectRef) -> str:
+    """Return what a decision is about, for people: `Pod team-a/train-0 <uid>`."""
+    place = f"{target.namespace}/{target.name}" if target.namespace else target.name
+    return f"{target.kind} {place} {target.uid}".rstrip()
+
+
+def _decision(cluster: str, shard: int, decision: Decision) -> Row:
+    command = decision.command
+    record = isinstance(command, RECORDS)
+    return (
+        cluster,
+        decision.id,
+        shard,
+        decision.number,
+        decision.as_of,
+        decision.group,
+        decision.namespace,
+        decision.name,
+        decision.rule,
+        type(command).__name__,
+        target_text(command.target),
+        decision.reason,
+        decision.message,
+        decision.at,
+        as_json(command),
+        "applied" if record else None,
+        decision.at if record else None,
+    )
+
+
+def _parked(cluster: str, shard: int, row: ParkedRow) -> Row:
+    return (
+        *(cluster, shard, row.seq, row.ord, row.at, row.reason, row.message, row.group),
+        *(row.object, row.raw or None, None, "", ""),
+    )
+
+
+def epochs(cluster: str, shard: int, rows: Iterable[EpochRow]) -> list[Row]:
+    """Return rows of table `epochs`."""
+    return [
+        (cluster, shard, e.number, e.base, e.at, e.reason, e.stream_created_at, e.lost_from)
+        + (e.lost_to,)
+        for e in rows
+    ]

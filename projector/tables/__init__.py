@@ -1,0 +1,34 @@
+"""The SQL contract: the tables people and tools may rely on (docs/sql.md).
+
+Theory. The read model is a projection: everything in it can be made again from the log, except
+what the log has already dropped. `cluster` leads every key, so several clusters share a database.
+A group is known by the id of its life, never by its name, because names repeat.
+
+There are no foreign keys: rows of one transaction come from one fold, which keeps them consistent,
+and history outlives the rows it speaks of (partitions are dropped, not followed).
+
+Invariant: only `store` writes these tables, in one transaction with the checkpoint.
+"""
+
+from projector.tables.base import UtcTime, metadata
+from projector.tables.groups import gates, groups, pods, roles
+from projector.tables.position import checkpoints, epochs, objects, parked
+from projector.tables.record import admissions, decisions, history, outcomes, waits
+
+__all__ = [
+    "UtcTime",
+    "admissions",
+    "checkpoints",
+    "decisions",
+    "epochs",
+    "gates",
+    "groups",
+    "history",
+    "metadata",
+    "objects",
+    "outcomes",
+    "parked",
+    "pods",
+    "roles",
+    "waits",
+]

@@ -1,0 +1,145 @@
+"""What all tables share: names of constraints, column types, and the two databases' differences.
+
+Theory. One schema for PostgreSQL and SQLite. They differ in two types only: a time is TIMESTAMPTZ
+or text of one fixed width (`2026-11-21T10:00:00.000000Z`, which sorts as time and which SQLite's
+date functions read), and a document is JSONB or JSON text.
+
+Invariant: every time that goes in is aware and comes out as UTC.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Text,
+    TypeDecorator,
+)
+from sqlalchemy.dialects.postgresql import JSONB, TIMESTAMP
+from sqlalchemy.engine import Dialect
+from sqlalchemy.types import TypeEngine
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+HOT = {"fillfactor": 80}
+"""Storage of tables whose rows change: PostgreSQL finds room for the new version on its page."""
+
+
+def utc_text(time: datetime) -> str:
+    """Return a time as SQLite keeps it: 27 characters, UTC, microseconds, `Z`.
+
+    Raises:
+        ValueError: the time is naive.
+    """
+    if time.tzinfo is None:
+        raise ValueError(f"time {time.isoformat()} has no zone: every time must be aware")
+    if time.tzinfo is not UTC:
+        time = time.astimezone(UTC)
+    return time.isoformat(timespec="microseconds")[:26] + "Z"
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """An aware UTC time; TIMESTAMPTZ on PostgreSQL, `utc_text` on SQLite."""
+
+    impl = Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """Return the type the database has for it."""
+        if dialect.name == "postgresql":
+            return dialect.type_descriptor(TIMESTAMP(timezone=True))
+        return dialect.type_descriptor(Text())
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+        """Turn a time into what the driver takes."""
+        if value is None:
+            return None
+        text = utc_text(value)
+        return value if dialect.name == "postgresql" else text
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        """Turn what the driver gives into an aware UTC time."""
+        if value is None:
+            return None
+        time = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+        return time.astimezone(UTC)
+
+
+Document = JSON().with_variant(JSONB(), "postgresql")
+
+
+def text(name: str, comment: str, *, key: bool = False, null: bool = False) -> Column[str]:
+    """A text column; "" means none unless `null`."""
+    return Column(name, Text, primary_key=key, nullable=null, comment=comment)
+
+
+def number(name: str, comment: str, *, key: bool = False, null: bool = False) -> Column[int]:
+    """A 64-bit integer column."""
+    return Column(
+        name, BigInteger, primary_key=key, nullable=null, autoincrement=False, comment=comment
+    )
+
+
+def count(name: str, comment: str, *, key: bool = False) -> Column[int]:
+    """A 32-bit integer column: counters and small numbers."""
+    return Column(
+        name, Integer, primary_key=key, nullable=False, autoincrement=False, comment=comment
+    )
+
+
+def flag(name: str, comment: str) -> Column[bool]:
+    """A yes/no column."""
+    return Column(name, Boolean, nullable=False, comment=comment)
+
+
+def time(name: str, comment: str, *, null: bool = True) -> Column[datetime]:
+    """A UTC time column."""
+    return Column(name, UtcTime, nullable=null, comment=comment)
+
+
+def document(name: str, comment: str) -> Column[Any]:
+    """A JSON column."""
+    return Column(name, Document, nullable=False, comment=comment)
+
+
+def blob(name: str, comment: str) -> Column[bytes]:
+    """A column of bytes; null when there are none."""
+    return Column(name, LargeBinary, nullable=True, comment=comment)
+
+
+def cluster() -> Column[str]:
+    """The first key column of every table."""
+    return text("cluster", "Name of the Kubernetes cluster (setting cluster)", key=True)
+
+
+def shard(*, key: bool = False) -> Column[int]:
+    """The shard that owns the row."""
+    return count("shard", "Shard of the log the row comes from", key=key)
+
+
+def counters() -> list[Column[int]]:
+    """The counters that groups and roles have in common."""
+    return [
+        count("pods_seen", "Pods that ever belonged"),
+        count("pods_gated", "Pods that carry our scheduling gate now"),
+        count("pods_ungated", "Pods whose gate was ever seen to go"),
+        count("pods_running", "Pods in phase Running now"),
+        count("pods_succeeded", "Pods that ever succeeded"),
+        count("pods_failed", "Pods that ever failed"),
+        count("pods_excess", "Pods beyond the declared count that were given up"),
+        count("pods_replaced", "Failed or lost pods whose place another pod took"),
+    ]

@@ -1,0 +1,147 @@
+"""Tables of what exists or existed: lives of groups, their roles, pods and gates.
+
+Theory. One row per life, kept after the life is over. While it lasts, `folded` holds the fold's
+own record of it (msgpack of `podgroup.state`), from which a projector starts; afterwards it is
+null. People read the other columns, which are derived from it on every write.
+
+Invariant: a row is live (`gone_at` null, `folded` not null) exactly while the fold's state has it.
+"""
+
+from sqlalchemy import Index, Table
+
+from projector.tables.base import (
+    HOT,
+    blob,
+    cluster,
+    count,
+    counters,
+    document,
+    flag,
+    metadata,
+    number,
+    shard,
+    text,
+    time,
+)
+
+AS_OF = "Position of the last message of the batch that wrote the row"
+FOLDED = "msgpack of the fold's record while live, null after; private to the projector"
+
+groups = Table(
+    "groups",
+    metadata,
+    cluster(),
+    text("id", "Identity of this life; names repeat, ids do not", key=True),
+    shard(),
+    text("namespace", "Namespace"),
+    text("name", "Group name, or the pod's name for a single pod"),
+    text("kind", "group or single"),
+    text("queue", "LocalQueue named by the pods"),
+    text("cluster_queue", "ClusterQueue that admitted it, or else the one behind its LocalQueue"),
+    number("priority", "Priority used for queueing"),
+    text("priority_class", "Priority class it came from"),
+    number("total_count", "Declared number of pods"),
+    text(
+        "state",
+        "Composing, Queued, Admitted, Running, Finishing, Finished, Evicted, Blocked or Gone",
+    ),
+    text("reason", "Why it is in this state, one word"),
+    text("message", "Why it is in this state, in words"),
+    text("workload_name", "Name of its Workload"),
+    *counters(),
+    text("wait_reason", "What it waits for now, one word; empty: it does not wait"),
+    text("wait_message", "What it waits for now, in words"),
+    time("wait_since", "Since when it has waited for that"),
+    text("parked", "Why nothing more is decided for it until a person releases it; empty: not so"),
+    time("created_at", "Creation of its first pod", null=False),
+    number("created_seq", "Position at which it was first seen"),
+    time("complete_at", "When its pods were all there"),
+    time("queued_at", "Since when it has queued, for its present or latest place in the queue"),
+    time("admitted_at", "Latest admission"),
+    time("finished_at", "When it was over"),
+    time("gone_at", "When its last pod and its Workload were gone"),
+    number("as_of_seq", AS_OF),
+    blob("folded", FOLDED),
+    comment="One row per life of a pod group or of a single pod",
+    postgresql_with=HOT,
+)
+
+_g = groups.c
+Index(
+    "ix_groups_live",
+    _g.cluster,
+    _g.shard,
+    postgresql_where=_g.gone_at.is_(None),
+    sqlite_where=_g.gone_at.is_(None),
+)
+Index("ix_groups_name", _g.cluster, _g.namespace, _g.name, _g.created_at)
+Index("ix_groups_queue", _g.cluster, _g.namespace, _g.queue, _g.state)
+
+roles = Table(
+    "roles",
+    metadata,
+    cluster(),
+    text("group_id", "Group", key=True),
+    text("name", "Role hash: the shape its pods share", key=True),
+    count("count", "Pods of this role the group was composed with; 0 before"),
+    document("requests", "Resources one pod asks for: cpu in thousandths, others in whole units"),
+    *counters(),
+    comment="One row per role of a group",
+    postgresql_with=HOT,
+)
+
+pods = Table(
+    "pods",
+    metadata,
+    cluster(),
+    text("uid", "Pod uid", key=True),
+    shard(),
+    text("group_id", "Group it belongs to"),
+    text("namespace", "Namespace"),
+    text("name", "Pod name"),
+    text("role", "Role hash, as first seen"),
+    text("phase", "Phase as last seen"),
+    flag("gated", "Our scheduling gate is on it"),
+    flag("finalizer", "Our finalizer is on it"),
+    text("node", "Node it was bound to; empty: none"),
+    document("labels", "All its labels: owner, team and the like for accounting"),
+    document("requests", "Resources it asks for: cpu in thousandths, others in whole units"),
+    text("fate", "kept, excess, replaced or lost; empty: not decided"),
+    text("exit_reason", "How it ended, e.g. OOMKilled; empty: it did not, or well"),
+    time("created_at", "Creation", null=False),
+    time("ungated_at", "When our gate was seen gone"),
+    time("scheduled_at", "When it was bound to a node"),
+    time("started_at", "When the kubelet took it up"),
+    time("ended_at", "When it was seen Succeeded or Failed"),
+    time("failed_at", "Earliest sign of its failure, by which replacement is ordered"),
+    time("deleted_at", "When its deletion takes or took effect (metadata.deletionTimestamp)"),
+    time("gone_at", "When it left the API server"),
+    number("seen_seq", "Position at which it was first seen"),
+    number("as_of_seq", AS_OF),
+    blob("folded", FOLDED),
+    comment="One row per pod uid",
+    postgresql_with=HOT,
+)
+
+_p = pods.c
+Index(
+    "ix_pods_live",
+    _p.cluster,
+    _p.shard,
+    postgresql_where=_p.gone_at.is_(None),
+    sqlite_where=_p.gone_at.is_(None),
+)
+Index("ix_pods_group", _p.cluster, _p.group_id)
+
+gates = Table(
+    "gates",
+    metadata,
+    cluster(),
+    text("pod_uid", "Pod", key=True),
+    text("gate", "Name of the scheduling gate, ours or another's", key=True),
+    time("added_at", "When it was first seen", null=False),
+    time("removed_at", "When it was seen gone; null: still there"),
+    text("removed_by", "Field manager that removed it; empty: not known"),
+    comment="One row per scheduling gate of a pod",
+    postgresql_with=HOT,
+)

@@ -1,0 +1,91 @@
+"""Tables of where the projector is: checkpoint, epochs, what was parked, objects of queueing.
+
+Theory. The checkpoint is written in the same transaction as the rows it covers, guarded by
+compare-and-set on (`seq`, `writes`); `writer` tells a projector that lost its connection during a
+commit whether that commit was its own. Epochs map positions to stream sequences.
+
+Invariant: `seq` of a checkpoint never falls.
+"""
+
+from sqlalchemy import Table
+
+from projector.tables.base import (
+    HOT,
+    blob,
+    cluster,
+    count,
+    metadata,
+    number,
+    shard,
+    text,
+    time,
+)
+
+checkpoints = Table(
+    "checkpoints",
+    metadata,
+    cluster(),
+    shard(key=True),
+    number("seq", "Position up to which the log is folded into these tables"),
+    number("writes", "Counts the transactions of this shard; guards the next one"),
+    text("writer", "Random name of the process that wrote last"),
+    text("mode", "builtin or kueue: by which rules the shard was decided"),
+    count("epoch", "Number of the present epoch"),
+    number("base", "Position = stream sequence + base in the present epoch"),
+    time("stream_created_at", "Creation of the stream EVENTS it stands in"),
+    time("at", "Timestamp of the last message folded"),
+    number("published", "Number of the last decision known to be in the stream DECISIONS"),
+    time("decisions_created_at", "Creation of the stream DECISIONS when that was noted"),
+    number("decisions_seq", "Stream sequence of the last decision published"),
+    time("written_at", "Wall clock of the last transaction", null=False),
+    blob("folded", "msgpack of podgroup.state.Meta; private to the projector"),
+    comment="One row per shard: the checkpoint",
+    postgresql_with=HOT,
+)
+
+epochs = Table(
+    "epochs",
+    metadata,
+    cluster(),
+    shard(key=True),
+    count("number", "Counts the beginnings of the log from 1", key=True),
+    number("base", "Position = stream sequence + base"),
+    time("at", "When it was noticed"),
+    text("reason", "Why a new epoch began, in words"),
+    time("stream_created_at", "Creation of the stream"),
+    number("lost_from", "First position that may be missing from the log; null: none", null=True),
+    number("lost_to", "Last position that may be missing from the log; null: none", null=True),
+    comment="One row per beginning of the log: where it has gaps, and how positions are counted",
+)
+
+parked = Table(
+    "parked",
+    metadata,
+    cluster(),
+    shard(key=True),
+    number("seq", "Position of the message", key=True),
+    count("ord", "Ordinal of the event in it", key=True),
+    time("at", "Timestamp of the log", null=False),
+    text("reason", "Why it was set aside, one word"),
+    text("message", "Why, in words"),
+    text("group_id", "Group that stands still because of it; empty: none"),
+    text("object", "Object it was about, as far as known"),
+    blob("raw", "The event as it was; null: not kept"),
+    time("resolved_at", "When a person released or discarded it"),
+    text("resolution", "release or discard; empty: still parked"),
+    text("resolved_by", "Who did"),
+    comment="One row per event that was set aside",
+)
+
+objects = Table(
+    "objects",
+    metadata,
+    cluster(),
+    shard(key=True),
+    text("kind", "Kind", key=True),
+    text("namespace", "Namespace; empty: cluster-scoped", key=True),
+    text("name", "Name", key=True),
+    text("uid", "Uid"),
+    blob("folded", "msgpack of the view; private to the projector"),
+    comment="Queues, flavors, priority classes, namespaces, and Workloads of no known group",
+)

@@ -1,0 +1,141 @@
+"""Tables of what happened: history, waits, admissions, decisions and what became of them.
+
+Theory. `history` is append-only and ordered by (seq, ord). Waits, admissions and decisions open
+and later close, each row by its key. A decision is in here before anyone may act on it, which
+makes the table the outbox as well: `checkpoints.published` says how far it has been sent.
+
+Invariant: rows are never deleted one by one; (cluster, shard, number) of decisions has no gap.
+"""
+
+from sqlalchemy import Index, Table, UniqueConstraint
+
+from projector.tables.base import (
+    HOT,
+    cluster,
+    count,
+    document,
+    metadata,
+    number,
+    shard,
+    text,
+    time,
+)
+
+history = Table(
+    "history",
+    metadata,
+    cluster(),
+    shard(key=True),
+    number("seq", "Position of the message in the log", key=True),
+    count("ord", "Order within the position, from 0", key=True),
+    time("at", "Timestamp of the log", null=False),
+    text("group_id", "Group concerned; empty: none"),
+    text("pod_uid", "Pod concerned; empty: none"),
+    text("kind", "What happened, one word"),
+    text("reason", "Why, one word"),
+    text("message", "What happened, in words"),
+    number("cause_seq", "Position of what caused it, when that is another message", null=True),
+    text("decision_id", "Decision it belongs to; empty: none"),
+    comment="One row per thing that happened; append-only",
+)
+
+_h = history.c
+Index("ix_history_group", _h.cluster, _h.group_id, _h.seq)
+Index("ix_history_at", _h.at, postgresql_using="brin")
+
+waits = Table(
+    "waits",
+    metadata,
+    cluster(),
+    text("group_id", "Group", key=True),
+    number("from_seq", "Position at which the wait began", key=True),
+    text("reason", "What it waited for, one word"),
+    text("message", "What it waited for, in words"),
+    time("from_at", "Begin", null=False),
+    time("to_at", "End; null: it still waits"),
+    number("to_seq", "Position at which the wait ended", null=True),
+    comment="One row per interval in which a group waited for one reason",
+)
+
+_w = waits.c
+Index(
+    "ix_waits_open",
+    _w.cluster,
+    _w.from_at,
+    postgresql_where=_w.to_at.is_(None),
+    sqlite_where=_w.to_at.is_(None),
+)
+
+admissions = Table(
+    "admissions",
+    metadata,
+    cluster(),
+    text("group_id", "Group", key=True),
+    count("number", "Counts the admissions of the group from 1", key=True),
+    text("cluster_queue", "ClusterQueue whose quota it held"),
+    document("flavors", "Podset -> resource -> flavor"),
+    document(
+        "resources", "Flavor -> resource -> amount held: cpu in thousandths, else whole units"
+    ),
+    time("queued_at", "Since when it had queued"),
+    time("admitted_at", "When it was admitted", null=False),
+    number("admitted_seq", "Position at which it was admitted"),
+    time("released_at", "When the quota was given back; null: it is still held"),
+    text("release_reason", "Why it was given back"),
+    text("decided_by", "Decision that admitted it, or kueue"),
+    comment="One row per admission of a group",
+)
+
+_a = admissions.c
+Index("ix_admissions_at", _a.cluster, _a.admitted_at)
+
+decisions = Table(
+    "decisions",
+    metadata,
+    cluster(),
+    text("id", "Deterministic id: cause, group, rule and target", key=True),
+    shard(),
+    number("number", "Counts the decisions of the shard from 1"),
+    number("as_of_seq", "Position after which it was decided"),
+    text("group_id", "Group it is about"),
+    text("namespace", "Namespace of the group"),
+    text("name", "Name of the group"),
+    text("rule", "Rule that made it"),
+    text("action", "Command: UngatePod, AdmitGroup, ..."),
+    text("target", "What is written: kind namespace/name uid"),
+    text("reason", "Why, one word"),
+    text("message", "Why, in words"),
+    time("issued_at", "When it was decided, by the clock of the log", null=False),
+    document("command", "The command in full"),
+    text("status", "applied, obsolete or rejected; null: not known yet", null=True),
+    time("resolved_at", "When the status became known"),
+    comment="One row per decision, written before anyone acts on it",
+    postgresql_with=HOT,
+)
+
+_d = decisions.c
+decisions.append_constraint(UniqueConstraint(_d.cluster, _d.shard, _d.number))
+Index("ix_decisions_group", _d.cluster, _d.group_id)
+Index(
+    "ix_decisions_unresolved",
+    _d.cluster,
+    _d.shard,
+    _d.number,
+    postgresql_where=_d.status.is_(None),
+    sqlite_where=_d.status.is_(None),
+)
+
+outcomes = Table(
+    "outcomes",
+    metadata,
+    cluster(),
+    text("decision_id", "Decision", key=True),
+    number("seq", "Position of the outcome in the log", key=True),
+    count("delivery", "Which delivery of the decision it was, from 1", key=True),
+    count("attempt", "Which try of that delivery, from 1", key=True),
+    text("status", "applied, obsolete, rejected or retrying"),
+    count("http_status", "Answer of the API server; 0: none"),
+    text("message", "What it said"),
+    time("at", "Timestamp of the log", null=False),
+    comment="One row per attempt at a decision",
+)

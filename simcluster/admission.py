@@ -1,0 +1,224 @@
+"""Admission webhooks: which are asked, what they are asked, what their answers do.
+
+Theory: the compiled form of all webhook configurations is kept by a store hook, so a write that no
+webhook matches costs one look at an empty list. Calls, refusals and failures are worded as the
+server words them, since operators read exactly those sentences.
+
+Invariant: ``mutate`` and ``validate`` do not suspend when no webhook matches.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from simcluster import patches
+from simcluster.errors import ApiError, Obj, bad_request
+from simcluster.objects import new_uid
+from simcluster.requests import Options, Target
+from simcluster.selectors import label_selector
+from simcluster.store import Change, Store, Table
+from simcluster.webhookcall import CallFailed, Caller
+
+_KINDS = {
+    "mutatingwebhookconfigurations": "mutating",
+    "validatingwebhookconfigurations": "validating",
+}
+
+
+class Hook(msgspec.Struct, frozen=True, eq=False):
+    """One webhook of one configuration, ready to be matched."""
+
+    name: str
+    config: Obj
+    rules: tuple[Obj, ...]
+    in_namespace: Callable[[dict[str, str]], bool]
+    on_object: Callable[[dict[str, str]], bool]
+
+    def covers(self, target: Target, operation: str) -> bool:
+        """Whether a rule names this operation on this resource."""
+        resource = target.route.resource
+        path = f"{resource.plural}/{target.subresource}" if target.subresource else resource.plural
+        return any(
+            _has(rule.get("operations"), operation)
+            and _has(rule.get("apiGroups"), target.route.group)
+            and (_has(rule.get("apiVersions"), target.route.version) or resource.custom)
+            and any(_resource(wanted, path) for wanted in rule.get("resources") or ())
+            and rule.get("scope", "*") in ("*", "Namespaced" if resource.namespaced else "Cluster")
+            for rule in self.rules
+        )
+
+
+def _has(values: Any, wanted: str) -> bool:
+    return "*" in (values or ()) or wanted in (values or ())
+
+
+def _resource(pattern: str, path: str) -> bool:
+    if pattern == "*/*":
+        return True
+    if "/" not in pattern:
+        return pattern == path or (pattern == "*" and "/" not in path)
+    base, _, sub = pattern.partition("/")
+    have, _, have_sub = path.partition("/")
+    return base in ("*", have) and bool(have_sub) and sub in ("*", have_sub)
+
+
+class Admission:
+    """Asks the registered webhooks."""
+
+    def __init__(self, store: Store, caller: Caller) -> None:
+        self.store = store
+        self.caller = caller
+        self.hooks: dict[str, list[Hook]] = {"mutating": [], "validating": []}
+        self.calls = 0
+        store.hooks.append(self._changed)
+
+    def _changed(self, table: Table, change: Change) -> None:
+        kind = _KINDS.get(table.resource.plural)
+        if kind is None:
+            return
+        records = sorted(table.iterate(), key=lambda r: r.name)
+        self.hooks[kind] = [
+            Hook(
+                hook["name"],
+                hook,
+                tuple(hook.get("rules") or ()),
+                label_selector(hook.get("namespaceSelector")),
+                label_selector(hook.get("objectSelector")),
+            )
+            for rec in records
+            for hook in rec.obj.get("webhooks") or ()
+        ]
+
+    def review(self, target: Target, operation: str, name: str, options: Options) -> Obj:
+        """The part of an AdmissionReview request that does not depend on the object."""
+        if not self.hooks["mutating"] and not self.hooks["validating"]:
+            return {"target": target}
+        resource, route = target.route.resource, target.route
+        kind = {"group": route.group, "version": route.version, "kind": resource.kind}
+        plural = {"group": route.group, "version": route.version, "resource": resource.plural}
+        found: Obj = {
+            "target": target,
+            "kind": kind,
+            "resource": plural,
+            "requestKind": kind,
+            "requestResource": plural,
+            "name": name,
+            "operation": operation,
+            "userInfo": {
+                "username": options.user,
+                "uid": options.user,
+                "groups": ["system:masters", "system:authenticated"],
+            },
+            "dryRun": options.dry_run,
+            "options": {"kind": f"{operation.title()}Options", "apiVersion": "meta.k8s.io/v1"},
+        }
+        if target.namespace:
+            found["namespace"] = target.namespace
+        if target.subresource:
+            found["subResource"] = found["requestSubResource"] = target.subresource
+        return found
+
+    def _matching(self, kind: str, review: Obj, new: Obj | None, old: Obj | None) -> list[Hook]:
+        hooks = self.hooks[kind]
+        if not hooks or "kind" not in review:
+            return []
+        target: Target = review["target"]
+        if target.route.group == "admissionregistration.k8s.io":
+            return []  # webhooks never see webhook configurations
+        spaces = [self._namespace_labels(target, new or old)]
+        objects = [(o["metadata"].get("labels") or {}) for o in (new, old) if o is not None]
+        return [
+            hook
+            for hook in hooks
+            if hook.covers(target, review["operation"])
+            and all(labels is None or hook.in_namespace(labels) for labels in spaces)
+            and any(hook.on_object(labels) for labels in objects)
+        ]
+
+    def _namespace_labels(self, target: Target, obj: Obj | None) -> dict[str, str] | None:
+        """Labels the namespaceSelector sees; ``None``: a cluster-scoped object, always matched."""
+        if target.plural == "namespaces" and obj is not None:
+            return obj["metadata"].get("labels") or {}
+        if not target.namespace:
+            return None
+        rec = self.store.tables["", "namespaces"].get("", target.namespace)
+        return (rec.obj["metadata"].get("labels") or {}) if rec else {}
+
+    async def mutate(self, review: Obj, new: Obj, old: Obj | None, options: Options) -> Obj:
+        """The object after all mutating webhooks. Raises what a refusal or failure means."""
+        hooks = self._matching("mutating", review, new, old)
+        asked: list[Hook] = []
+        again: list[Hook] = []
+        for hook in hooks:
+            before = new
+            new = await self._patched(hook, review, new, old, options)
+            if new is not before:
+                again.extend(h for h in asked if h.config.get("reinvocationPolicy") == "IfNeeded")
+            asked.append(hook)
+        for hook in dict.fromkeys(again):
+            new = await self._patched(hook, review, new, old, options)
+        return new
+
+    async def _patched(
+        self, hook: Hook, review: Obj, new: Obj, old: Obj | None, options: Options
+    ) -> Obj:
+        response = await self._ask(hook, review, new, old, options)
+        if not response or not response.get("patch"):
+            return new
+        try:
+            operations = msgspec.json.decode(base64.b64decode(response["patch"]))
+            changed: Obj = patches.json_patch(new, operations)
+        except (ValueError, msgspec.DecodeError, patches.PatchConflict) as error:
+            raise _internal(f'unable to apply patch of webhook "{hook.name}": {error}') from None
+        return changed
+
+    async def validate(
+        self, review: Obj, new: Obj | None, old: Obj | None, options: Options
+    ) -> None:
+        """Ask all validating webhooks. Raises what a refusal or failure means."""
+        for hook in self._matching("validating", review, new, old):
+            await self._ask(hook, review, new, old, options)
+
+    async def _ask(
+        self, hook: Hook, review: Obj, new: Obj | None, old: Obj | None, options: Options
+    ) -> Obj | None:
+        """One call; ``None`` when it failed and the policy is Ignore."""
+        effects = hook.config.get("sideEffects")
+        if options.dry_run and effects not in ("None", "NoneOnDryRun"):
+            raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
+        uid = new_uid()
+        request = {k: v for k, v in review.items() if k != "target"}
+        request |= {"uid": uid, "object": new, "oldObject": old}
+        body = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
+        self.calls += 1
+        try:
+            response = await self.caller.call(hook.config, body, uid)
+        except CallFailed as error:
+            if hook.config.get("failurePolicy") == "Ignore":
+                return None
+            why = f'failed calling webhook "{hook.name}": {error}'
+            raise _internal(why) from None
+        options.warnings.extend(response.get("warnings") or ())
+        if not response.get("allowed"):
+            raise _denied(hook.name, response.get("status") or {})
+        return response
+
+
+def _denied(name: str, status: Obj) -> ApiError:
+    text = f'admission webhook "{name}" denied the request'
+    said = status.get("message") or status.get("reason")
+    text = f"{text}: {said}" if said else f"{text} without explanation"
+    code = status.get("code") or 0
+    return ApiError(
+        code if code >= 400 else 400, status.get("reason"), text, status.get("details")
+    )
+
+
+def _internal(why: str) -> ApiError:
+    return ApiError(
+        500, "InternalError", f"Internal error occurred: {why}", {"causes": [{"message": why}]}
+    )

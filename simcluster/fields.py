@@ -1,0 +1,178 @@
+"""Managed fields: who wrote which field, kept as the server keeps it (KEP-555).
+
+Theory: a field set is a nested dict in FieldsV1 form (``f:name``, ``k:{...}``, ``v:...``, ``.``).
+A write is the difference of two objects; what it added or changed becomes the writer's, what it
+changed or removed stops being anybody else's. Removing a gate therefore leaves no trace of its own:
+the remover shows up only through what it set in the same write.
+
+Invariant: sets are never changed in place, so entries are shared between versions of an object;
+work is proportional to what the write changed (equal subtrees are skipped by identity).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from simcluster.errors import Obj
+from simcluster.merging import ATOMIC, ATOMIC_ITEMS, MAP_KEYS, SETS, by_key
+
+Fields = dict[str, Any]
+_UNTRACKED = frozenset(
+    {
+        "name",
+        "namespace",
+        "creationTimestamp",
+        "selfLink",
+        "uid",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    }
+)
+
+
+def leaves(value: Any, name: str = "", *, apply: bool = False) -> Fields:
+    """The set of a whole value; ``apply``: as an applied configuration owns it (no ``.`` in maps)."""
+    if isinstance(value, dict) and value and name not in ATOMIC:
+        found: Fields = {} if apply else {".": {}}
+        for key, child in value.items():
+            found[f"f:{key}"] = leaves(child, key, apply=apply)
+        return found
+    if isinstance(value, list) and value:
+        if name in MAP_KEYS and (items := by_key(name, value)) is not None:
+            found = {} if apply else {".": {}}
+            for key, item in items.items():
+                whole = name in ATOMIC_ITEMS
+                found[key] = {} if whole else {".": {}, **leaves(item, apply=apply)}
+            return found
+        if name in SETS:
+            found = {} if apply else {".": {}}
+            return found | {_member(item): {} for item in value}
+    return {}
+
+
+def _member(item: Any) -> str:
+    return "v:" + msgspec.json.encode(item).decode()
+
+
+def compare(old: Any, new: Any, name: str = "") -> tuple[Fields | None, Fields | None, bool]:
+    """(added or changed below, removed below, changed as a whole) between two values."""
+    if old is new or old == new:
+        return None, None, False
+    if old is None:
+        old = {} if isinstance(new, dict) else [] if isinstance(new, list) else None
+    if isinstance(old, dict) and isinstance(new, dict) and name not in ATOMIC:
+        return (*_compare_items(old, new, "f:", name), False)
+    if isinstance(old, list) and isinstance(new, list):
+        if name in MAP_KEYS:
+            left, right = by_key(name, old), by_key(name, new)
+            if left is not None and right is not None:
+                return (*_compare_items(left, right, "", name), False)
+        if name in SETS:
+            left = {_member(item): item for item in old}
+            right = {_member(item): item for item in new}
+            return (*_compare_items(left, right, "", name), False)
+    return None, None, True
+
+
+def _compare_items(
+    old: dict[str, Any], new: dict[str, Any], prefix: str, name: str
+) -> tuple[Fields | None, Fields | None]:
+    own: Fields = {}
+    gone: Fields = {}
+    whole = name in ATOMIC_ITEMS
+    for key, value in new.items():
+        at = prefix + key
+        child = key if prefix else ""
+        before = old.get(key, old)  # `old` itself marks absence
+        if before is value:
+            continue
+        if before is old and key not in old:
+            own[at] = {} if whole else leaves(value, child)
+            continue
+        if whole:
+            if before != value:
+                own[at] = {}
+            continue
+        added, removed, changed = compare(before, value, child)
+        if changed:
+            own[at] = {}
+        if added:
+            own[at] = added
+        if removed:
+            gone[at] = removed
+    for key, value in old.items():
+        if key not in new:
+            gone[prefix + key] = {} if whole else leaves(value, key if prefix else "")
+    return own or None, gone or None
+
+
+def tracked(obj: Obj, base: Obj | None, parts: tuple[str, ...] | None) -> Obj:
+    """What of an object is tracked; ``parts``: only these top-level fields (a status write)."""
+    found: Obj = dict(base or {})
+    for key, value in obj.items():
+        if key in ("kind", "apiVersion") or (parts is not None and key not in parts):
+            continue
+        if key == "metadata":
+            value = {k: v for k, v in value.items() if k not in _UNTRACKED}
+        found[key] = value
+    found.setdefault("metadata", {})
+    return found
+
+
+def union(a: Fields, b: Fields) -> Fields:
+    """Members of either."""
+    if not a or not b:
+        if a is b or a == b:
+            return a
+        # A bare member joined with members below it becomes an explicit one.
+        full = a or b
+        return full if "." in full else {".": {}, **full}
+    found = dict(a)
+    for key, value in b.items():
+        found[key] = union(found[key], value) if key in found else value
+    return found
+
+
+def minus(a: Fields, b: Fields) -> Fields | None:
+    """Members of ``a`` that are not in ``b``; ``None`` when none is left."""
+    found: Fields = {}
+    for key, value in a.items():
+        if key not in b:
+            found[key] = value
+            continue
+        other = b[key]
+        if not value:
+            if other and "." not in other:
+                found[key] = value  # b names only members below this one
+            continue
+        if not other:
+            rest = {k: v for k, v in value.items() if k != "."} or None
+        else:
+            rest = minus(value, other)
+        if rest is not None:
+            found[key] = {} if set(rest) == {"."} else rest
+    return found or None
+
+
+def bare(fields: Fields) -> Fields:
+    """Top-level sets are merged without the root's own membership."""
+    return {key: value for key, value in fields.items() if key != "."}
+
+
+def intersects(a: Fields, b: Fields) -> list[str]:
+    """Dotted paths that are in both (conflicts of an apply), as the server names them."""
+    found: list[str] = []
+    for key, value in b.items():
+        if key not in a or key == ".":
+            continue
+        text = f".{key[2:]}" if key.startswith("f:") else f"[{key[2:]}]"
+        if not value or not a[key]:
+            found.append(text)
+        else:
+            found.extend(text + rest for rest in intersects(a[key], value))
+    return found

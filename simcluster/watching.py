@@ -1,0 +1,220 @@
+"""Watches: one stream per request, fed by the store, written in batches.
+
+Theory: the store pushes a change into each stream's queue; the stream's own task filters, encodes
+(once per change and version, shared) and writes everything queued in one go. With a selector an
+object that stops matching is DELETED with its last matching state, one that starts is ADDED.
+
+Invariant: items leave a stream in version order, and a bookmark never carries a version above a
+change the stream has not sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from simcluster import objects, selectors
+from simcluster.errors import Cause, Obj, invalid, status_failure
+from simcluster.faults import Faults
+from simcluster.lists import wanted_version
+from simcluster.requests import Target, flag
+from simcluster.settings import Settings, WatchListMode
+from simcluster.store import Change, Rec, Store
+
+_encode = msgspec.json.Encoder().encode
+_BATCH = 512
+
+
+class Stream:
+    """One watch: what to send, to be written by ``next``."""
+
+    def __init__(
+        self,
+        target: Target,
+        holds: selectors.Predicate | None,
+        *,
+        bookmarks: bool,
+        limit: int,
+    ) -> None:
+        self.target = target
+        self.namespace = target.namespace
+        self.holds = holds
+        self.bookmarks = bookmarks
+        self.limit = limit
+        self.queue: deque[Change | bytes] = deque()
+        self.wake = asyncio.Event()
+        self.ended = False
+        self.abrupt = False
+
+    def push(self, change: Change) -> None:
+        """Take a change; a reader too slow for the buffer loses its watch, as with the server."""
+        if len(self.queue) >= self.limit:
+            self.end()
+            return
+        self.queue.append(change)
+        self.wake.set()
+
+    def end(self, abrupt: bool = False) -> None:
+        """Finish after what is queued (``abrupt``: at once, resetting the connection)."""
+        self.ended = True
+        self.abrupt = abrupt
+        self.wake.set()
+
+    def take(self) -> bytes:
+        """Up to a batch of encoded items; empty when nothing is queued."""
+        lines: list[bytes] = []
+        while self.queue and len(lines) < _BATCH:
+            item = self.queue.popleft()
+            line = item if isinstance(item, bytes) else self._line(item)
+            if line:
+                lines.append(line)
+        return b"".join(lines)
+
+    def _line(self, change: Change) -> bytes:
+        route = self.target.route
+        if self.holds is None:
+            key = (route.group, route.version)
+            line = change.lines.get(key)
+            if line is None:
+                line = change.lines[key] = self.item(change.type, change.rec)
+            return line
+        now = self.holds(change.rec.obj) and change.type != "DELETED"
+        before = change.prev is not None and self.holds(change.prev.obj)
+        if now:
+            return self.item("MODIFIED" if before else "ADDED", change.rec)
+        if before and change.prev is not None:
+            return self.item("DELETED", _at_version(change.prev, change.rec))
+        return b""
+
+    def item(self, kind: str, rec: Rec) -> bytes:
+        """One encoded watch item."""
+        body = objects.encoded(self.target.route, rec)
+        return b'{"type":"' + kind.encode() + b'","object":' + body + b"}\n"
+
+    def bookmark(self, version: int, *, initial_end: bool = False) -> bytes:
+        """A bookmark as the kind's empty object with a version."""
+        route = self.target.route
+        resource = route.resource
+        meta: Obj = {"resourceVersion": str(version)}
+        if initial_end:
+            meta["annotations"] = {"k8s.io/initial-events-end": "true"}
+        obj: Obj = {"kind": resource.kind, "apiVersion": route.api_version, "metadata": meta}
+        if resource.plural == "pods":
+            obj |= {"spec": {"containers": None}, "status": {}}
+        return _encode({"type": "BOOKMARK", "object": obj}) + b"\n"
+
+
+def _at_version(prev: Rec, now: Rec) -> Rec:
+    meta = {**prev.obj["metadata"], "resourceVersion": str(now.version)}
+    return Rec({**prev.obj, "metadata": meta}, prev.namespace, prev.name, now.version)
+
+
+def error_line(code: int, reason: str, message: str) -> bytes:
+    """An ERROR item: the last thing a failing watch sends."""
+    return _encode({"type": "ERROR", "object": status_failure(code, reason, message)}) + b"\n"
+
+
+def open_stream(
+    store: Store, target: Target, query: Mapping[str, str], settings: Settings
+) -> Stream:
+    """Register a watch and queue what it starts with. Raises 400, 422, 500 for bad parameters.
+
+    Runs without suspension, so nothing falls between the initial state and the live changes.
+    """
+    version = wanted_version(query)
+    initial = _initial_events(query, settings.watch_list)
+    holds = selectors.combined(
+        query.get("labelSelector", ""), query.get("fieldSelector", ""), target.plural
+    )
+    bookmarks = flag(query, "allowWatchBookmarks")
+    stream = Stream(target, holds, bookmarks=bookmarks, limit=settings.watch_buffer)
+    table = store.table(target.route.resource)
+    if initial or (version == 0 and initial is None):
+        found = table.sorted(target.namespace, store.version, settings.snapshots) or []
+        stream.queue.extend(
+            stream.item("ADDED", rec) for rec in found if holds is None or holds(rec.obj)
+        )
+        if initial and bookmarks:
+            stream.queue.append(stream.bookmark(store.version, initial_end=True))
+    elif version and version < table.compacted:
+        text = f"too old resource version: {version} ({table.compacted})"
+        stream.queue.append(error_line(410, "Expired", text))
+        stream.ended = True
+        return stream
+    elif version:
+        stream.queue.extend(
+            c
+            for c in table.since(version)
+            if not target.namespace or c.rec.namespace == target.namespace
+        )
+    table.watchers.add(stream)
+    return stream
+
+
+def _initial_events(query: Mapping[str, str], mode: WatchListMode) -> bool | None:
+    """Whether the client asked for a WatchList; ``None`` when it said nothing the server knows."""
+    if "sendInitialEvents" not in query or mode is WatchListMode.IGNORED:
+        return None
+    at, text = "sendInitialEvents", ""
+    if mode is WatchListMode.FORBIDDEN:
+        text = (
+            "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+        )
+    elif query.get("resourceVersionMatch") != "NotOlderThan":
+        at = "resourceVersionMatch"
+        text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+    if text:
+        raise invalid("ListOptions", "meta.k8s.io", "", [Cause.forbidden(at, text)])
+    return flag(query, "sendInitialEvents")
+
+
+class Writer(Protocol):
+    """Something bytes can be written to."""
+
+    async def __call__(self, data: bytes, /) -> None:
+        """Write; raises ``ConnectionError`` when the reader is gone."""
+
+
+class Pump:
+    """Writes one stream until it ends, is timed out, or its reader is gone."""
+
+    def __init__(self, store: Store, stream: Stream, faults: Faults, settings: Settings) -> None:
+        self.store = store
+        self.stream = stream
+        self.faults = faults
+        self.settings = settings
+
+    async def run(self, write: Writer, timeout_s: float) -> None:
+        """Write until done; ``timeout_s`` ends the watch cleanly."""
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + timeout_s
+        last = ends - self.settings.bookmark_before_timeout_s
+        mark = loop.time() + self.settings.bookmark_interval_s
+        stream = self.stream
+        while True:
+            stream.wake.clear()
+            while not self.faults.stalled and not stream.abrupt and (lines := stream.take()):
+                await write(lines)
+            if stream.ended and (stream.abrupt or not stream.queue):
+                return
+            now = loop.time()
+            if now >= ends:
+                return
+            if stream.bookmarks and not self.faults.stalled and now >= min(mark, last):
+                await write(stream.bookmark(self.store.version))
+                mark = now + self.settings.bookmark_interval_s
+                last = ends if now >= last else last
+                continue
+            due = ends
+            if stream.bookmarks and not self.faults.stalled:
+                due = min(due, mark, last if last > now else due)
+            if not stream.wake.is_set():
+                handle = loop.call_at(due, stream.wake.set)
+                try:
+                    await stream.wake.wait()
+                finally:
+                    handle.cancel()

@@ -1,0 +1,389 @@
+"""A model of a cluster for tests of the pure core: pods, Workloads and queues as views.
+
+Users and the kubelet act through its methods, decisions of the engine are carried out on it, and
+what changes goes back into the engine as events, one message each. It knows gates, finalizers,
+bound and unbound deletion, and owner garbage collection; nothing else.
+
+Invariant: it changes views only in ways an API server would.
+"""
+
+from collections import deque
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from podgroup import commands as c
+from podgroup import events as e
+from podgroup.engine import new_world, step
+from podgroup.events import Batch
+from podgroup.names import (
+    ADMISSION_GATE,
+    GROUP_NAME,
+    GROUP_TOTAL_COUNT,
+    MANAGED_LABEL,
+    POD_FINALIZER,
+    QUEUE_NAME,
+    WORKLOAD_FINALIZER,
+)
+from podgroup.objects import (
+    WATCHED_KINDS,
+    ClusterQueueView,
+    Condition,
+    FlavorQuotas,
+    FlavorView,
+    LocalQueueView,
+    NamespaceView,
+    OwnerRef,
+    PodSetView,
+    PodView,
+    Quota,
+    ResourceGroup,
+    Selector,
+    WorkloadPriorityClassView,
+    WorkloadView,
+)
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Toy:
+    """One namespace `ns`, LocalQueue `lq`, ClusterQueue `cq`, flavor `f`; `cpu` quota in cores."""
+
+    def __init__(
+        self,
+        cpu: int = 10,
+        *,
+        mode: str = "builtin",
+        strategy: str = "BestEffortFIFO",
+        within: str = "LowerPriority",
+        ready: bool = True,
+    ) -> None:
+        self.world = new_world("test", mode)
+        self.version = 10
+        self.position = 0
+        self.now = T0
+        self.pods: dict[str, PodView] = {}
+        self.workloads: dict[str, WorkloadView] = {}
+        self.decisions: list[e.Decision] = []
+        self.messages: list[tuple[int, datetime, Batch]] = []
+        self.queue: deque[e.Decision] = deque()
+        self.held_back: deque[e.Decision] = deque()
+        self.act = True
+        self.events: list[tuple[str, str, str]] = []
+        self._uid = 0
+        if ready:
+            self.setup(cpu, strategy, within)
+
+    # -- the log ---------------------------------------------------------------------------------
+
+    def send(self, *events: e.Event) -> None:
+        self.position += 1
+        self.now += timedelta(milliseconds=10)
+        batch = Batch(source="watch", events=events)
+        self.messages.append((self.position, self.now, batch))
+        before = len(self.world.journal.decisions)
+        step(self.world, self.position, self.now, batch)
+        new = self.world.journal.decisions[before:]
+        self.decisions += new
+        self.queue.extend(new)
+
+    def settle(self, limit: int = 10_000) -> None:
+        """Carry decisions out until none is left."""
+        while self.queue and self.act:
+            limit -= 1
+            assert limit > 0, "decisions without end"
+            self.execute(self.queue.popleft())
+
+    def do(self, *events: e.Event) -> None:
+        self.send(*events)
+        self.settle()
+
+    def setup(self, cpu: int, strategy: str, within: str) -> None:
+        v = self.bump
+        objects: dict[str, list[Any]] = {
+            "Namespace": [NamespaceView(uid="n", name="ns", resource_version=v())],
+            "ResourceFlavor": [
+                FlavorView(uid="f", name="f", resource_version=v(), node_labels={"pool": "a"})
+            ],
+            "WorkloadPriorityClass": [
+                WorkloadPriorityClassView(uid=n, name=n, resource_version=v(), value=val)
+                for n, val in (("high", 1000), ("low", 1))
+            ],
+            "ClusterQueue": [self.cluster_queue(cpu, strategy, within)],
+            "LocalQueue": [
+                LocalQueueView(
+                    uid="lq", namespace="ns", name="lq", resource_version=v(), cluster_queue="cq"
+                )
+            ],
+        }
+        for kind in WATCHED_KINDS:
+            events: list[e.Event] = [e.RelistStarted(kind=kind, relist=kind)]
+            events += [e.ObjectApplied(object=o, relist=kind) for o in objects.get(kind, [])]
+            events.append(e.RelistCompleted(kind=kind, relist=kind, resource_version=v()))
+            self.send(*events)
+
+    def cluster_queue(
+        self, cpu: int, strategy: str = "BestEffortFIFO", within: str = "LowerPriority", **more: Any
+    ) -> ClusterQueueView:
+        return ClusterQueueView(
+            uid="cq",
+            name="cq",
+            resource_version=self.bump(),
+            strategy=strategy,
+            namespaces=Selector(),
+            within_cluster_queue=within,
+            groups=(
+                ResourceGroup(
+                    covered=("cpu",),
+                    flavors=(FlavorQuotas(name="f", resources={"cpu": Quota(nominal=cpu * 1000)}),),
+                ),
+            ),
+            **more,
+        )
+
+    def bump(self) -> str:
+        self.version += 1
+        return str(self.version)
+
+    # -- users and kubelet -------------------------------------------------------------------------
+
+    def pod(
+        self,
+        name: str,
+        group: str = "",
+        total: int | str = 0,
+        cpu: int = 1,
+        *,
+        labels: dict[str, str] | None = None,
+        annotations: dict[str, str] | None = None,
+        role: str = "",
+        gated: bool = True,
+        settle: bool = True,
+        **more: Any,
+    ) -> PodView:
+        self._uid += 1
+        lab = {QUEUE_NAME: "lq", MANAGED_LABEL: "true", **(labels or {})}
+        ann = dict(annotations or {})
+        if group:
+            lab[GROUP_NAME] = group
+            ann.setdefault(GROUP_TOTAL_COUNT, str(total))
+        view = PodView(
+            uid=f"u{self._uid:04d}",
+            namespace="ns",
+            name=name,
+            resource_version=self.bump(),
+            created_at=self.now.replace(microsecond=0),
+            labels=lab,
+            annotations=ann,
+            finalizers=(POD_FINALIZER,),
+            gates=(ADMISSION_GATE,) if gated else (),
+            role=role or f"r{cpu}",
+            role_annotated=True,
+            requests={"cpu": cpu * 1000},
+            phase="Pending",
+            **more,
+        )
+        self.pods[view.uid] = view
+        self.send(e.PodApplied(pod=view))
+        if settle:
+            self.settle()
+        return view
+
+    def named(self, name: str) -> PodView:
+        return next(p for p in self.pods.values() if p.name == name)
+
+    def change(self, uid: str, *, settle: bool = True, **fields: Any) -> None:
+        view = msgspec.structs.replace(self.pods[uid], resource_version=self.bump(), **fields)
+        self.pods[uid] = view
+        if (
+            view.deleted_at is not None
+            and not view.finalizers
+            and (not view.node or view.phase in ("Succeeded", "Failed"))
+        ):
+            del self.pods[uid]
+            self.send(e.PodDeleted(pod=view))
+            self.collect(uid)
+        else:
+            self.send(e.PodApplied(pod=view))
+        if settle:
+            self.settle()
+
+    def run(self, *names: str) -> None:
+        for name in names:
+            view = self.named(name)
+            assert not view.gates, f"{name} is gated"
+            self.change(
+                view.uid,
+                node="node",
+                phase="Running",
+                conditions=(Condition(type="Ready", status="True"),),
+            )
+
+    def end(self, *names: str, phase: str = "Succeeded") -> None:
+        for name in names:
+            self.change(self.named(name).uid, phase=phase, conditions=())
+
+    def delete(self, name: str) -> None:
+        self._delete(self.named(name).uid)
+        self.settle()
+
+    def _delete(self, uid: str) -> None:
+        view = self.pods[uid]
+        if view.deleted_at is None:
+            self.change(uid, deleted_at=self.now, settle=False)
+        if uid in self.pods and self.pods[uid].node and self.pods[uid].phase == "Running":
+            self.change(uid, phase="Failed", conditions=(), settle=False)
+
+    def delete_workload(self, name: str) -> None:
+        w = self.workloads[name]
+        self.put_workload(msgspec.structs.replace(w, deleted_at=self.now))
+        self.settle()
+
+    def put_workload(self, view: WorkloadView) -> WorkloadView:
+        view = msgspec.structs.replace(view, resource_version=self.bump())
+        if view.deleted_at is not None and not view.finalizers:
+            self.workloads.pop(view.name, None)
+            self.send(e.WorkloadDeleted(workload=view))
+        else:
+            self.workloads[view.name] = view
+            self.send(e.WorkloadApplied(workload=view))
+        return view
+
+    def collect(self, uid: str) -> None:
+        for w in list(self.workloads.values()):
+            if any(o.uid == uid for o in w.owners):
+                left = tuple(o for o in w.owners if o.uid in self.pods)
+                if left:
+                    self.put_workload(msgspec.structs.replace(w, owners=left))
+                else:
+                    self.put_workload(msgspec.structs.replace(w, deleted_at=self.now))
+
+    # -- the actuator --------------------------------------------------------------------------------
+
+    def execute(self, d: e.Decision) -> None:
+        command = d.command
+        if isinstance(command, c.RECORDS):
+            return
+        status, version, uid = self._carry_out(command)
+        for event in command.events:
+            self.events.append((event.type, event.reason, event.message))
+        self.send(
+            e.OutcomeRecorded(
+                decision=d.id, group=d.group, status=status, uid=uid, resource_version=version
+            )
+        )
+
+    def _carry_out(self, command: c.AnyCommand) -> tuple[Any, str, str]:
+        t = command.target
+        if t.kind == "Pod" and t.uid not in self.pods:
+            return "obsolete", "", ""
+        match command:
+            case c.UngatePod():
+                p = self.pods[t.uid]
+                self.change(
+                    t.uid,
+                    settle=False,
+                    writer="gatelog",
+                    gates=tuple(g for g in p.gates if g not in command.gates),
+                    labels=p.labels | command.labels,
+                    node_selector=p.node_selector | command.node_selector,
+                )
+            case c.FinalizePod():
+                self._strip(t.uid)
+            case c.DeletePod():
+                self._strip(t.uid)
+                if t.uid in self.pods:
+                    self._delete(t.uid)
+            case c.StopPod():
+                if command.finalize:
+                    self._strip(t.uid)
+                if t.uid in self.pods:
+                    self._delete(t.uid)
+            case c.CreateWorkload():
+                if t.name in self.workloads:
+                    return "rejected", "", ""
+                self._uid += 1
+                w = self.put_workload(
+                    WorkloadView(
+                        uid=f"w{self._uid}",
+                        namespace="ns",
+                        name=t.name,
+                        resource_version="",
+                        created_at=self.now,
+                        labels=command.labels,
+                        annotations=command.annotations,
+                        finalizers=(WORKLOAD_FINALIZER,),
+                        owners=tuple(
+                            OwnerRef(
+                                kind="Pod", name=o.name, uid=o.uid, controller=command.controller
+                            )
+                            for o in command.owners
+                        ),
+                        queue=command.queue,
+                        priority=command.priority,
+                        pod_sets=tuple(
+                            PodSetView(name=p.name, count=p.count, requests=p.requests)
+                            for p in command.pod_sets
+                        ),
+                    )
+                )
+                return "applied", w.resource_version, w.uid
+            case c.EmitEvent():
+                return "applied", "", ""
+            case c.UpdateWorkload() | c.WriteWorkloadStatus() | c.FinalizeWorkload():
+                return self._write_workload(command)
+        p2 = self.pods.get(t.uid)
+        return "applied", p2.resource_version if p2 else "", t.uid
+
+    def _strip(self, uid: str) -> None:
+        p = self.pods[uid]
+        if POD_FINALIZER in p.finalizers:
+            self.change(
+                uid, settle=False, finalizers=tuple(f for f in p.finalizers if f != POD_FINALIZER)
+            )
+
+    def _write_workload(self, command: Any) -> tuple[Any, str, str]:
+        w = self.workloads.get(command.target.name)
+        if w is None or w.uid != command.target.uid:
+            return "obsolete", "", ""
+        match command:
+            case c.UpdateWorkload():
+                w = msgspec.structs.replace(
+                    w,
+                    owners=w.owners
+                    + tuple(
+                        OwnerRef(kind="Pod", name=o.name, uid=o.uid) for o in command.add_owners
+                    ),
+                )
+            case c.FinalizeWorkload():
+                w = msgspec.structs.replace(
+                    w, finalizers=(), deleted_at=self.now if command.delete else w.deleted_at
+                )
+            case c.WriteWorkloadStatus():
+                have = {x.type: x for x in w.conditions} | {x.type: x for x in command.conditions}
+                changes: dict[str, Any] = {"conditions": tuple(have.values())}
+                if command.admission is not None:
+                    changes["cluster_queue"] = command.admission.cluster_queue
+                    changes["assignments"] = command.admission.assignments
+                if command.clear_admission:
+                    changes |= {"cluster_queue": "", "assignments": ()}
+                if command.reclaimable is not None:
+                    changes["reclaimable"] = command.reclaimable
+                w = msgspec.structs.replace(w, **changes)
+        w = self.put_workload(w)
+        return "applied", w.resource_version, w.uid
+
+    # -- what tests ask --------------------------------------------------------------------------------
+
+    def group(self, name: str) -> Any:
+        return next(g for g in self.world.groups.values() if g.name == name)
+
+    def true(self, workload: str) -> set[str]:
+        return {x.type for x in self.workloads[workload].conditions if x.status == "True"}
+
+    def gated(self, name: str) -> bool:
+        return ADMISSION_GATE in self.named(name).gates
+
+    def rules(self) -> list[str]:
+        return [d.rule for d in self.decisions]
