@@ -11,11 +11,12 @@ the open and the group it concerns stops; everything else goes on.
 Invariant: `load_world(...)` of what was stored equals the world that was stored.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from msgspec import Struct
 
+from podgroup.decide import Difference
 from podgroup.decide import decide as decide_all
 from podgroup.events import (
     Batch,
@@ -30,7 +31,6 @@ from podgroup.events import (
 )
 from podgroup.fold import At, evolve
 from podgroup.fold.common import new_members, note, reindex, touch
-from podgroup.fold.decisions import apply_decision as fold_decision
 from podgroup.fold.workloads import recharge
 from podgroup.ids import GroupID, PodUID
 from podgroup.journal import Journal, ParkedRow
@@ -61,8 +61,18 @@ def new_world(cluster: str, mode: str = "builtin") -> World:
     return World(cluster=cluster, mode=mode)
 
 
-def step(world: World, position: int, at: datetime, batch: Batch, *, decide: bool = True) -> None:
-    """Fold one message at `position` and decide (or leave that to recorded decisions)."""
+def step(
+    world: World,
+    position: int,
+    at: datetime,
+    batch: Batch,
+    recorded: Mapping[str, Decision] | None = None,
+) -> Difference:
+    """Fold one message at `position` and decide.
+
+    With `recorded` (the decisions made at this position, by id; maybe none) those are applied
+    instead, and what today's rules would do differently is returned.
+    """
     here = At(position, at)
     world.note_ord = 0
     for ordinal, event in enumerate(batch.events):
@@ -75,13 +85,7 @@ def step(world: World, position: int, at: datetime, batch: Batch, *, decide: boo
             _park_event(world, here, ordinal, event, error)
     world.meta.position = position
     world.at = at
-    if decide:
-        decide_all(world, here)
-
-
-def apply_decision(world: World, decision: Decision) -> None:
-    """Apply a recorded decision instead of deciding."""
-    fold_decision(world, decision)
+    return decide_all(world, here, recorded)
 
 
 def take(world: World) -> Taken:

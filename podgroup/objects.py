@@ -84,7 +84,8 @@ class PodView(View, frozen=True, kw_only=True):
     `labels` are complete; `annotations` only those under kueue.x-k8s.io/. `requests` is what one
     pod asks of a node, as kube-scheduler adds it up. `role` is the role-hash annotation, or the
     hash computed from the pod when there is none (`role_annotated` says which). `writer` is the
-    field manager of the latest write that was not a status write, as managedFields tell.
+    field manager of the latest write that was not a status write, as managedFields tell, and
+    `written_at` its time (whole seconds).
     """
 
     uid: str
@@ -100,6 +101,7 @@ class PodView(View, frozen=True, kw_only=True):
     owners: tuple[OwnerRef, ...] = ()
     gates: tuple[str, ...] = ()
     writer: str = ""
+    written_at: datetime | None = None
     role: str = ""
     role_annotated: bool = False
     requests: dict[str, int] = {}

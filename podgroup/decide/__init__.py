@@ -17,6 +17,10 @@ Nothing is decided before every watched kind was listed completely, nor for a pa
 Invariant: deciding twice on the same state decides nothing the second time.
 """
 
+from collections.abc import Mapping
+
+from msgspec import Struct
+
 from podgroup.decide.admission import admit_pending, enqueue, retire_admissions
 from podgroup.decide.closing import closing, sweep
 from podgroup.decide.composing import composing
@@ -25,6 +29,7 @@ from podgroup.decide.explaining import explain
 from podgroup.decide.mirroring import mirroring
 from podgroup.decide.staffing import staffing
 from podgroup.decide.starting import starting, stopping
+from podgroup.events import Decision
 from podgroup.fold.common import At
 from podgroup.fold.pods import retire
 from podgroup.fold.relists import synced
@@ -32,14 +37,24 @@ from podgroup.fold.workloads import recharge
 from podgroup.ids import GroupID
 from podgroup.state import Group, World
 
-__all__ = ["Deciding", "decide"]
+__all__ = ["Deciding", "Difference", "decide"]
 
 
-def decide(world: World, here: At) -> None:
-    """Decide on everything the last message touched; decisions go to the journal."""
+class Difference(Struct, frozen=True):
+    """How deciding again differs from what is recorded: made only now, made only then."""
+
+    only_now: tuple[Decision, ...] = ()
+    only_then: tuple[Decision, ...] = ()
+
+
+def decide(world: World, here: At, recorded: Mapping[str, Decision] | None = None) -> Difference:
+    """Decide on everything the last message touched; decisions go to the journal.
+
+    With `recorded` those decisions are applied instead and the difference is returned.
+    """
     if not synced(world):
-        return
-    d = Deciding(world, here)
+        return Difference()
+    d = Deciding(world, here, recorded)
     looked_at: dict[GroupID, None] = {}
     while True:
         batch = [g for g in world.touched if g in world.groups]
@@ -58,9 +73,15 @@ def decide(world: World, here: At) -> None:
     for identity in looked_at:
         if identity in world.groups:
             _carry_on(d, world.groups[identity])
+    rest = d.apply_rest() if recorded is not None else []
+    for decision in rest:
+        group = world.groups.get(GroupID(decision.group))
+        if group is not None:
+            explain(d, group)
     world.touched.clear()
     for identity in looked_at:
         retire(world, here, identity)
+    return Difference(tuple(d.extra), tuple(rest))
 
 
 def _needs_another_look(world: World, identity: GroupID) -> bool:

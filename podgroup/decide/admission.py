@@ -38,6 +38,8 @@ from podgroup.state import Group
 
 Reason = tuple[str, str]
 
+BEHIND = "waits behind an earlier group in a StrictFIFO ClusterQueue"
+
 
 def enqueue(d: Deciding, group: Group) -> None:
     """Put a group into the pending order, or take it out, as its state says."""
@@ -155,26 +157,22 @@ class _Pass:
         if first is not None and first in self.quotas.places:
             groups.remove(first)
             groups.insert(0, first)
-        blocked_by: Group | None = None
+        blocked = False
         for identity in groups:
             group = self.d.world.groups[GroupID(identity)]
             if why is not None:
                 self._refuse(group, why)
                 continue
-            if blocked_by is not None:
-                name = f"{blocked_by.namespace}/{blocked_by.name}"
-                self._refuse(
-                    group,
-                    (PENDING_WAITING_FOR_QUOTA, f"{name} is ahead in a StrictFIFO ClusterQueue"),
-                )
+            if blocked:
+                self._refuse(group, (PENDING_WAITING_FOR_QUOTA, BEHIND))
                 continue
             strict = self.queue.strategy == "StrictFIFO"
             if self.only is not None and identity not in self.only and identity != first:
                 if strict:
-                    blocked_by = group
+                    blocked = True
                 continue
             if not self._consider(group) and strict:
-                blocked_by = group
+                blocked = True
 
     def _inactive(self) -> Reason | None:
         if self.queue.stop_policy != "None":
@@ -319,7 +317,7 @@ def _shape(d: Deciding, group: Group) -> object:
         if role.count:
             # The role hash covers requests, selectors, affinity and tolerations.
             parts.append((name, role.count, tuple(sorted(role.requests.items()))))
-    return (group.priority, tuple(parts))
+    return (group.priority, group.single, tuple(parts))
 
 
 def _evict(d: Deciding, group: Group, rule: str, reason: str, message: str, preemptor: str) -> None:

@@ -7,6 +7,8 @@ share its position as their cause.
 Invariant: ids are unique, because a rule decides about a target at most once per message.
 """
 
+from collections.abc import Mapping
+
 from podgroup.commands import AnyCommand, KubeEvent, ObjectRef
 from podgroup.events import Decision
 from podgroup.fold.common import At
@@ -17,13 +19,22 @@ from podgroup.state import Group, Pod, World
 
 
 class Deciding:
-    """Decides after one message: `here` is its place and time."""
+    """Decides after one message: `here` is its place and time.
 
-    __slots__ = ("here", "world")
+    With `recorded` (decisions made at this place before, by id) nothing new takes effect: a
+    decision that is recorded is applied as recorded, one that is not is kept in `extra`. What the
+    rules derive besides decisions (shortages, queue order, reasons) is derived in both cases.
+    """
 
-    def __init__(self, world: World, here: At) -> None:
+    __slots__ = ("extra", "here", "recorded", "world")
+
+    def __init__(
+        self, world: World, here: At, recorded: Mapping[str, Decision] | None = None
+    ) -> None:
         self.world = world
         self.here = here
+        self.recorded = None if recorded is None else dict(recorded)
+        self.extra: list[Decision] = []
 
     def emit(
         self, group: Group, rule: str, reason: str, message: str, command: AnyCommand
@@ -44,8 +55,22 @@ class Deciding:
             message=message,
             command=command,
         )
-        apply_decision(self.world, decision)
-        return decision
+        if self.recorded is None:
+            apply_decision(self.world, decision)
+            return decision
+        known = self.recorded.pop(decision.id, None)
+        if known is None:
+            self.extra.append(decision)
+            return decision
+        apply_decision(self.world, known)
+        return known
+
+    def apply_rest(self) -> list[Decision]:
+        """Apply the recorded decisions that no rule makes any more; return them."""
+        rest = sorted((self.recorded or {}).values(), key=lambda decision: decision.number)
+        for decision in rest:
+            apply_decision(self.world, decision)
+        return rest
 
     def members(self, group: Group) -> Members:
         """Return the index of the group's pods."""

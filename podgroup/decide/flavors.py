@@ -161,10 +161,10 @@ def _try_flavors(
                     f"{format_amount(resource, nominal)})"
                 )
             elif own + used.get(key, 0) > nominal:
-                free = max(0, nominal - used.get(key, 0) - mine.get(key, 0))
+                # Stable wording: what is free changes all the time, the reason does not.
                 short.append(
-                    f"insufficient unused quota for {resource} in flavor {quotas.name}, "
-                    f"{format_amount(resource, amount - free)} more needed"
+                    f"insufficient unused quota for {resource} in flavor {quotas.name} "
+                    f"({format_amount(resource, own)} of {format_amount(resource, nominal)} wanted)"
                 )
         if not short:
             return _Try("fit", quotas.name)

@@ -146,7 +146,7 @@ def _change(world: World, here: At, group: Group, pod: Pod, view: PodView) -> No
     before, pod.view = pod.view, view
     for gate in before.gates:
         if gate not in view.gates:
-            _ungated(world, here, group, pod, gate)
+            _ungated(world, here, group, pod, gate, before)
     _progress(world, here, group, pod, before=before)
     expectation = pod.expect
     if expectation is not None and _observed(pod):
@@ -199,9 +199,13 @@ def _gate(
     )
 
 
-def _ungated(world: World, here: At, group: Group, pod: Pod, gate: str) -> None:
+def _ungated(world: World, here: At, group: Group, pod: Pod, gate: str, before: PodView) -> None:
     added_at = pod.gate_added.get(gate, pod.view.created_at)
-    by = pod.view.writer
+    # The API server notes who took fields, not who gave them up: whoever removed a gate and wrote
+    # nothing else has left no trace, and saying nothing is better than naming the writer before.
+    view = pod.view
+    traced = (view.writer, view.written_at) != (before.writer, before.written_at)
+    by = view.writer if traced else ""
     _gate(world, pod, gate, added_at=added_at, removed_at=here.at, by=by)
     note(
         world,
@@ -210,7 +214,7 @@ def _ungated(world: World, here: At, group: Group, pod: Pod, gate: str) -> None:
         group=group.id,
         pod=pod.view.uid,
         reason=gate,
-        message=f"by {by}",
+        message=f"by {by}" if by else "",
     )
     if gate == ADMISSION_GATE:
         pod.opened = True

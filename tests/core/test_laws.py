@@ -1,0 +1,217 @@
+"""The laws of the core, with Hypothesis as the author of the users' actions."""
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from podgroup.engine import load_world, new_world, step, take
+from podgroup.members import Flag
+from podgroup.names import PRIORITY_CLASS, RETRIABLE_IN_GROUP
+from podgroup.state import Group, Meta, Pod, World
+from tests.support.toy import Toy
+
+SIZES = {"a": 2, "b": 3, "c": 1}
+action = st.tuples(
+    st.sampled_from(
+        [
+            "create",
+            "create",
+            "create",
+            "extra",
+            "run",
+            "run",
+            "succeed",
+            "fail",
+            "delete",
+            "unretriable",
+            "drop_workload",
+            "single",
+            "reload",
+            "again",
+        ]
+    ),
+    st.sampled_from(sorted(SIZES)),
+    st.integers(0, 5),
+)
+stories = st.lists(action, min_size=1, max_size=40)
+examples = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def encoded(world: World) -> dict[str, Any]:
+    """What is stored of a world, as bytes per key."""
+    encode = msgspec.msgpack.Encoder(order="sorted").encode
+    return {
+        "meta": encode(world.meta),
+        "groups": {k: encode(v) for k, v in world.groups.items()},
+        "pods": {k: encode(v) for k, v in world.pods.items()},
+    }
+
+
+def reloaded(world: World) -> World:
+    decode = msgspec.msgpack.decode
+    encode = msgspec.msgpack.encode
+    return load_world(
+        world.cluster,
+        world.mode,
+        decode(encode(world.meta), type=Meta),
+        [decode(encode(g), type=Group) for g in world.groups.values()],
+        [decode(encode(p), type=Pod) for p in world.pods.values()],
+        [
+            *world.local_queues.values(),
+            *world.cluster_queues.values(),
+            *world.flavors.values(),
+            *world.workload_classes.values(),
+            *world.classes.values(),
+            *world.namespaces.values(),
+        ],
+        list(world.workloads.values()),
+    )
+
+
+def play(story: list[tuple[str, str, int]], *, cpu: int = 4, check: bool = True) -> Toy:
+    toy = Toy(cpu)
+    serial = 0
+    for verb, group, pick in story:
+        mine = [p for p in toy.pods.values() if p.name.startswith(group)]
+        chosen = mine[pick % len(mine)] if mine else None
+        labels = {PRIORITY_CLASS: ("low", "high")[pick % 2]} if group == "b" else {}
+        if verb in ("create", "extra", "again"):
+            if verb == "create" and len(mine) >= SIZES[group] + 1:
+                continue
+            serial += 1
+            toy.pod(f"{group}{serial}", f"g{group}", SIZES[group], cpu=1 + pick % 2, labels=labels)
+        elif verb == "single":
+            serial += 1
+            toy.pod(f"{group}s{serial}", cpu=1 + pick % 3)
+        elif verb == "reload":
+            journal = toy.world.journal
+            toy.world = reloaded(toy.world)
+            toy.world.journal = journal
+        elif verb == "drop_workload":
+            if f"g{group}" in toy.workloads:
+                toy.delete_workload(f"g{group}")
+        elif chosen is None or chosen.deleted_at is not None:
+            continue
+        elif verb == "run" and not chosen.gates and chosen.phase == "Pending":
+            toy.run(chosen.name)
+        elif verb in ("succeed", "fail") and chosen.phase == "Running":
+            toy.end(chosen.name, phase="Succeeded" if verb == "succeed" else "Failed")
+        elif verb == "delete":
+            toy.delete(chosen.name)
+        elif verb == "unretriable":
+            toy.change(chosen.uid, annotations=chosen.annotations | {RETRIABLE_IN_GROUP: "false"})
+        if check:
+            invariants(toy, cpu)
+    return toy
+
+
+def invariants(toy: Toy, cpu: int) -> None:
+    world = toy.world
+    usage = world.quotas.usage.get("cq", Counter())
+    assert usage[("f", "cpu")] <= cpu * 1000, "quota exceeded"
+    for group in world.groups.values():
+        members = world.members[group.id]
+        for role in group.roles.values():
+            taken = members.count(Flag.OPEN, role.name) + members.count(Flag.OPENING, role.name)
+            if group.composed and role.count:
+                assert taken <= role.count, "more pods started than the role has places"
+    targets: Counter[tuple[str, str]] = Counter()
+    for decision in toy.decisions:
+        if decision.command.target.kind == "Pod":
+            targets[(decision.command.target.uid, type(decision.command).__name__)] += 1
+    for (uid, name), count in targets.items():
+        assert count == 1 or name == "EmitEvent", f"{name} of {uid} decided {count} times"
+        if name == "DeletePod":
+            assert not targets[(uid, "StopPod")], "deleted as excess and stopped"
+
+
+@examples
+@given(stories)
+def test_quota_places_and_single_decisions_hold_at_every_step(story: Any) -> None:
+    play(story)
+
+
+@examples
+@given(stories)
+def test_the_same_log_gives_the_same_decisions(story: Any) -> None:
+    story = [s for s in story if s[0] != "reload"]
+    toy = play(story, check=False)
+    again = new_world("test")
+    for position, at, batch in toy.messages:
+        step(again, position, at, batch)
+    assert again.journal.decisions == toy.world.journal.decisions
+    assert encoded(again) == encoded(toy.world)
+    assert again.journal.notes == toy.world.journal.notes
+
+
+@examples
+@given(stories)
+def test_recorded_decisions_applied_give_the_same_world_and_no_difference(story: Any) -> None:
+    story = [s for s in story if s[0] != "reload"]
+    toy = play(story, check=False)
+    by_position: dict[int, dict[str, Any]] = {}
+    for decision in toy.world.journal.decisions:
+        by_position.setdefault(decision.as_of, {})[decision.id] = decision
+    again = new_world("test")
+    for position, at, batch in toy.messages:
+        difference = step(again, position, at, batch, by_position.get(position, {}))
+        assert not difference.only_now
+        assert not difference.only_then
+    assert encoded(again) == encoded(toy.world)
+
+
+@examples
+@given(stories, st.integers(1, 4))
+def test_redelivered_messages_change_nothing(story: Any, back: int) -> None:
+    toy = play(story, check=False)
+    take(toy.world)
+    before = encoded(toy.world)
+    deltas = [m for m in toy.messages if m[2].events and hasattr(m[2].events[0], "pod")][-back:]
+    for _, _, batch in deltas:
+        step(toy.world, toy.position + 1, toy.now, batch)
+    after = encoded(toy.world)
+    after["meta"] = before["meta"]
+    assert after == before
+    assert not toy.world.journal.decisions
+
+
+@examples
+@given(stories)
+def test_a_reloaded_world_is_the_same_world(story: Any) -> None:
+    toy = play(story, check=False)
+    again = reloaded(toy.world)
+    assert encoded(again) == encoded(toy.world)
+    for identity, members in toy.world.members.items():
+        other = again.members[identity]
+        assert other.flags == members.flags
+        assert {r: +c for r, c in other.counts.items() if +c} == {
+            r: +c for r, c in members.counts.items() if +c
+        }
+        assert other.queues == members.queues
+        assert other.totals == members.totals
+    assert +Counter(again.quotas.usage.get("cq")) == +Counter(toy.world.quotas.usage.get("cq"))
+    assert again.quotas.charges == toy.world.quotas.charges
+    assert again.expecting == toy.world.expecting
+
+
+@examples
+@given(stories)
+def test_at_the_end_nothing_is_stuck(story: Any) -> None:
+    """Everything deleted: no pod, Workload, group, quota or expectation is left."""
+    toy = play(story, check=False)
+    for _ in range(3):
+        for view in list(toy.pods.values()):
+            if view.deleted_at is None and view.uid in toy.pods:
+                toy.delete(view.name)
+        for name in list(toy.workloads):
+            if name in toy.workloads and toy.workloads[name].deleted_at is None:
+                toy.delete_workload(name)
+    assert not toy.pods
+    assert not toy.workloads
+    assert not toy.world.groups
+    assert not toy.world.pods
+    assert not toy.world.expecting
+    assert not toy.world.quotas.charges
