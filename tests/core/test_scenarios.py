@@ -3,10 +3,10 @@
 import pytest
 
 from podgroup.names import (
-    RETRIABLE_IN_GROUP,
-    PRIORITY_CLASS,
-    SERVING,
     FAST_ADMISSION,
+    PRIORITY_CLASS,
+    RETRIABLE_IN_GROUP,
+    SERVING,
     workload_name,
 )
 from tests.support.toy import Toy

@@ -75,7 +75,7 @@ class Toy:
         if ready:
             self.setup(cpu, strategy, within)
 
-    # -- the log ---------------------------------------------------------------------------------
+    # -- the log ---
 
     def send(self, *events: e.Event) -> None:
         self.position += 1
@@ -146,7 +146,7 @@ class Toy:
         self.version += 1
         return str(self.version)
 
-    # -- users and kubelet -------------------------------------------------------------------------
+    # -- users and kubelet ---
 
     def pod(
         self,
@@ -259,7 +259,7 @@ class Toy:
                 else:
                     self.put_workload(msgspec.structs.replace(w, deleted_at=self.now))
 
-    # -- the actuator --------------------------------------------------------------------------------
+    # -- the actuator ---
 
     def execute(self, d: e.Decision) -> None:
         command = d.command
@@ -374,7 +374,7 @@ class Toy:
         w = self.put_workload(w)
         return "applied", w.resource_version, w.uid
 
-    # -- what tests ask --------------------------------------------------------------------------------
+    # -- what tests ask ---
 
     def group(self, name: str) -> Any:
         return next(g for g in self.world.groups.values() if g.name == name)

@@ -1,0 +1,112 @@
+"""/healthz, /readyz and /metrics for probes and scrapers.
+
+A check is a function that returns what is wrong, or an empty string. Liveness checks say that only
+a restart can help; readiness checks say "not now" (not connected, not caught up).
+
+Invariant: a check that raises or takes longer than two seconds counts as failed; the answer names
+the failing checks and nothing secret.
+"""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from podgroup.runtime.log import get_logger
+from podgroup.runtime.settings import HealthSettings
+
+Check = Callable[[], str | Awaitable[str]]
+CHECK_TIMEOUT_S = 2.0
+
+log = get_logger("health")
+
+
+class Checks:
+    """What the parts of a process have to say about themselves; shared by all of them."""
+
+    def __init__(self) -> None:
+        self._live: dict[str, Check] = {}
+        self._ready: dict[str, Check] = {}
+        self.metrics: Callable[[], bytes] | None = None
+
+    def live(self, name: str, check: Check) -> None:
+        """Register a liveness check; a later one of the same name replaces it."""
+        self._live[name] = check
+
+    def ready(self, name: str, check: Check) -> None:
+        """Register a readiness check; a later one of the same name replaces it."""
+        self._ready[name] = check
+
+    async def liveness(self) -> dict[str, str]:
+        """Return failing liveness checks and what they say."""
+        return await _failing(self._live)
+
+    async def readiness(self) -> dict[str, str]:
+        """Return failing checks of both kinds and what they say."""
+        return await _failing({**self._ready, **self._live})
+
+
+@asynccontextmanager
+async def serve_health(settings: HealthSettings, checks: Checks) -> AsyncIterator[int]:
+    """Serve while the context is open; yields the port (0: the setting says off)."""
+    if settings.port == 0:
+        yield 0
+        return
+    async with _server(settings.host, settings.port, checks) as port:
+        log.info("health_served", host=settings.host, port=port)
+        yield port
+
+
+@asynccontextmanager
+async def _server(host: str, port: int, checks: Checks) -> AsyncIterator[int]:
+    from aiohttp import web
+
+    async def healthz(_: web.Request) -> web.Response:
+        return _answer(await checks.liveness())
+
+    async def readyz(_: web.Request) -> web.Response:
+        return _answer(await checks.readiness())
+
+    async def metrics(_: web.Request) -> web.Response:
+        if checks.metrics is None:
+            raise web.HTTPNotFound(text="no metrics here")
+        return web.Response(
+            body=checks.metrics(),
+            headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
+        )
+
+    def _answer(failing: dict[str, str]) -> web.Response:
+        if not failing:
+            return web.Response(text="ok\n")
+        text = "".join(f"{name}: {what}\n" for name, what in sorted(failing.items()))
+        return web.Response(status=503, text=text)
+
+    app = web.Application(client_max_size=1024)
+    app.router.add_get("/healthz", healthz)
+    app.router.add_get("/readyz", readyz)
+    app.router.add_get("/metrics", metrics)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port, shutdown_timeout=1.0)
+        await site.start()
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
+
+
+async def _failing(checks: dict[str, Check]) -> dict[str, str]:
+    failing = {}
+    for name, check in checks.items():
+        try:
+            said = check()
+            if inspect.isawaitable(said):
+                async with asyncio.timeout(CHECK_TIMEOUT_S):
+                    said = await said
+        except TimeoutError:
+            said = f"no answer within {CHECK_TIMEOUT_S} s"
+        except Exception as error:
+            said = f"check failed: {type(error).__name__}: {error}"
+        if said:
+            failing[name] = str(said)
+    return failing

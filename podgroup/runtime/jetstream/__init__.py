@@ -1,0 +1,55 @@
+"""The event log on NATS JetStream: the only package that imports `nats`.
+
+    values      what comes out, and what can go wrong
+    options     settings -> options of a client
+    connection  one logical connection over many sockets
+    api         the JetStream API in JSON
+    streams     what the three streams must be
+    acks        metadata in reply subjects
+    pull        one pull session
+    reader      in order, no acknowledgements, cursor with the caller
+    worker      each message to one worker, acknowledged
+    publisher   in order, many under way
+    bus         all of it, as the parts see it
+
+Invariant: nats-py is used for sockets, framing, TLS and logins only; everything above that is
+here, because that is where its open bugs are.
+"""
+
+from podgroup.runtime.jetstream.bus import Bus, connect
+from podgroup.runtime.jetstream.publisher import Publisher
+from podgroup.runtime.jetstream.reader import Reader
+from podgroup.runtime.jetstream.values import (
+    BusError,
+    BusUnavailable,
+    LoginRefused,
+    Message,
+    OrderLost,
+    PublishRefused,
+    ServerTooOld,
+    StreamChanged,
+    StreamMismatch,
+    StreamMissing,
+    StreamState,
+)
+from podgroup.runtime.jetstream.worker import Delivery, Worker
+
+__all__ = [
+    "Bus",
+    "BusError",
+    "BusUnavailable",
+    "Delivery",
+    "LoginRefused",
+    "Message",
+    "OrderLost",
+    "PublishRefused",
+    "Publisher",
+    "Reader",
+    "ServerTooOld",
+    "StreamChanged",
+    "StreamMismatch",
+    "StreamMissing",
+    "StreamState",
+    "Worker",
+    "connect",
+]

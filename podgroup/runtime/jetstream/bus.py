@@ -1,0 +1,189 @@
+"""The event log as the parts of gatelog see it: publish, read, work, look up.
+
+Invariant: everything that crosses this class is bytes, subjects and sequences; what the bytes mean
+is `podgroup.codec`'s business.
+"""
+
+import asyncio
+import base64
+import weakref
+from collections.abc import Callable
+from datetime import datetime
+
+import msgspec
+
+from podgroup.runtime.backoff import Backoff
+from podgroup.runtime.jetstream import streams
+from podgroup.runtime.jetstream.api import (
+    NO_MESSAGE_FOUND,
+    STREAM_NOT_FOUND,
+    ApiRefused,
+    api,
+)
+from podgroup.runtime.jetstream.connection import Connection, open_connection
+from podgroup.runtime.jetstream.publisher import Publisher, publish_once
+from podgroup.runtime.jetstream.reader import Reader
+from podgroup.runtime.jetstream.values import BusUnavailable, Message, StreamState
+from podgroup.runtime.jetstream.worker import Worker
+from podgroup.runtime.settings import NatsSettings, StreamSettings
+
+
+class _Stored(msgspec.Struct):
+    subject: str
+    seq: int
+    time: datetime
+    data: str = ""
+    hdrs: str = ""
+
+
+class _Got(msgspec.Struct):
+    message: _Stored
+
+
+_got = msgspec.json.Decoder(_Got)
+
+
+class Bus:
+    """A connection to the log. Made by `connect`; shared by the tasks of one event loop."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._publishers: weakref.WeakSet[Publisher] = weakref.WeakSet()
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a live connection now."""
+        return self._connection.connected
+
+    @property
+    def on_reconnect(self) -> list[Callable[[], object]]:
+        """Functions to call after a lost connection is back (not after the first connect)."""
+        return self._connection.on_reconnect
+
+    @property
+    def last_error(self) -> str:
+        """What the server or the socket last complained about."""
+        return self._connection.last_error
+
+    async def ensure_streams(self, settings: StreamSettings) -> None:
+        """Create EVENTS, DECISIONS and PARKED, or bring their limits up to date; see `streams`."""
+        await streams.ensure(self._connection, settings)
+
+    async def stream_state(self, stream: str) -> StreamState:
+        """Return the state of a stream.
+
+        Raises:
+            StreamMissing, BusUnavailable
+        """
+        return await streams.state(self._connection, stream)
+
+    async def last(self, stream: str, subject: str) -> Message | None:
+        """Return the newest message on a subject (wildcards allowed), or None.
+
+        Asked of the stream's leader, not of any replica: what was acknowledged is seen.
+
+        Raises:
+            StreamMissing, BusUnavailable
+        """
+        return await self._get(stream, {"last_by_subj": subject})
+
+    async def get(self, stream: str, sequence: int) -> Message | None:
+        """Return one message, or None if the stream does not hold it (any more).
+
+        Raises:
+            StreamMissing, BusUnavailable
+        """
+        return await self._get(stream, {"seq": sequence})
+
+    async def publish(self, subject: str, body: bytes, msg_id: str, timeout_s: float = 5.0) -> int:
+        """Store one message and return its sequence; repeats with the same `msg_id` are safe.
+
+        Raises:
+            BusUnavailable: not known to be stored within `timeout_s`: repeat with the same id.
+            PublishRefused: never will be.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout_s
+        backoff = Backoff(first_s=0.05, ceiling_s=1.0)
+        while True:
+            try:
+                left_s = max(0.05, until - loop.time())
+                if not await self._connection.wait_connected(left_s):
+                    raise self._connection.unavailable(f"not connected within {timeout_s} s")
+                left_s = max(0.05, until - loop.time())
+                ack = await publish_once(self._connection, subject, body, msg_id, left_s)
+            except BusUnavailable:
+                wait_s = next(backoff)
+                if loop.time() + wait_s >= until:
+                    raise
+                await asyncio.sleep(wait_s)
+            else:
+                return ack.seq
+
+    def publisher(self, window: int = 1000) -> Publisher:
+        """Return a publisher with at most `window` messages under way."""
+        publisher = Publisher(self._connection, window)
+        self._publishers.add(publisher)
+        return publisher
+
+    def read(
+        self, stream: str, filter_subject: str, start_sequence: int, *, batch: int = 2000
+    ) -> Reader:
+        """Return a reader from `start_sequence` on; see `Reader`."""
+        return Reader(self._connection, stream, filter_subject, start_sequence, batch)
+
+    def work(
+        self,
+        stream: str,
+        durable: str,
+        filter_subject: str,
+        *,
+        max_in_flight: int = 512,
+        ack_wait_s: float = 15,
+    ) -> Worker:
+        """Return a worker on a durable consumer, which is made when needed; see `Worker`."""
+        return Worker(self._connection, stream, durable, filter_subject, max_in_flight, ack_wait_s)
+
+    async def close(self) -> None:
+        """Close the connection; readers, workers and publishers raise from then on."""
+        for publisher in list(self._publishers):
+            publisher.close()
+        await self._connection.close()
+
+    async def _get(self, stream: str, query: dict[str, object]) -> Message | None:
+        try:
+            answer = await api(self._connection, f"STREAM.MSG.GET.{stream}", query)
+        except ApiRefused as refused:
+            if refused.error.err_code == NO_MESSAGE_FOUND:
+                return None
+            if refused.error.err_code == STREAM_NOT_FOUND:
+                raise streams.missing(stream) from refused
+            raise
+        stored = _got.decode(answer).message
+        return Message(
+            sequence=stored.seq,
+            at=stored.time,
+            subject=stored.subject,
+            body=base64.b64decode(stored.data),
+            msg_id=_msg_id(base64.b64decode(stored.hdrs)),
+        )
+
+
+async def connect(settings: NatsSettings, name: str, *, deadline_s: float | None = None) -> Bus:
+    """Return a connected bus; `name` is shown in the server's monitoring.
+
+    Retries with backoff, for ever unless `deadline_s` is given.
+
+    Raises:
+        BusUnavailable: not connected within `deadline_s`.
+        LoginRefused, ServerTooOld, BusError: retrying cannot help; the message says what to do.
+    """
+    return Bus(await open_connection(settings, name, deadline_s))
+
+
+def _msg_id(headers: bytes) -> str:
+    for line in headers.split(b"\r\n"):
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"nats-msg-id":
+            return value.strip().decode(errors="replace")
+    return ""

@@ -1,0 +1,81 @@
+"""What comes out of the log, and what can go wrong with it.
+
+Invariant: nothing of the client library leaves this package; callers see these values and errors
+only. Sequences count from 1; times are aware and in UTC.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Message(Struct, frozen=True, gc=False):
+    """One stored message.
+
+    `sequence` is its place in the stream, `at` the stream's own timestamp (the only clock the fold
+    knows), `msg_id` the publisher's Nats-Msg-Id or empty.
+    """
+
+    sequence: int
+    at: datetime
+    subject: str
+    body: bytes
+    msg_id: str = ""
+
+
+class StreamState(Struct, frozen=True):
+    """A stream at one moment. `first_sequence` is `last_sequence + 1` when it is empty."""
+
+    name: str
+    created: datetime
+    first_sequence: int
+    last_sequence: int
+    messages: int
+    bytes: int
+
+
+class BusError(Exception):
+    """Base of everything the log can refuse or fail at."""
+
+
+class BusUnavailable(BusError):
+    """No server, no leader or no answer in time. Nothing is known about what was sent: retry."""
+
+
+class OrderLost(BusUnavailable):
+    """Messages of one publisher were stored out of order (a leader failed between them).
+
+    Nothing is missing from the log, but the last message on the subject does not prove that the
+    ones before it came earlier: the owner should relist rather than resume.
+    """
+
+
+class StreamMissing(BusError):
+    """The stream does not exist: `ensure_streams` first, or look at the server's storage."""
+
+
+class StreamChanged(BusError):
+    """The stream was made anew, or ends before what was already read: a new epoch begins."""
+
+
+class StreamMismatch(BusError):
+    """A stream of that name exists and cannot be what we need; the message says how it differs."""
+
+
+class PublishRefused(BusError):
+    """The server will never take this message as it is (too large, no permission, sealed)."""
+
+
+class LoginRefused(BusError):
+    """The server does not accept our credentials; retrying will not help."""
+
+
+class ServerTooOld(BusError):
+    """The server is older than 2.12.3, below which acknowledged messages can be lost."""
+
+
+def from_nanoseconds(value: int) -> datetime:
+    """Return the UTC time of a Unix timestamp in nanoseconds, cut to microseconds."""
+    return _EPOCH + timedelta(microseconds=value // 1000)
