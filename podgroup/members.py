@@ -12,30 +12,33 @@ import heapq
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
-from enum import IntFlag
+from typing import Final
 
 
-class Flag(IntFlag):
-    """What a pod is, for counting. Terms as in the glossary of docs/concepts.md."""
+class Flag:
+    """What a pod is, for counting. Terms as in the glossary of docs/concepts.md.
 
-    ACTIVE = 1  # can still run, or succeeded
-    INACTIVE = 2  # failed, or deleted before it was bound
-    GATED = 4
-    OPEN = 8  # active and our gate is gone: takes a place
-    OPENING = 16  # gated, removal of the gate decided: takes a place too
-    SOLID = 32  # active and not on its way out
-    RUNNING = 64
-    READY = 128  # ready, or succeeded (B6: a success is as good as ready)
-    SUCCEEDED = 256
-    FAILED = 512
-    TERMINATED = 1024
-    DELETING = 2048
-    HELD = 4096  # carries our finalizer
-    STOPPABLE = 8192  # neither gated nor terminated nor deleting
-    UNRETRIABLE = 16384
-    UNOWNED = 32768  # active and not an owner of the Workload
-    EXCESS = 65536  # decided to be beyond the count: in no other count any more
-    BUSY = 131072  # a decision about it is in flight, or was rejected for this version of it
+    Plain integers: an enum would cost more than everything else done with them.
+    """
+
+    ACTIVE: Final = 1  # can still run, or succeeded
+    INACTIVE: Final = 2  # failed, or deleted before it was bound
+    GATED: Final = 4
+    OPEN: Final = 8  # active and our gate is gone: takes a place
+    OPENING: Final = 16  # gated, removal of the gate decided: takes a place too
+    SOLID: Final = 32  # active and not on its way out
+    RUNNING: Final = 64
+    READY: Final = 128  # ready, or succeeded (B6: a success is as good as ready)
+    SUCCEEDED: Final = 256
+    FAILED: Final = 512
+    TERMINATED: Final = 1024
+    DELETING: Final = 2048
+    HELD: Final = 4096  # carries our finalizer
+    STOPPABLE: Final = 8192  # neither gated nor terminated nor deleting
+    UNRETRIABLE: Final = 16384
+    UNOWNED: Final = 32768  # active and not an owner of the Workload
+    EXCESS: Final = 65536  # decided to be beyond the count: in no other count any more
+    BUSY: Final = 131072  # a decision about it is in flight, or was rejected for this version of it
 
 
 LISTED = (
@@ -53,7 +56,7 @@ IDLE_ONLY = Flag.GATED | Flag.DELETING | Flag.HELD | Flag.STOPPABLE | Flag.EXCES
 """Of the listed flags, those whose sets leave busy pods out: a rule that acts on a whole group once
 must not go over it again for each of the observations that follow."""
 
-_BITS: tuple[int, ...] = tuple(int(f) for f in Flag)
+_BITS: tuple[int, ...] = tuple(1 << i for i in range(Flag.BUSY.bit_length()))
 _LISTED_BITS: tuple[int, ...] = tuple(b for b in _BITS if b & LISTED)
 
 
@@ -101,18 +104,21 @@ class Members:
         if changed or uid not in self.flags:
             self.flags[uid] = flags
             group, mine = self.counts[""], self.counts.setdefault(role, Counter())
-            for bit in _BITS:
-                if changed & bit:
-                    step = 1 if flags & bit else -1
-                    group[bit] += step
-                    mine[bit] += step
-            was, now = _listed(old), _listed(flags)
-            for bit in _LISTED_BITS:
-                if (was ^ now) & bit:
-                    if now & bit:
-                        self.sets[bit][uid] = None
-                    else:
-                        del self.sets[bit][uid]
+            while changed:
+                bit = changed & -changed
+                changed ^= bit
+                step = 1 if flags & bit else -1
+                group[bit] += step
+                mine[bit] += step
+            now = _listed(flags)
+            moved = _listed(old) ^ now
+            while moved:
+                bit = moved & -moved
+                moved ^= bit
+                if now & bit:
+                    self.sets[bit][uid] = None
+                else:
+                    del self.sets[bit][uid]
         self._declare(uid, created_at, queue, total, failed=bool(flags & Flag.FAILED))
 
     def _declare(
@@ -152,12 +158,12 @@ class Members:
         if stamp[1]:
             self._uncount(stamp)
 
-    def count(self, flag: Flag, role: str = "") -> int:
+    def count(self, flag: int, role: str = "") -> int:
         """Return how many pods (of a role; "" = all) have `flag`. Constant."""
         counts = self.counts.get(role)
         return counts[flag] if counts is not None else 0
 
-    def listed(self, flag: Flag) -> list[str]:
+    def listed(self, flag: int) -> list[str]:
         """Return the uids with one of the `LISTED` flags, in the order they got it.
 
         For flags of `IDLE_ONLY` pods with a decision in flight are left out.

@@ -87,7 +87,7 @@ def flags_of(pod: Pod, *, serving: bool, owned: bool) -> int:
     """
     view = pod.view
     deleting, ended, gated = pod.deleting, pod.terminated, pod.gated
-    flags = 0 if pod.free else int(Flag.BUSY)
+    flags = 0 if pod.free else Flag.BUSY
     if deleting:
         flags |= Flag.DELETING
     if pod.held:

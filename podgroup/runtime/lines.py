@@ -39,7 +39,7 @@ class LineSplitter:
         *complete, last = rest.split(b"\n")
         for line in complete:
             if len(line) > self._max_bytes:
-                raise LineTooLong(f"a line of {len(line)} bytes; at most {self._max_bytes}")
+                raise LineTooLong(f"a line of more than {self._max_bytes} bytes")
             if line:
                 yield line
         self._collect(last)

@@ -20,6 +20,7 @@ from podgroup.runtime.jetstream.bus import Bus, connect
 from podgroup.runtime.jetstream.publisher import Publisher
 from podgroup.runtime.jetstream.reader import Reader
 from podgroup.runtime.jetstream.values import (
+    BusClosed,
     BusError,
     BusUnavailable,
     LoginRefused,
@@ -36,6 +37,7 @@ from podgroup.runtime.jetstream.worker import Delivery, Worker
 
 __all__ = [
     "Bus",
+    "BusClosed",
     "BusError",
     "BusUnavailable",
     "Delivery",

@@ -8,7 +8,6 @@ import asyncio
 import base64
 import weakref
 from collections.abc import Callable
-from datetime import datetime
 
 import msgspec
 
@@ -23,7 +22,13 @@ from podgroup.runtime.jetstream.api import (
 from podgroup.runtime.jetstream.connection import Connection, open_connection
 from podgroup.runtime.jetstream.publisher import Publisher, publish_once
 from podgroup.runtime.jetstream.reader import Reader
-from podgroup.runtime.jetstream.values import BusUnavailable, Message, StreamState
+from podgroup.runtime.jetstream.values import (
+    BusClosed,
+    BusUnavailable,
+    Message,
+    StreamState,
+    from_rfc3339,
+)
 from podgroup.runtime.jetstream.worker import Worker
 from podgroup.runtime.settings import NatsSettings, StreamSettings
 
@@ -31,7 +36,7 @@ from podgroup.runtime.settings import NatsSettings, StreamSettings
 class _Stored(msgspec.Struct):
     subject: str
     seq: int
-    time: datetime
+    time: str
     data: str = ""
     hdrs: str = ""
 
@@ -112,6 +117,8 @@ class Bus:
                     raise self._connection.unavailable(f"not connected within {timeout_s} s")
                 left_s = max(0.05, until - loop.time())
                 ack = await publish_once(self._connection, subject, body, msg_id, left_s)
+            except BusClosed:
+                raise
             except BusUnavailable:
                 wait_s = next(backoff)
                 if loop.time() + wait_s >= until:
@@ -162,7 +169,7 @@ class Bus:
         stored = _got.decode(answer).message
         return Message(
             sequence=stored.seq,
-            at=stored.time,
+            at=from_rfc3339(stored.time),
             subject=stored.subject,
             body=base64.b64decode(stored.data),
             msg_id=_msg_id(base64.b64decode(stored.hdrs)),

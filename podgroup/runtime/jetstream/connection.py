@@ -28,6 +28,7 @@ from nats.aio.subscription import Subscription
 from podgroup.runtime.backoff import Backoff
 from podgroup.runtime.jetstream.options import client_options, shown_url
 from podgroup.runtime.jetstream.values import (
+    BusClosed,
     BusError,
     BusUnavailable,
     LoginRefused,
@@ -74,7 +75,7 @@ class Connection:
     @property
     def connected(self) -> bool:
         """Whether there is a live socket; a dead peer is noticed by ping within about 20 s."""
-        return self._up.is_set()
+        return self._up.is_set() and not self._closing
 
     @property
     def max_payload(self) -> int:
@@ -89,7 +90,7 @@ class Connection:
         """Wait until connected; return False when `timeout_s` passed first.
 
         Raises:
-            BusUnavailable: the connection was closed by us.
+            BusClosed: the connection was closed by us.
         """
         if not self._closing and not self._up.is_set():
             try:
@@ -98,7 +99,7 @@ class Connection:
             except TimeoutError:
                 return False
         if self._closing:
-            raise BusUnavailable("the connection to NATS was closed")
+            raise BusClosed("the connection to NATS was closed")
         return True
 
     async def open(self, deadline_s: float | None) -> None:

@@ -22,7 +22,13 @@ from nats.aio.msg import Msg
 from podgroup.runtime.backoff import Backoff
 from podgroup.runtime.jetstream.api import ApiError
 from podgroup.runtime.jetstream.connection import NO_RESPONDERS, Connection, status_of
-from podgroup.runtime.jetstream.values import BusError, BusUnavailable, OrderLost, PublishRefused
+from podgroup.runtime.jetstream.values import (
+    BusClosed,
+    BusError,
+    BusUnavailable,
+    OrderLost,
+    PublishRefused,
+)
 from podgroup.runtime.log import get_logger
 
 ACK_TIMEOUT_S = 5.0
@@ -122,7 +128,7 @@ class Publisher:
 
     def close(self) -> None:
         """Give up what is under way; `send` and `flush` raise from now on."""
-        self._break(BusUnavailable("the publisher was closed"))
+        self._break(BusClosed("the publisher was closed"))
 
     def _full(self, size: int) -> bool:
         if not self._entries:

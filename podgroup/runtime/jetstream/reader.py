@@ -23,6 +23,7 @@ from podgroup.runtime.jetstream.api import STREAM_NOT_FOUND, ApiRefused, api
 from podgroup.runtime.jetstream.connection import Connection
 from podgroup.runtime.jetstream.pull import Data, Heartbeat, Lost, Session
 from podgroup.runtime.jetstream.values import (
+    BusClosed,
     BusUnavailable,
     Message,
     StreamChanged,
@@ -66,7 +67,7 @@ class Reader:
 
         Raises:
             StreamMissing, StreamChanged: see the module.
-            BusUnavailable: the reader or its bus was closed.
+            BusClosed: the reader or its bus was closed.
         """
         loop = asyncio.get_running_loop()
         until = None if timeout_s is None else loop.time() + timeout_s
@@ -94,7 +95,7 @@ class Reader:
                 return []
             if not await session.wait(left_s):
                 await self._drop("no heartbeat")
-        raise BusUnavailable("the reader was closed")
+        raise BusClosed("the reader was closed")
 
     async def close(self) -> None:
         """Forget the consumer. Safe to repeat."""

@@ -44,6 +44,10 @@ class BusUnavailable(BusError):
     """No server, no leader or no answer in time. Nothing is known about what was sent: retry."""
 
 
+class BusClosed(BusUnavailable):
+    """The bus was closed by its owner; nothing will come back."""
+
+
 class OrderLost(BusUnavailable):
     """Messages of one publisher were stored out of order (a leader failed between them).
 
@@ -74,6 +78,15 @@ class LoginRefused(BusError):
 
 class ServerTooOld(BusError):
     """The server is older than 2.12.3, below which acknowledged messages can be lost."""
+
+
+def from_rfc3339(text: str) -> datetime:
+    """Return the time the server wrote, cut (not rounded) to microseconds like the other one.
+
+    The server writes UTC with up to nine digits of a second, without trailing zeros.
+    """
+    whole, _, fraction = text.rstrip("Z").partition(".")
+    return datetime.fromisoformat(f"{whole}.{fraction[:6]:0<6}+00:00")
 
 
 def from_nanoseconds(value: int) -> datetime:

@@ -1,9 +1,10 @@
 """Working off a stream: each message to one of several workers, acknowledged when done.
 
 A durable consumer with explicit acknowledgement; what is not settled within `ack_wait_s` is
-delivered again, possibly elsewhere, so handling must be idempotent (the server may also accept an
-acknowledgement after it has redelivered). `max_in_flight` bounds what one worker holds unsettled,
-delivered or asked for.
+delivered again, possibly elsewhere. Handling must be idempotent for two more reasons: the server
+accepts an acknowledgement after it has redelivered, and it writes a consumer's state behind its
+answers, so a killed server (nats-server 2.15, file storage) redelivers what was just acknowledged.
+`max_in_flight` bounds what one worker holds unsettled, delivered or asked for.
 
 Invariant: a message leaves the consumer only through `ack` or `term`; a delivery that its handler
 forgot comes back after `ack_wait_s`, and its slot is free again from then on.
@@ -20,7 +21,13 @@ from podgroup.runtime.jetstream.acks import Place
 from podgroup.runtime.jetstream.api import STREAM_NOT_FOUND, ApiRefused, api
 from podgroup.runtime.jetstream.connection import Connection
 from podgroup.runtime.jetstream.pull import Data, Heartbeat, Lost, Session
-from podgroup.runtime.jetstream.values import BusError, BusUnavailable, Message, from_nanoseconds
+from podgroup.runtime.jetstream.values import (
+    BusClosed,
+    BusError,
+    BusUnavailable,
+    Message,
+    from_nanoseconds,
+)
 from podgroup.runtime.log import get_logger
 
 _NS = 1_000_000_000
@@ -108,7 +115,7 @@ class Worker:
         Raises:
             StreamMissing: there is no such stream.
             BusError: the durable consumer exists and cannot be what was asked for.
-            BusUnavailable: the worker or its bus was closed.
+            BusClosed: the worker or its bus was closed.
         """
         loop = asyncio.get_running_loop()
         until = None if timeout_s is None else loop.time() + timeout_s
@@ -137,7 +144,7 @@ class Worker:
                 await self._wait_for_slot(left_s)
             elif not await session.wait(left_s):
                 await self._drop("no heartbeat")
-        raise BusUnavailable("the worker was closed")
+        raise BusClosed("the worker was closed")
 
     async def close(self) -> None:
         """Stop; what is unsettled comes back to some worker after ack_wait. Safe to repeat."""
