@@ -14,11 +14,13 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 import msgspec
-from msgspec import Struct
 
 from actuator.pace import Pace
+from actuator.patches import FIELD_MANAGER
+from actuator.replies import NOT_INSTALLED, NOT_SERVED, Answer, Reply, read
 from actuator.workloads import GROUP, VERSIONS
 from podgroup.commands import ObjectRef
+from podgroup.runtime.kube import KubeError, KubeUnauthorized
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -27,22 +29,6 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 FORGET_S = 60.0
 """Seconds after which "Workloads are not served" is found out anew."""
-
-
-class Answer(Protocol):
-    """What `KubeClient.request` gives back."""
-
-    @property
-    def status(self) -> int:
-        """HTTP status."""
-
-    @property
-    def body(self) -> bytes:
-        """The body as it came."""
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """Headers; only Retry-After is read."""
 
 
 class Http(Protocol):
@@ -60,68 +46,25 @@ class Http(Protocol):
         """Send one request; raise only when no answer came."""
 
 
-class _Meta(Struct):
-    uid: str = ""
-    resourceVersion: str = ""
+class Guess:
+    """Whether a write that was not preceded by a look is worth trying, from how the last ones went.
 
-
-class _Cause(Struct):
-    field: str = ""
-
-
-class _Details(Struct):
-    name: str = ""
-    causes: tuple[_Cause, ...] = ()
-    retryAfterSeconds: float | None = None
-
-
-class _Answered(Struct):
-    """The parts that objects and Status answers have, as far as they matter."""
-
-    kind: str = ""
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
-    message: str = ""
-    reason: str = ""
-    details: _Details = msgspec.field(default_factory=_Details)
-
-
-_answered: Final = msgspec.json.Decoder(_Answered)
-_objects: Final = msgspec.json.Decoder(dict[str, Any])
-_statuses: Final = msgspec.json.Decoder(_Answered)
-
-
-class Reply(Struct, frozen=True, kw_only=True):
-    """What became of one request; `status` 0 means that no answer came.
-
-    `uid` and `resource_version` are those of the object in the answer, "" if it holds none;
-    `fields` are the paths the server complains about. `named` tells whether a failure speaks of an
-    object: a path that is not served at all is a 404 that does not.
+    A miss costs one request more, a hit saves one; so the guess is made while at least about half
+    of the recent ones hit, and every 32nd time otherwise, to notice when that changes.
     """
 
-    verb: str
-    path: str
-    status: int
-    body: bytes = b""
-    uid: str = ""
-    resource_version: str = ""
-    reason: str = ""
-    message: str = ""
-    fields: tuple[str, ...] = ()
-    retry_after_s: float | None = None
-    named: bool = False
+    def __init__(self) -> None:
+        self._hits = 1.0
+        self._passed = 0
 
-    @property
-    def ok(self) -> bool:
-        """Accepted."""
-        return 200 <= self.status < 300
+    def worth_trying(self) -> bool:
+        """Tell whether to try now."""
+        self._passed = 0 if self._hits >= 0.5 else (self._passed + 1) % 32
+        return self._passed == 0
 
-    def object(self) -> dict[str, Any]:
-        """Decode the object in the body.
-
-        Raises:
-            msgspec.MsgspecError: the body is no JSON object.
-        """
-        return _objects.decode(self.body)
+    def learn(self, hit: bool) -> None:
+        """Note how a try went."""
+        self._hits += 0.1 * (hit - self._hits)
 
 
 class KubeApi:
@@ -132,6 +75,10 @@ class KubeApi:
         self._pace = pace
         self._version: str | None = None
         self._looked_at = float("-inf")
+        self.unread = Guess()
+        """How patches made without a look at the pod have fared."""
+        self.trouble = ""
+        """Why the last request got no answer; "" if it got one."""
 
     async def get(self, ref: ObjectRef) -> Reply:
         """GET an object, from etcd, not from a cache that may lag."""
@@ -203,27 +150,18 @@ class KubeApi:
         if ref.kind == "Pod":
             path = f"/api/v1/namespaces/{ref.namespace}/pods{tail}"
             return await self._send(verb, path, body, content_type, params)
-        reply = await self._workloads(ref, verb, tail, body, content_type, params)
-        if reply.status == 404 and not reply.named and self._version:
-            self._version = None
-            reply = await self._workloads(ref, verb, tail, body, content_type, params)
-        return reply
-
-    async def _workloads(
-        self,
-        ref: ObjectRef,
-        verb: str,
-        tail: str,
-        body: Any,
-        content_type: str,
-        params: Mapping[str, str] | None,
-    ) -> Reply:
         version = await self.workload_version()
         if not version:
             message = f"this cluster serves no {GROUP} Workloads: install Kueue's CRDs"
-            return Reply(verb=verb, path=f"/apis/{GROUP}", status=404, message=message)
+            path = f"/apis/{GROUP}"
+            return Reply(verb=verb, path=path, status=404, reason=NOT_INSTALLED, message=message)
         path = f"/apis/{GROUP}/{version}/namespaces/{ref.namespace}/workloads{tail}"
-        return await self._send(verb, path, body, content_type, params)
+        reply = await self._send(verb, path, body, content_type, params)
+        if reply.status == 404 and not reply.named:
+            # The body may have been made for this version, so the whole command starts over.
+            self._version = None
+            return msgspec.structs.replace(reply, reason=NOT_SERVED)
+        return reply
 
     async def _send(
         self,
@@ -234,14 +172,20 @@ class KubeApi:
         params: Mapping[str, str] | None = None,
     ) -> Reply:
         data = None if body is None else msgspec.json.encode(body)
+        if verb in ("POST", "PATCH"):
+            params = {"fieldManager": FIELD_MANAGER, **(params or {})}
         async with self._pace.slot() as slot:
             try:
                 answer = await self._http.request(
                     verb, path, params=params, body=data, content_type=content_type
                 )
-            except (KubeErrors, OSError, TimeoutError) as error:
-                text = str(error) or type(error).__name__
-                return Reply(verb=verb, path=path, status=0, message=text)
-            reply = _read(verb, path, answer)
+            except KubeUnauthorized as error:
+                self.trouble = str(error)
+                return Reply(verb=verb, path=path, status=401, message=str(error))
+            except KubeError as error:
+                self.trouble = str(error)
+                return Reply(verb=verb, path=path, status=0, message=str(error))
+            self.trouble = ""
+            reply = read(verb, path, answer)
             slot.answered(reply.status, reply.retry_after_s)
             return reply

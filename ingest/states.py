@@ -35,12 +35,6 @@ from ingest.translate.items import Bookmark, Delta, ErrorItem, Garbled, Item, Pa
 from podgroup.events import Event, RelistCompleted, RelistStarted
 from podgroup.objects import Kind
 
-PROBE_S = 10.0
-"""Seconds between looks for a kind that is not installed."""
-
-CONFIRM_S = 1.0
-"""Seconds after which a kind that was there and answers 404 is looked for once more."""
-
 MAX_STRIKES = 3
 """Failures to resume from one version, without an item between, after which we relist."""
 
@@ -184,7 +178,7 @@ def on_refusal(spec: Watched, state: State, refusal: Refusal) -> Step:
         return Step((), state, _forbidden(spec, state, refusal))
     match state:
         case InitialWatch() if _cannot_stream(refusal):
-            return _list_instead(state)
+            return list_instead(state)
         case Start() | Absent():
             return Step((), state, trouble)
         case Listing() | InitialWatch() | Watching() if status == 410:
@@ -218,6 +212,14 @@ def on_close(state: State, problem: str = "", trouble: Trouble | None = None) ->
             return Step((), state, trouble)
 
 
+def list_instead(state: InitialWatch) -> Step:
+    """Go on with pages, in the same frame if nothing was delivered in it yet."""
+    if state.count:
+        start = Start("the server cannot stream lists", state.api)
+        return Step((), start, pages_only=True)
+    return Step((), Listing(state.relist, state.api), pages_only=True)
+
+
 def on_probe(
     spec: Watched, state: Absent, api: int | None, new_relist: Callable[[Kind], str]
 ) -> Step:
@@ -244,13 +246,6 @@ def _elsewhere(spec: Watched, state: State) -> Step:
         case _:
             # It was there: look once more before telling the fold that everything is gone.
             return Step((), Absent(reported=False))
-
-
-def _list_instead(state: InitialWatch) -> Step:
-    if state.count:
-        start = Start("the server cannot stream lists", state.api)
-        return Step((), start, pages_only=True)
-    return Step((), Listing(state.relist, state.api), pages_only=True)
 
 
 def _cannot_stream(refusal: Refusal) -> bool:

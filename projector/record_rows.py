@@ -7,6 +7,7 @@ writes to the API server waits for its outcome.
 Invariant: the order of each tuple is `COLUMNS[table]`.
 """
 
+import hashlib
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
@@ -15,12 +16,14 @@ import msgspec
 from msgspec import Struct
 
 from podgroup.commands import RECORDS, ObjectRef
-from podgroup.events import Batch, Decision, OperatorActed
+from podgroup.events import Batch, Decision, OperatorActed, Undecodable
 from podgroup.journal import AdmissionRow, EpochRow, Journal, ParkedRow
+from podgroup.outcomes import FINAL
 
 Row = tuple[Any, ...]
 
 _MAX_INT64 = 2**63 - 1
+_KEY_CHARS = 256
 
 
 class Json(bytes):
@@ -72,6 +75,32 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 }
 
 
+def key_text(text: str) -> str:
+    """Return text that fits an index entry: users choose group names and role annotations.
+
+    A B-tree entry of PostgreSQL ends at about 2,700 bytes, and several columns share it.
+    """
+    if len(text) <= _KEY_CHARS:
+        return text
+    digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    return f"{text[: _KEY_CHARS - 17]}~{digest}"
+
+
+def resolutions(journal: Journal) -> list[tuple[str, datetime, str]]:
+    """Return (status, at, decision) of final outcomes, one per decision; applied outlasts others.
+
+    A decision sent twice may be applied first and found obsolete the second time.
+    """
+    found: dict[str, tuple[str, datetime, str]] = {}
+    for outcome in journal.outcomes:
+        if outcome.status not in FINAL:
+            continue
+        known = found.get(outcome.decision)
+        if known is None or known[0] != "applied":
+            found[outcome.decision] = (outcome.status, outcome.at, outcome.decision)
+    return list(found.values())
+
+
 class Settled(Struct, frozen=True):
     """What a person did about parked events: `target` is `<seq>/<ord>` or a group id."""
 
@@ -108,8 +137,10 @@ def build(journal: Journal, cluster: str, shard: int) -> dict[str, list[Row]]:
             for g in journal.gates.values()
         ],
         "history": [
-            (cluster, shard, n.seq, n.ord, n.at, n.group, n.pod, n.kind, n.reason, n.message)
-            + (n.cause, n.decision)
+            (
+                *(cluster, shard, n.seq, n.ord, n.at, n.group, n.pod, n.kind, n.reason),
+                *(n.message, n.cause, n.decision),
+            )
             for n in journal.notes
         ],
         "waits": [
@@ -119,8 +150,10 @@ def build(journal: Journal, cluster: str, shard: int) -> dict[str, list[Row]]:
         "admissions": [_admission(cluster, row) for row in journal.admissions.values()],
         "decisions": [_decision(cluster, shard, d) for d in journal.decisions],
         "outcomes": [
-            (cluster, o.decision, o.seq, o.delivery, o.attempt, o.status, o.http_status)
-            + (o.message, o.at)
+            (
+                *(cluster, o.decision, o.seq, o.delivery, o.attempt, o.status, o.http_status),
+                *(o.message, o.at),
+            )
             for o in journal.outcomes
         ],
         "parked": [_parked(cluster, shard, p) for p in journal.parked],
@@ -189,7 +222,18 @@ def _parked(cluster: str, shard: int, row: ParkedRow) -> Row:
 def epochs(cluster: str, shard: int, rows: Iterable[EpochRow]) -> list[Row]:
     """Return rows of table `epochs`."""
     return [
-        (cluster, shard, e.number, e.base, e.at, e.reason, e.stream_created_at, e.lost_from)
-        + (e.lost_to,)
+        (
+            *(cluster, shard, e.number, e.base, e.at, e.reason, e.stream_created_at),
+            *(e.lost_from, e.lost_to),
+        )
         for e in rows
     ]
+
+
+def with_raw(row: ParkedRow, batch: Batch) -> ParkedRow:
+    """Return the row with the event it is about, as it was, unless it has it already."""
+    if row.raw or row.ord >= len(batch.events):
+        return row
+    event = batch.events[row.ord]
+    raw = event.raw if isinstance(event, Undecodable) else msgspec.json.encode(event)
+    return msgspec.structs.replace(row, raw=raw)

@@ -9,18 +9,18 @@ Invariant: a function of World and journal alone; the order of each tuple is `CO
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from datetime import datetime
+from typing import Any
 
 from msgspec import Struct, field
 
+from podgroup.engine import Taken
 from podgroup.ids import GroupID, PodUID
-from podgroup.journal import Journal
 from podgroup.members import Flag, Members
-from podgroup.outcomes import FINAL
 from podgroup.state import Group, Pod, Role, World
 from projector import record_rows
 from projector.packing import pack
-from projector.record_rows import Row, as_json, int64
+from projector.record_rows import Row, as_json, int64, key_text
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "groups": (
@@ -48,28 +48,12 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 """Columns written, per table, in the order of the tuples."""
 
 
-class Taken(Protocol):
-    """What `podgroup.engine.take` gives: the journal, and what has left the state with it."""
-
-    @property
-    def journal(self) -> Journal:
-        """What changed."""
-
-    @property
-    def gone_pods(self) -> dict[PodUID, Pod]:
-        """Pods whose last row is due."""
-
-    @property
-    def gone_groups(self) -> dict[GroupID, Group]:
-        """Groups whose last row is due."""
-
-
 class Rows(Struct):
     """The writes of one transaction, but for the checkpoint."""
 
     tables: dict[str, list[Row]] = field(default_factory=dict)
     """Table -> rows to insert or to put in place of those with the same key."""
-    resolved: list[tuple[str, Any, str]] = field(default_factory=list)
+    resolved: list[tuple[str, datetime, str]] = field(default_factory=list)
     """(status, at, decision id) of final outcomes, in order."""
     forgotten: list[tuple[str, str, str]] = field(default_factory=list)
     """(kind, namespace, name) of objects that are gone."""
@@ -109,7 +93,7 @@ def build(world: World, taken: Taken, shard: int) -> Rows:
         else:
             tables["objects"].append((cluster, shard, *key, view.uid, pack(view)))
     rows.tables = {name: found for name, found in tables.items() if found}
-    rows.resolved = [(o.status, o.at, o.decision) for o in journal.outcomes if o.status in FINAL]
+    rows.resolved = record_rows.resolutions(journal)
     return rows
 
 
@@ -161,7 +145,7 @@ def _group(world: World, group: Group, shard: int, admitted: dict[str, Any]) -> 
         group.id,
         shard,
         group.namespace,
-        group.name,
+        key_text(group.name),
         group.kind,
         group.queue,
         cluster_queue,
@@ -197,7 +181,7 @@ def _group(world: World, group: Group, shard: int, admitted: dict[str, Any]) -> 
     )
 
 
-def _now(members: Members | None, flag: Flag, role: str = "") -> int:
+def _now(members: Members | None, flag: int, role: str = "") -> int:
     return members.count(flag, role) if members is not None else 0
 
 
@@ -211,7 +195,7 @@ def _role(cluster: str, group: str, role: Role, members: Members | None) -> Row:
     return (
         cluster,
         group,
-        role.name,
+        key_text(role.name),
         role.count,
         as_json(role.requests),
         role.seen,
@@ -234,7 +218,7 @@ def _pod(world: World, pod: Pod, shard: int) -> Row:
         pod.group,
         view.namespace,
         view.name,
-        pod.role,
+        key_text(pod.role),
         view.phase,
         pod.gated,
         pod.held,

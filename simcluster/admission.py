@@ -21,7 +21,7 @@ from simcluster.objects import new_uid
 from simcluster.requests import Options, Target
 from simcluster.selectors import label_selector
 from simcluster.store import Change, Store, Table
-from simcluster.webhookcall import CallFailed, Caller
+from simcluster.webhookcall import Caller, CallFailed
 
 _KINDS = {
     "mutatingwebhookconfigurations": "mutating",
@@ -213,9 +213,7 @@ def _denied(name: str, status: Obj) -> ApiError:
     said = status.get("message") or status.get("reason")
     text = f"{text}: {said}" if said else f"{text} without explanation"
     code = status.get("code") or 0
-    return ApiError(
-        code if code >= 400 else 400, status.get("reason"), text, status.get("details")
-    )
+    return ApiError(code if code >= 400 else 400, status.get("reason"), text, status.get("details"))
 
 
 def _internal(why: str) -> ApiError:

@@ -90,9 +90,7 @@ class Deletions:
             if writes.table(target).get(rec.namespace, rec.name) is rec:
                 return self._now(target, rec, asked, grace)
 
-    def _now(
-        self, target: Target, rec: Rec, asked: DeleteOptions, grace: int | None
-    ) -> Rec | Obj:
+    def _now(self, target: Target, rec: Rec, asked: DeleteOptions, grace: int | None) -> Rec | Obj:
         """The synchronous part: mark, remove, or leave alone."""
         table, store = self.writes.table(target), self.writes.store
         if target.route.resource.key == ("", "namespaces"):
@@ -123,9 +121,7 @@ class Deletions:
         if "deletionTimestamp" in meta:
             if old is None or wanted >= old:
                 return False
-            began = calendar.timegm(
-                time.strptime(meta["deletionTimestamp"], "%Y-%m-%dT%H:%M:%SZ")
-            )
+            began = calendar.timegm(time.strptime(meta["deletionTimestamp"], "%Y-%m-%dT%H:%M:%SZ"))
             stamp = time.gmtime(began - old + wanted)
             meta["deletionTimestamp"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", stamp)
         else:
@@ -198,7 +194,7 @@ def _grace(target: Target, obj: Obj, asked: DeleteOptions) -> int | None:
 
 def _finalizers(meta: Obj, asked: DeleteOptions) -> list[str]:
     """Finalizers with those of the propagation policy added or taken away."""
-    found = [f for f in meta.get("finalizers") or ()]
+    found = list(meta.get("finalizers") or ())
     if not asked.propagation:
         return found
     found = [f for f in found if f not in (ORPHAN, FOREGROUND)]

@@ -48,7 +48,7 @@ class ApiError(Exception):
         return found
 
 
-class NotServed(Exception):  # noqa: N818  (it is not an error object of the API)
+class NotServed(Exception):
     """The path belongs to nothing the server knows: plain text 404."""
 
 
@@ -116,14 +116,16 @@ def bad_request(message: str) -> ApiError:
     return ApiError(400, "BadRequest", message)
 
 
-def forbidden(plural: str, group: str, name: str, why: str, causes: list[Obj] | None = None) -> (
-    ApiError
-):
+def forbidden(
+    plural: str, group: str, name: str, why: str, causes: list[Obj] | None = None
+) -> ApiError:
     """403 as admission plugins word it."""
     block = details(name, group, plural)
     if causes:
         block["causes"] = causes
-    return ApiError(403, "Forbidden", f'{qualified(plural, group)} "{name}" is forbidden: {why}', block)
+    return ApiError(
+        403, "Forbidden", f'{qualified(plural, group)} "{name}" is forbidden: {why}', block
+    )
 
 
 def expired(message: str) -> ApiError:
@@ -178,7 +180,6 @@ def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> ApiErr
     text = lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"
     block = details(name, group, kind)
     block["causes"] = [
-        {"reason": cause.reason, "message": cause.message, "field": cause.field}
-        for cause in causes
+        {"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in causes
     ]
     return ApiError(422, "Invalid", f'{qualified(kind, group)} "{name}" is invalid: {text}', block)

@@ -19,7 +19,7 @@ from simcluster.errors import Obj
 from simcluster.merging import ATOMIC, ATOMIC_ITEMS, MAP_KEYS, SETS, by_key
 
 Fields = dict[str, Any]
-_UNTRACKED = frozenset(
+UNTRACKED = frozenset(
     {
         "name",
         "namespace",
@@ -36,7 +36,7 @@ _UNTRACKED = frozenset(
 
 
 def leaves(value: Any, name: str = "", *, apply: bool = False) -> Fields:
-    """The set of a whole value; ``apply``: as an applied configuration owns it (no ``.`` in maps)."""
+    """The set of a whole value; ``apply``: as an applier owns it (no ``.`` in maps)."""
     if isinstance(value, dict) and value and name not in ATOMIC:
         found: Fields = {} if apply else {".": {}}
         for key, child in value.items():
@@ -118,8 +118,9 @@ def tracked(obj: Obj, base: Obj | None, parts: tuple[str, ...] | None) -> Obj:
         if key in ("kind", "apiVersion") or (parts is not None and key not in parts):
             continue
         if key == "metadata":
-            value = {k: v for k, v in value.items() if k not in _UNTRACKED}
-        found[key] = value
+            found[key] = {k: v for k, v in value.items() if k not in UNTRACKED}
+        else:
+            found[key] = value
     found.setdefault("metadata", {})
     return found
 

@@ -38,7 +38,7 @@ def defaulted(resource: Resource, obj: Obj) -> Obj:
             meta = obj["metadata"]
             own = {"kubernetes.io/metadata.name": meta.get("name", "")}
             meta = {**meta, "labels": {**(meta.get("labels") or {}), **own}}
-            return {**obj, "metadata": meta, "spec": {"finalizers": ["kubernetes"]}}
+            return {**obj, "metadata": meta}
         case "mutatingwebhookconfigurations" | "validatingwebhookconfigurations":
             hooks = [_webhook(hook) for hook in obj.get("webhooks") or ()]
             return {**obj, "webhooks": hooks}
@@ -46,7 +46,8 @@ def defaulted(resource: Resource, obj: Obj) -> Obj:
             return {"preemptionPolicy": "PreemptLowerPriority", **obj}
         case "nodes":
             return {**obj, "spec": obj.get("spec") or {}, "status": obj.get("status") or {}}
-    return obj
+        case _:
+            return obj
 
 
 def _webhook(hook: Obj) -> Obj:
@@ -65,7 +66,7 @@ def registered(resource: Resource, obj: Obj, now: str) -> Obj:
     if resource.plural == "pods":
         return poddefaults.registered(obj, now)
     if resource.plural == "namespaces":
-        return {**obj, "status": {"phase": "Active"}}
+        return {**obj, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
     if resource.group == _CRD_GROUP:
         return {**obj, "status": _established(obj, now)}
     if resource.plural == "nodes":
@@ -92,7 +93,9 @@ def _established(crd: Obj, now: str) -> Obj:
         "acceptedNames": spec.get("names") or {},
         "conditions": [
             condition("NamesAccepted", "NoConflicts", "no conflicts found"),
-            condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+            condition(
+                "Established", "InitialNamesAccepted", "the initial names have been accepted"
+            ),
         ],
         "storedVersions": [v["name"] for v in spec.get("versions") or () if v.get("storage")],
     }
@@ -109,7 +112,7 @@ def create_causes(resource: Resource, obj: Obj, new_events: bool) -> list[Cause]
         spec = obj.get("spec") or {}
         names = spec.get("names") or {}
         if obj["metadata"].get("name") != f"{names.get('plural')}.{spec.get('group')}":
-            text = f"must be spec.names.plural+\".\"+spec.group"
+            text = 'must be spec.names.plural+"."+spec.group'
             found.append(Cause.invalid("metadata.name", f'"{obj["metadata"].get("name")}"', text))
         if not spec.get("versions"):
             found.append(Cause.required("spec.versions"))
@@ -126,7 +129,7 @@ def typed(resource: Resource, obj: Obj) -> Obj:
     return obj
 
 
-def custom_resources(crd: Obj) -> Resource:
+def custom_resource(crd: Obj) -> Resource:
     """The kind a CustomResourceDefinition defines, storage version first."""
     spec = crd["spec"]
     names = spec["names"]

@@ -63,9 +63,7 @@ def _parse(token: str) -> tuple[int, tuple[str, str]]:
         _, namespace, name = found["start"].rstrip("\0").split("/")
         return int(found["rv"]), (namespace, name)
     except (ValueError, KeyError, TypeError, msgspec.DecodeError) as error:
-        raise bad_request(
-            f"invalid continue token: continue key is not valid: {error}"
-        ) from None
+        raise bad_request(f"invalid continue token: continue key is not valid: {error}") from None
 
 
 def wanted_version(query: Mapping[str, str]) -> int:
@@ -96,9 +94,7 @@ def check(query: Mapping[str, str]) -> None:
         cause = Cause.forbidden("resourceVersionMatch", text)
         raise invalid("ListOptions", "meta.k8s.io", "", [cause])
     if match not in ("", "Exact", "NotOlderThan"):
-        cause = Cause.unsupported(
-            "resourceVersionMatch", f'"{match}"', ("Exact", "NotOlderThan")
-        )
+        cause = Cause.unsupported("resourceVersionMatch", f'"{match}"', ("Exact", "NotOlderThan"))
         raise invalid("ListOptions", "meta.k8s.io", "", [cause])
 
 
@@ -176,7 +172,10 @@ def _cut(
 def encoded(target: Target, found: Page, as_metadata: bool) -> bytes:
     """The list as JSON, joined from encodings the objects already have."""
     route = target.route
-    meta = msgspec.json.encode(found.metadata())
+    described = found.metadata()
+    if route.resource.custom:
+        described.setdefault("continue", "")  # lists of custom kinds always print it
+    meta = msgspec.json.encode(described)
     if as_metadata:
         head = b'{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":'
         items = [msgspec.json.encode(objects.partial(rec)) for rec in found.items]

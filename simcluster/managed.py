@@ -10,6 +10,7 @@ subresource), and an entry with an empty set does not exist.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -86,14 +87,28 @@ def after_update(entries: list[Obj], old: Obj, new: Obj, writer: Writer, time: s
     return _ordered(found)
 
 
-def apply(live: Obj, sent: Obj, writer: Writer, force: bool) -> tuple[Obj, Fields]:
-    """Server-side apply: the merged object and the set the writer now owns.
+class Applied(msgspec.Struct, frozen=True):
+    """What an apply means for ownership: all of the writer's set, and what changed hands."""
+
+    owned: Fields
+    changed: Fields
+
+    def restricted(self, keep: Callable[[str], bool]) -> Applied:
+        """Only the top-level fields an endpoint may touch."""
+        return Applied(
+            {k: v for k, v in self.owned.items() if keep(k)},
+            {k: v for k, v in self.changed.items() if keep(k)},
+        )
+
+
+def apply(live: Obj, sent: Obj, writer: Writer, force: bool) -> tuple[Obj, Applied]:
+    """Server-side apply: the merged object and what it means for ownership.
 
     Raises 409 naming the conflicting fields unless ``force``.
     """
     config = {k: v for k, v in sent.items() if k not in ("kind", "apiVersion")}
     meta = config.get("metadata") or {}
-    config["metadata"] = {k: v for k, v in meta.items() if k not in fields._UNTRACKED}  # noqa: SLF001
+    config["metadata"] = {k: v for k, v in meta.items() if k not in fields.UNTRACKED}
     owned = {
         key: value
         for key, value in fields.leaves(config, apply=True).items()
@@ -102,7 +117,8 @@ def apply(live: Obj, sent: Obj, writer: Writer, force: bool) -> tuple[Obj, Field
     entries: list[Obj] = live["metadata"].get("managedFields") or []
     previous = next((e["fieldsV1"] for e in entries if writer.owns(e)), None)
     merged = _merge(live, config, "")
-    changed, _, _ = fields.compare(fields.tracked(live, None, None), fields.tracked(merged, None, None))
+    before, after = fields.tracked(live, None, None), fields.tracked(merged, None, None)
+    changed, _, _ = fields.compare(before, after)
     if changed and not force:
         _refuse_conflicts(entries, changed, writer)
     if previous is not None:
@@ -112,17 +128,24 @@ def apply(live: Obj, sent: Obj, writer: Writer, force: bool) -> tuple[Obj, Field
             dropped = fields.minus(dropped, held) if dropped else None
         if dropped:
             merged = _without(merged, dropped, "")
-    return merged, owned
+    return merged, Applied(owned, changed or {})
 
 
-def after_apply(entries: list[Obj], owned: Fields, writer: Writer, time: str) -> list[Obj]:
-    """Entries after an apply; forced fields leave other *appliers'* sets only by their next write."""
+def after_apply(entries: list[Obj], applied: Applied, writer: Writer, time: str) -> list[Obj]:
+    """Entries after an apply: the writer owns what it sent, others lose what it changed."""
     previous = next((e for e in entries if writer.owns(e)), None)
-    if previous is not None and previous["fieldsV1"] == owned:
+    same = previous is not None and previous["fieldsV1"] == applied.owned
+    if same and not applied.changed:
         return entries
-    found = [e for e in entries if not writer.owns(e)]
-    if owned:
-        found.append(writer.entry(owned, time))
+    found: list[Obj] = []
+    for entry in entries:
+        if writer.owns(entry):
+            continue
+        held = fields.minus(entry["fieldsV1"], applied.changed)
+        if held:
+            found.append(entry if held == entry["fieldsV1"] else {**entry, "fieldsV1": held})
+    if applied.owned:
+        found.append(writer.entry(applied.owned, time))
     return _ordered(found)
 
 

@@ -49,8 +49,12 @@ class NodeState:
     def from_object(cls, node: Obj) -> NodeState:
         """A node object's state (use is kept by the caller)."""
         meta, spec = node["metadata"], node.get("spec") or {}
-        state = cls(meta["name"], {"kubernetes.io/hostname": meta["name"], **meta.get("labels", {})})
-        state.taints = [t for t in spec.get("taints") or () if t.get("effect") != "PreferNoSchedule"]
+        state = cls(
+            meta["name"], {"kubernetes.io/hostname": meta["name"], **meta.get("labels", {})}
+        )
+        state.taints = [
+            t for t in spec.get("taints") or () if t.get("effect") != "PreferNoSchedule"
+        ]
         state.unschedulable = bool(spec.get("unschedulable"))
         status = node.get("status") or {}
         amounts = status.get("allocatable") or status.get("capacity") or {}
@@ -77,7 +81,8 @@ class NodeState:
         tolerations = spec.get("tolerations") or []
         for taint in self.taints:
             if not any(_tolerates(t, taint) for t in tolerations):
-                return f"node(s) had untolerated taint {{{taint.get('key')}: {taint.get('value', '')}}}"
+                key, value = taint.get("key"), taint.get("value", "")
+                return f"node(s) had untolerated taint {{{key}: {value}}}"
         selector = spec.get("nodeSelector") or {}
         if any(self.labels.get(k) != v for k, v in selector.items()) or not self._affine(spec):
             return "node(s) didn't match Pod's node affinity/selector"

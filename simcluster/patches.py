@@ -15,7 +15,7 @@ from simcluster.errors import ApiError, bad_request
 from simcluster.merging import ATOMIC_ITEMS, SETS, STRATEGIC_KEYS
 
 
-class PatchConflict(Exception):  # noqa: N818
+class PatchConflict(Exception):
     """A JSON Patch does not apply: a test failed or a path does not exist."""
 
 
@@ -93,7 +93,9 @@ def _change(document: Any, parts: list[str], op: str, value: Any) -> Any:
 def json_patch(document: Any, operations: Any) -> Any:
     """Apply an RFC 6902 patch. Raises ``PatchConflict``, or 400 when it is no patch."""
     if not isinstance(operations, list) or not all(isinstance(op, dict) for op in operations):
-        raise bad_request("error decoding patch: json: cannot unmarshal into Go value of type jsonpatch.Patch")
+        raise bad_request(
+            "error decoding patch: json: cannot unmarshal into Go value of type jsonpatch.Patch"
+        )
     for operation in operations:
         document = _step(document, operation)
     return document
@@ -156,6 +158,8 @@ def strategic(document: Any, patch: Any) -> Any:
             return _plain({k: v for k, v in patch.items() if k != "$patch"})
         case "delete":
             return {}
+        case _:
+            pass
     base: dict[str, Any] = document if isinstance(document, dict) else {}
     found = dict(base)
     for key, value in patch.items():
@@ -203,9 +207,7 @@ def _strategic_list(name: str, items: list[Any], patch: list[Any]) -> list[Any]:
 def _plain(value: Any) -> Any:
     """A patch value without directives and nulls, as it is stored."""
     if isinstance(value, dict):
-        return {
-            k: _plain(v) for k, v in value.items() if v is not None and not k.startswith("$")
-        }
+        return {k: _plain(v) for k, v in value.items() if v is not None and not k.startswith("$")}
     if isinstance(value, list):
         return [_plain(item) for item in value]
     return value

@@ -18,8 +18,15 @@ from simcluster.quantity import QuantityError, canonical, parse
 GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 _TROUBLE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _PRIORITIES = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
-_DROP_EMPTY = ("schedulingGates", "nodeSelector", "tolerations", "initContainers", "volumes",
-               "imagePullSecrets", "affinity")
+_DROP_EMPTY = (
+    "schedulingGates",
+    "nodeSelector",
+    "tolerations",
+    "initContainers",
+    "volumes",
+    "imagePullSecrets",
+    "affinity",
+)
 _KEEP_EMPTY = frozenset({"containers", "securityContext"})
 
 
@@ -42,7 +49,9 @@ def _quantity(value: Any) -> str:
     try:
         return canonical(str(value))
     except QuantityError as error:
-        raise ApiError(400, "BadRequest", f"Pod in version \"v1\" cannot be handled as a Pod: {error}") from None
+        raise ApiError(
+            400, "BadRequest", f'Pod in version "v1" cannot be handled as a Pod: {error}'
+        ) from None
 
 
 def _container(container: Any) -> Any:
@@ -71,9 +80,7 @@ def _container(container: Any) -> Any:
 def defaulted(pod: Obj) -> Obj:
     """Stage one: scheme defaults. Raises 400 for quantities that are none."""
     given = pod.get("spec") or {}
-    spec: Obj = {
-        k: v for k, v in given.items() if v not in (None, {}, []) or k in _KEEP_EMPTY
-    }
+    spec: Obj = {k: v for k, v in given.items() if v not in (None, {}, []) or k in _KEEP_EMPTY}
     for name in ("containers", "initContainers"):
         if spec.get(name):
             spec[name] = [_container(item) for item in spec[name]]
@@ -170,9 +177,7 @@ def typed_status(status: Obj) -> Obj:
     conditions = status.get("conditions")
     if not conditions or all("lastProbeTime" in c for c in conditions):
         return status
-    full = [
-        c if "lastProbeTime" in c else {"lastProbeTime": None, **c} for c in conditions
-    ]
+    full = [c if "lastProbeTime" in c else {"lastProbeTime": None, **c} for c in conditions]
     return {**status, "conditions": full}
 
 

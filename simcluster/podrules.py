@@ -1,7 +1,7 @@
 """What may be in a new pod and what may change in an old one.
 
-Theory: the rules that matter for gates are KEP-3521 and KEP-3838: gates may only go; while gated the
-node selector may gain keys and required node affinity may be narrowed; once ungated the spec is
+Theory: the rules that matter for gates are KEP-3521 and KEP-3838: gates may only go; while gated
+the node selector may gain keys and required node affinity may be narrowed; once ungated the spec is
 frozen except for image, deadline and added tolerations. Texts follow the recorded refusals.
 
 Invariant: ``update_causes(pod, pod)`` is empty.
@@ -24,6 +24,7 @@ FROZEN = (
     "`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _RESTART = ("Always", "OnFailure", "Never")
 _DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 
@@ -160,8 +161,10 @@ def _added_gates(before: Obj, after: Obj) -> list[Cause]:
 def _images_of(before: list[Obj], after: list[Obj]) -> list[Obj]:
     if len(before) != len(after):
         return after
-    return [{**b, "image": a["image"]} if "image" in a else b
-            for a, b in zip(after, before, strict=True)]
+    return [
+        {**b, "image": a["image"]} if "image" in a else b
+        for a, b in zip(after, before, strict=True)
+    ]
 
 
 def _tolerations(before: Obj, after: Obj) -> list[Cause]:
@@ -186,14 +189,14 @@ def _while_gated(before: Obj, after: Obj) -> list[Cause]:
 
 def _terms(spec: Obj) -> list[Obj]:
     node = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    required = node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    required = node.get(_REQUIRED) or {}
     return required.get("nodeSelectorTerms") or []
 
 
 def _affinity(before: Obj, after: Obj) -> list[Cause]:
     """Required node affinity may only be narrowed; preferred terms are free (KEP-3838)."""
     old, new = _terms(before), _terms(after)
-    at = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+    at = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
     if old and len(old) != len(new):
         text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
         return [Cause.invalid(at, go(new), text)]

@@ -33,15 +33,20 @@ def _split(text: str) -> tuple[Fraction, str]:
     return Fraction(match[1]), match[2] or ""
 
 
+def _power(base: int, exponent: int) -> Fraction:
+    size: int = base ** abs(exponent)
+    return Fraction(size) if exponent >= 0 else Fraction(1, size)
+
+
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Fraction:
     """The exact value. Raises ``QuantityError``."""
     number, suffix = _split(text)
     if suffix in _BINARY:
-        return number * 1024 ** _BINARY[suffix]
+        return number * _power(1024, _BINARY[suffix])
     if suffix[:1] in ("e", "E") and len(suffix) > 1:
-        return number * Fraction(10) ** int(suffix[1:])
-    return number * Fraction(1000) ** _DECIMAL[suffix]
+        return number * _power(10, int(suffix[1:]))
+    return number * _power(1000, _DECIMAL[suffix])
 
 
 @lru_cache(maxsize=4096)
@@ -59,7 +64,7 @@ def canonical(text: str) -> str:
     if suffix[:1] in ("e", "E") and len(suffix) > 1:
         return text
     for name, power in _DOWN:
-        scaled = value / Fraction(1000) ** power
+        scaled = value / _power(1000, power)
         if scaled.denominator == 1:
             return f"{int(scaled)}{name}"
     nano = value * 10**9  # finer than the API can hold: rounded up, as the server does

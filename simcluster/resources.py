@@ -136,7 +136,9 @@ def _entries(resource: Resource) -> list[Obj]:
     if resource.short_names:
         entry["shortNames"] = list(resource.short_names)
     found = [entry]
-    subresources = [("status", resource.kind, ["get", "patch", "update"])] if resource.status else []
+    subresources = (
+        [("status", resource.kind, ["get", "patch", "update"])] if resource.status else []
+    )
     if resource.key == ("", "pods"):
         subresources = [
             ("binding", "Binding", ["create"]),

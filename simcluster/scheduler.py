@@ -27,10 +27,13 @@ _PER_TURN = 64
 class Scheduler:
     """Follows pods and nodes through a store hook; writes through ``PodWrites``."""
 
-    def __init__(self, store: Store, pods: PodWrites, delay_s: float) -> None:
+    def __init__(
+        self, store: Store, pods: PodWrites, delay_s: float = 0.0, *, events: bool = False
+    ) -> None:
         self.store = store
         self.pods = pods
         self.delay_s = delay_s
+        self.events = events
         self.nodes: dict[str, NodeState] = {}
         self.order: deque[str] = deque()
         self.ready: OrderedDict[str, None] = OrderedDict()
@@ -144,6 +147,9 @@ class Scheduler:
             if why is None:
                 shape = self.shape_of.get(uid)
                 self.pods.bind(rec, node.name)
+                if self.events:
+                    text = f"Successfully assigned {rec.namespace}/{rec.name} to {node.name}"
+                    self.pods.event(rec, "Scheduled", text)
                 self.order.rotate(-1)
                 if shape is not None and shape in self.waiting:
                     self.ready[next(iter(self.waiting[shape]))] = None
@@ -159,10 +165,14 @@ class Scheduler:
             self.waiting.setdefault(shape, OrderedDict())[uid] = None
         total = len(self.nodes)
         parts = ", ".join(f"{count} {why}" for why, count in sorted(reasons.items()))
-        text = f"0/{total} nodes are available: {parts}." if total else (
-            "no nodes available to schedule pods"
+        text = (
+            f"0/{total} nodes are available: {parts}."
+            if total
+            else ("no nodes available to schedule pods")
         )
-        self.pods.unschedulable(rec, text)
+        said = self.pods.unschedulable(rec, text)
+        if said and self.events:
+            self.pods.event(rec, "FailedScheduling", text, "Warning")
 
 
 def _shape(spec: Obj) -> tuple[Any, ...]:

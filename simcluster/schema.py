@@ -33,7 +33,7 @@ def shape(obj: Obj, schema: Obj | None) -> tuple[Obj, list[str], list[Cause]]:
         return obj, [], []
     unknown: list[str] = []
     causes: list[Cause] = []
-    found = {key: obj[key] for key in ("kind", "apiVersion", "metadata") if key in obj}
+    found: Obj = {key: obj[key] for key in ("kind", "apiVersion", "metadata") if key in obj}
     rest = {key: value for key, value in obj.items() if key not in _TOP}
     found.update(_object(rest, schema, "", unknown, causes))
     if any(cause.reason == "FieldValueTypeInvalid" for cause in causes):
@@ -48,9 +48,7 @@ def shape(obj: Obj, schema: Obj | None) -> tuple[Obj, list[str], list[Cause]]:
     return found, unknown, causes
 
 
-def _object(
-    value: Obj, schema: Obj, path: str, unknown: list[str], causes: list[Cause]
-) -> Obj:
+def _object(value: Obj, schema: Obj, path: str, unknown: list[str], causes: list[Cause]) -> Obj:
     properties: Obj = schema.get("properties") or {}
     extra = schema.get("additionalProperties")
     keep = bool(schema.get("x-kubernetes-preserve-unknown-fields")) or extra is True
@@ -79,9 +77,7 @@ def _object(
     return found if found != value or list(found) != list(value) else value
 
 
-def _value(
-    value: Any, schema: Obj, path: str, unknown: list[str], causes: list[Cause]
-) -> Any:
+def _value(value: Any, schema: Obj, path: str, unknown: list[str], causes: list[Cause]) -> Any:
     kind = schema.get("type")
     if schema.get("x-kubernetes-int-or-string"):
         return value

@@ -18,7 +18,9 @@ from simcluster.errors import ApiError, Obj, bad_request
 Predicate = Callable[[Obj], bool]
 
 _SET = re.compile(r"^\s*(?P<key>[^\s!=,()]+)\s+(?P<op>in|notin)\s*\((?P<values>[^()]*)\)\s*$")
-_EQUAL = re.compile(r"^\s*(?P<key>[^\s!=,()<>]+)\s*(?P<op>==|=|!=|>|<)\s*(?P<value>[^\s!=,()]*)\s*$")
+_EQUAL = re.compile(
+    r"^\s*(?P<key>[^\s!=,()<>]+)\s*(?P<op>==|=|!=|>|<)\s*(?P<value>[^\s!=,()]*)\s*$"
+)
 _EXISTS = re.compile(r"^\s*(?P<no>!?)\s*(?P<key>[^\s!=,()]+)\s*$")
 
 _COMMON_FIELDS = frozenset({"metadata.name", "metadata.namespace"})

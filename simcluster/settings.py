@@ -49,6 +49,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[NodeSettings, ...] = (NodeSettings(name="node-a", labels={"pool": "a"}),)
     scheduler: bool = True
     scheduler_delay_s: float = 0.0
+    scheduler_events: bool = False
     garbage_collector: bool = True
     kubelet: Literal["off", "scripted"] = "off"
     kubelet_default_script: str = "run=forever"

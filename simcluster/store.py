@@ -72,6 +72,9 @@ class Watcher(Protocol):
     def push(self, change: Change) -> None:
         """Take one change; must not block."""
 
+    def end(self, abrupt: bool = False) -> None:
+        """No more will come."""
+
 
 class Table:
     """All objects of one resource."""

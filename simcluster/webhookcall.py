@@ -1,11 +1,11 @@
 """One HTTPS call to an admission webhook, verified against the configuration's CA.
 
-Theory: the API server trusts only ``caBundle``; a certificate signed by anybody else, or for another
-name than ``NAME.NAMESPACE.svc``, is a failed call. In tests the service's address comes from a
-map, the name that is verified does not change.
+Theory: the API server trusts only ``caBundle``; a certificate signed by anybody else, or for
+another name than ``NAME.NAMESPACE.svc``, is a failed call. In tests the service's address comes
+from a map, the name that is verified does not change.
 
-Invariant: a call either returns the ``response`` of an AdmissionReview with the asked uid, or raises
-``CallFailed`` with the server's words.
+Invariant: a call either returns the ``response`` of an AdmissionReview with the asked uid, or
+raises ``CallFailed`` with the server's words.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import msgspec
 from simcluster.errors import Obj
 
 
-class CallFailed(Exception):  # noqa: N818
+class CallFailed(Exception):
     """The webhook could not be asked, or answered nonsense."""
 
 
@@ -101,9 +101,12 @@ class Caller:
             raise _failed(shown, f"tls: {error}") from None
         except aiohttp.ClientConnectorError as error:
             where = urlsplit(url).netloc
-            why = "connect: connection refused" if "refused" in str(error).lower() or (
-                isinstance(error.os_error, ConnectionRefusedError)
-            ) else str(error.os_error)
+            why = (
+                "connect: connection refused"
+                if "refused" in str(error).lower()
+                or (isinstance(error.os_error, ConnectionRefusedError))
+                else str(error.os_error)
+            )
             raise _failed(shown, f"dial tcp {where}: {why}") from None
         except (aiohttp.ClientError, OSError, asyncio.IncompleteReadError) as error:
             raise _failed(shown, str(error) or "EOF") from None
@@ -138,6 +141,4 @@ def _certificate(error: Exception) -> str:
         return f"tls: failed to verify certificate: x509: {text}"
     if "expired" in text:
         return "tls: failed to verify certificate: x509: certificate has expired"
-    return (
-        "tls: failed to verify certificate: x509: certificate signed by unknown authority"
-    )
+    return "tls: failed to verify certificate: x509: certificate signed by unknown authority"

@@ -1,195 +1,31 @@
-"""Creating and updating objects: the server's write pipeline.
+"""Updating objects: the second half of the server's write pipeline.
 
-Theory: defaults, field management, built-in admission, mutating webhooks, registry, validation,
-validating webhooks, storage: in this order, because what managedFields say and what a webhook
-sees depend on it. Between reading an object and storing it webhooks may be awaited; if the object
-changed meanwhile the whole update is repeated on the new value, as the server does.
+Theory: an update computes the wanted object from the stored one, keeps what the endpoint may not
+touch, and passes field management, webhooks and validation. Between reading and storing webhooks
+may be awaited; if the object changed meanwhile the whole update is repeated on the new value, as
+the server does.
 
-Invariant: without webhooks a write runs without suspension, so it is atomic; with them the stored
-object is still the one the update was computed from.
+Invariant: the stored object is still the one the update was computed from when it is replaced.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
-from simcluster import fields, kinds, managed, objects, poddefaults, podrules, schema
-from simcluster.admission import Admission
-from simcluster.errors import (
-    ApiError,
-    Cause,
-    Obj,
-    already_exists,
-    bad_request,
-    conflict,
-    forbidden,
-    invalid,
-    not_found,
-)
-from simcluster.names import changeable_causes, generated
-from simcluster.objects import Clock
+from simcluster import fields, kinds, managed, objects, poddefaults, podrules, workloadrules
+from simcluster.creates import Creates
+from simcluster.errors import Cause, Obj, conflict, invalid
+from simcluster.managed import Applied
+from simcluster.names import changeable_causes
 from simcluster.requests import Options, Target
-from simcluster.resources import Catalogue, Resource
-from simcluster.store import Rec, Store, Table
+from simcluster.store import Rec
 
 ATTEMPTS = 5
 Mutate = Callable[[Obj], Obj]
 
 
-class Writes:
-    """The write pipeline over one store."""
-
-    def __init__(self, store: Store, catalogue: Catalogue, admission: Admission, seed: int) -> None:
-        self.store = store
-        self.catalogue = catalogue
-        self.admission = admission
-        self.clock = Clock()
-        self.random = random.Random(seed)
-        self.priorities: dict[str, int] = {}
-
-    def table(self, target: Target) -> Table:
-        """The table a target lives in."""
-        return self.store.table(target.route.resource)
-
-    def existing(self, target: Target) -> Rec:
-        """The stored object. Raises 404."""
-        rec = self.table(target).get(target.namespace, target.name)
-        if rec is None:
-            raise not_found(target.plural, target.route.group, target.name)
-        return rec
-
-    # -- create ------------------------------------------------------------------------------
-
-    async def create(self, target: Target, given: Obj, options: Options) -> Rec:
-        """Create an object. Raises 400, 403, 404, 409, 422."""
-        obj = self._received(target, given, options)
-        resource = target.route.resource
-        self._open_namespace(target, obj)
-        meta = obj["metadata"]
-        if not meta.get("name") and meta.get("generateName"):
-            meta["name"] = self._generated(target, meta["generateName"])
-        obj = kinds.defaulted(resource, obj)
-        obj = self._shaped(resource, obj, options)
-        obj = self._created_fields(target, obj, options)
-        if resource.plural == "pods":
-            obj = poddefaults.admitted(obj, self.priorities)
-        obj = objects.stored(target.route, obj)
-        review = self.admission.review(target, "CREATE", meta.get("name", ""), options)
-        changed = await self.admission.mutate(review, obj, None, options)
-        if changed is not obj:
-            obj = {**changed, "metadata": objects.cleaned(changed["metadata"])}
-            obj = kinds.defaulted(resource, obj) if resource.plural == "pods" else obj
-        obj = kinds.registered(resource, obj, self.clock.now())
-        system: Obj = {"uid": objects.new_uid(), "creationTimestamp": self.clock.now()}
-        if resource.generation:
-            system["generation"] = 1
-        obj = {**obj, "metadata": {**obj["metadata"], **system}}
-        causes = kinds.create_causes(resource, obj, target.route.group == "events.k8s.io")
-        self._refuse(resource, obj["metadata"].get("name") or "", causes)
-        await self.admission.validate(review, obj, None, options)
-        name = obj["metadata"]["name"]
-        if self.table(target).get(target.namespace, name) is not None:
-            raise already_exists(resource.plural, target.route.group, name)
-        if options.dry_run:
-            return Rec(obj, target.namespace, name, 0)
-        return self.store.put(self.table(target), obj, None)
-
-    def _received(self, target: Target, given: Obj, options: Options) -> Obj:
-        resource = target.route.resource
-        kind = given.get("kind") or resource.kind
-        version = given.get("apiVersion") or target.route.api_version
-        if (kind, version) != (resource.kind, target.route.api_version):
-            raise bad_request(
-                f"the API version in the data ({version}) does not match the expected API "
-                f"version ({target.route.api_version})"
-                if kind == resource.kind
-                else f"the object provided is unrecognized (must be of type {resource.kind}): "
-                f"got kind {kind}"
-            )
-        meta = given.get("metadata") or {}
-        if not isinstance(meta, dict):
-            raise bad_request("json: cannot unmarshal into Go struct field .metadata")
-        if meta.get("resourceVersion"):
-            raise bad_request("resourceVersion should not be set on objects to be created")
-        namespace = meta.get("namespace") or ""
-        if namespace and namespace != target.namespace:
-            raise bad_request(
-                "the namespace of the provided object does not match the namespace sent on "
-                "the request"
-            )
-        meta = {k: v for k, v in objects.cleaned(meta).items() if k not in objects.OWNED}
-        meta.pop("uid", None)
-        if target.namespace:
-            meta["namespace"] = target.namespace
-        return objects.headed({**given, "metadata": meta}, resource.kind, version)
-
-    def _open_namespace(self, target: Target, obj: Obj) -> None:
-        """The namespace must exist and not be going away (NamespaceLifecycle admission)."""
-        if not target.namespace:
-            if target.route.resource.namespaced:
-                raise bad_request("namespace is required")
-            return
-        space = self.store.tables["", "namespaces"].get("", target.namespace)
-        if space is None:
-            raise not_found("namespaces", "", target.namespace)
-        if "deletionTimestamp" in space.obj["metadata"]:
-            why = (
-                f"unable to create new content in namespace {target.namespace} because it is "
-                "being terminated"
-            )
-            cause: Obj = {
-                "reason": "NamespaceTerminating",
-                "message": f"namespace {target.namespace} is being terminated",
-                "field": "metadata.namespace",
-            }
-            name = obj["metadata"].get("name", "")
-            raise forbidden(target.plural, target.route.group, name, why, [cause])
-
-    def _generated(self, target: Target, prefix: str) -> str:
-        table = self.table(target)
-        for _ in range(8):
-            name = generated(prefix, self.random)
-            if table.get(target.namespace, name) is None:
-                return name
-        raise already_exists(target.plural, target.route.group, prefix)
-
-    def _shaped(self, resource: Resource, obj: Obj, options: Options) -> Obj:
-        """A custom object by its schema: pruned, defaulted, checked."""
-        if not resource.custom:
-            return obj
-        obj, unknown, causes = schema.shape(obj, resource.schema)
-        if unknown and options.field_validation == "Strict":
-            names = ", ".join(f'unknown field "{path}"' for path in unknown)
-            raise bad_request(f"strict decoding error: {names}")
-        if options.field_validation == "Warn":
-            options.warnings.extend(f'unknown field "{path}"' for path in unknown)
-        self._refuse(resource, obj["metadata"].get("name") or "", causes)
-        if resource.status and "status" in obj:
-            obj = {k: v for k, v in obj.items() if k != "status"}
-        return obj
-
-    def _created_fields(self, target: Target, obj: Obj, options: Options) -> Obj:
-        resource = target.route.resource
-        base = kinds.baseline(resource)
-        seen = {k: v for k, v in obj.items() if not (k == "status" and resource.status)}
-        old = fields.tracked({}, base, None)
-        new = fields.tracked(seen, base, None)
-        now = self.clock.now()
-        if options.applying:
-            owned = {k: v for k, v in fields.leaves(new, apply=True).items() if v}
-            entries = managed.after_apply([], owned, options.writer(target, "Apply"), now)
-        else:
-            entries = managed.after_update([], old, new, options.writer(target), now)
-        if entries:
-            obj = {**obj, "metadata": {**obj["metadata"], "managedFields": entries}}
-        return obj
-
-    def _refuse(self, resource: Resource, name: str, causes: list[Cause]) -> None:
-        if causes:
-            raise invalid(resource.kind, resource.group, name, causes)
-
-    # -- update ------------------------------------------------------------------------------
+class Writes(Creates):
+    """Creates and updates objects."""
 
     async def update(
         self,
@@ -198,12 +34,13 @@ class Writes:
         options: Options,
         *,
         replace: bool = False,
-        applied: Callable[[], fields.Fields] | None = None,
+        applied: Callable[[], Applied] | None = None,
     ) -> Rec:
         """Change an object by ``mutate`` (its view to the wanted view).
 
         ``replace``: the wanted view came whole from a client (PUT). ``applied``: after ``mutate``
-        ran, the set a server-side apply owns. Raises what ``mutate`` raises, 404, 409, 422.
+        ran, what a server-side apply means for ownership. Raises what ``mutate`` raises, 404,
+        409, 422.
         """
         for _ in range(ATTEMPTS):
             rec = self.existing(target)
@@ -243,14 +80,14 @@ class Writes:
         current: Obj,
         wanted: Obj,
         options: Options,
-        applied: Callable[[], fields.Fields] | None,
+        applied: Callable[[], Applied] | None,
     ) -> Rec | None:
         """Carry one attempt through; ``None`` when the object changed under it."""
         resource, table = target.route.resource, self.table(target)
         causes = _metadata_causes(current["metadata"], wanted.get("metadata") or {})
         obj = self._isolated(target, current, wanted, options)
         if obj == current and applied is None:
-            self._refuse(resource, target.name, causes)
+            self.refuse(resource, target.name, causes)
             return rec
         obj = self._updated_fields(target, current, obj, options, applied)
         if obj == current and not causes:
@@ -264,9 +101,11 @@ class Writes:
             generation = rec.obj["metadata"].get("generation", 0) + 1
             obj = {**obj, "metadata": {**obj["metadata"], "generation": generation}}
         causes += changeable_causes(obj["metadata"])
+        if resource.kind == "Workload" and resource.group == "kueue.x-k8s.io":
+            causes += workloadrules.update_causes(rec.obj, obj)
         if resource.plural == "pods" and not target.subresource:
             causes += podrules.update_causes(rec.obj, obj)
-        self._refuse(resource, target.name, causes)
+        self.refuse(resource, target.name, causes)
         await self.admission.validate(review, obj, rec.obj, options)
         if table.get(rec.namespace, rec.name) is not rec:
             return None
@@ -311,19 +150,7 @@ class Writes:
                     obj["status"] = current["status"]
             if resource.plural == "namespaces":
                 obj["spec"] = current["spec"]
-        if resource.custom:
-            return self._shaped_update(target, obj, options)
-        return kinds.typed(resource, obj)
-
-    def _shaped_update(self, target: Target, obj: Obj, options: Options) -> Obj:
-        obj, unknown, causes = schema.shape(obj, target.route.resource.schema)
-        if unknown and options.field_validation == "Strict":
-            names = ", ".join(f'unknown field "{path}"' for path in unknown)
-            raise bad_request(f"strict decoding error: {names}")
-        if options.field_validation == "Warn":
-            options.warnings.extend(f'unknown field "{path}"' for path in unknown)
-        self._refuse(target.route.resource, target.name, causes)
-        return obj
+        return kinds.typed(resource, self.shaped(resource, obj, options))
 
     def _updated_fields(
         self,
@@ -331,7 +158,7 @@ class Writes:
         current: Obj,
         obj: Obj,
         options: Options,
-        applied: Callable[[], fields.Fields] | None,
+        applied: Callable[[], Applied] | None,
     ) -> Obj:
         resource = target.route.resource
         parts = ("status", "metadata") if target.subresource == "status" else None
@@ -347,20 +174,21 @@ class Writes:
             after = managed.after_update(entries, old, new, options.writer(target), now)
         else:
             writer = options.writer(target, "Apply")
-            after = managed.after_apply(entries, _restricted(applied(), target), writer, now)
+            counted = _restricted(applied(), target)
+            after = managed.after_apply(entries, counted, writer, now)
         if after is entries:
             return obj
         meta = {**obj["metadata"], "managedFields": after}
         return {**obj, "metadata": {k: v for k, v in meta.items() if v != []}}
 
 
-def _restricted(owned: fields.Fields, target: Target) -> fields.Fields:
+def _restricted(applied: Applied, target: Target) -> Applied:
     """What of an apply counts on this endpoint: status there, everything else here."""
     if target.subresource == "status":
-        return {k: v for k, v in owned.items() if k == "f:status"}
+        return applied.restricted(lambda key: key == "f:status")
     if target.route.resource.status:
-        return {k: v for k, v in owned.items() if k != "f:status"}
-    return owned
+        return applied.restricted(lambda key: key != "f:status")
+    return applied
 
 
 def _metadata_causes(old: Obj, new: Obj) -> list[Cause]:
@@ -403,6 +231,3 @@ def _gone(old: Obj, new: Obj) -> bool:
         and not new.get("finalizers")
         and old.get("deletionGracePeriodSeconds") == 0
     )
-
-
-__all__ = ["ApiError", "Writes"]

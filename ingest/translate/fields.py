@@ -48,7 +48,7 @@ class OwnedFields(Struct, frozen=True, gc=False):
     spec: OwnedSpec | None = field(name="f:spec", default=None)
 
 
-class ManagedEntry(Wire):
+class ManagedEntry(Wire, frozen=True):
     """An entry of metadata.managedFields."""
 
     manager: str = ""
@@ -62,7 +62,7 @@ class ManagedEntry(Wire):
         return bool(self.owned and self.owned.spec and bytes(self.owned.spec.containers))
 
 
-class OwnerWire(Wire):
+class OwnerWire(Wire, frozen=True):
     """An entry of metadata.ownerReferences."""
 
     kind: str = ""
@@ -72,7 +72,7 @@ class OwnerWire(Wire):
     controller: bool | None = None
 
 
-class MetaWire(Wire):
+class MetaWire(Wire, frozen=True):
     """metadata. Everything has a default, so that a bookmark, which has next to none, decodes."""
 
     uid: str = ""
@@ -100,19 +100,19 @@ class MetaWire(Wire):
         return self.creation_timestamp
 
 
-class ObjectWire(Wire):
+class ObjectWire(Wire, frozen=True):
     """What the wire shape of every kind starts with."""
 
     metadata: MetaWire = MetaWire()
 
 
-class ManagedMetaWire(MetaWire):
+class ManagedMetaWire(MetaWire, frozen=True):
     """metadata with managedFields, for kinds whose last writer matters."""
 
     managed_fields: tuple[ManagedEntry, ...] | None = None
 
 
-class TolerationWire(Wire):
+class TolerationWire(Wire, frozen=True):
     """core/v1 Toleration; a taint has the same fields less two."""
 
     key: str = ""
@@ -122,7 +122,7 @@ class TolerationWire(Wire):
     toleration_seconds: int | None = None
 
 
-class ConditionWire(Wire):
+class ConditionWire(Wire, frozen=True):
     """A status condition, of a pod or metav1.Condition."""
 
     type: str
@@ -132,7 +132,7 @@ class ConditionWire(Wire):
     last_transition_time: datetime | None = None
 
 
-class RequirementWire(Wire):
+class RequirementWire(Wire, frozen=True):
     """An expression of a label selector or node selector term."""
 
     key: str

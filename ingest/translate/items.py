@@ -83,13 +83,13 @@ class _LooseLine(Struct, gc=False):
     object: Raw = Raw(b"{}")
 
 
-class _StatusObject(Wire):
+class _StatusObject(Wire, frozen=True):
     code: int = 0
     reason: str = ""
     message: str = ""
 
 
-class _LooseMeta(Wire):
+class _LooseMeta(Wire, frozen=True):
     uid: Any = ""
     namespace: Any = ""
     name: Any = ""
@@ -99,16 +99,16 @@ class _LooseMeta(Wire):
     annotations: Any = None
 
 
-class _LooseObject(Wire):
+class _LooseObject(Wire, frozen=True):
     metadata: _LooseMeta = _LooseMeta()
 
 
-class _ListMeta(Wire):
+class _ListMeta(Wire, frozen=True):
     resource_version: str = ""
     continue_: str = msgspec.field(name="continue", default="")
 
 
-class _List(Wire):
+class _List(Wire, frozen=True):
     metadata: _ListMeta = _ListMeta()
     items: tuple[Raw, ...] | None = None
 

@@ -33,37 +33,37 @@ from ingest.translate.fields import (
 from podgroup import objects
 from podgroup.names import ROLE_HASH
 from podgroup.quantities import effective_requests
-from podgroup.roles import Variant, role_hash
+from podgroup.roles import ShapeError, Variant, role_hash
 
 _EMPTY = Raw(b"null")
 
 
-class _Gate(Wire):
+class _Gate(Wire, frozen=True):
     name: str
 
 
-class _Container(Wire):
+class _Container(Wire, frozen=True):
     resources: Raw = _EMPTY
     restart_policy: str = ""
 
 
-class _Term(Wire):
+class _Term(Wire, frozen=True):
     match_expressions: tuple[RequirementWire, ...] | None = None
 
 
-class _NodeSelector(Wire):
+class _NodeSelector(Wire, frozen=True):
     node_selector_terms: tuple[_Term, ...] | None = None
 
 
-class _NodeAffinity(Wire):
+class _NodeAffinity(Wire, frozen=True):
     required_during_scheduling_ignored_during_execution: _NodeSelector | None = None
 
 
-class _Affinity(Wire):
+class _Affinity(Wire, frozen=True):
     node_affinity: _NodeAffinity | None = None
 
 
-class PodSpecWire(Wire):
+class PodSpecWire(Wire, frozen=True):
     """The resources of a pod spec: what `requests_of` needs, in pods and in pod templates."""
 
     containers: tuple[_Container, ...] | None = None
@@ -72,7 +72,7 @@ class PodSpecWire(Wire):
     resources: Raw = _EMPTY
 
 
-class _PodSpec(PodSpecWire):
+class _PodSpec(PodSpecWire, frozen=True):
     scheduling_gates: tuple[_Gate, ...] | None = None
     priority: int | None = None
     priority_class_name: str = ""
@@ -83,23 +83,23 @@ class _PodSpec(PodSpecWire):
     node_name: str = ""
 
 
-class _Terminated(Wire):
+class _Terminated(Wire, frozen=True):
     exit_code: int = 0
     reason: str = ""
     finished_at: datetime | None = None
 
 
-class _ContainerState(Wire):
+class _ContainerState(Wire, frozen=True):
     terminated: _Terminated | None = None
 
 
-class _ContainerStatus(Wire):
+class _ContainerStatus(Wire, frozen=True):
     name: str = ""
     state: _ContainerState | None = None
     last_state: _ContainerState | None = None
 
 
-class _PodStatus(Wire):
+class _PodStatus(Wire, frozen=True):
     phase: str = ""
     reason: str = ""
     message: str = ""
@@ -110,7 +110,7 @@ class _PodStatus(Wire):
     container_statuses: tuple[_ContainerStatus, ...] | None = None
 
 
-class PodWire(ObjectWire):
+class PodWire(ObjectWire, frozen=True):
     """core/v1 Pod, as far as a view needs it."""
 
     metadata: ManagedMetaWire = ManagedMetaWire()
@@ -129,7 +129,6 @@ def pod_view(wire: PodWire, raw: bytes, variant: Variant) -> objects.PodView:
 
     Raises:
         RefusedError: a field cannot be taken.
-        ValueError: a quantity or a part of the role's shape is malformed.
     """
     meta, spec, status = wire.metadata, wire.spec, wire.status
     ours = annotations(meta.annotations)
@@ -148,7 +147,7 @@ def pod_view(wire: PodWire, raw: bytes, variant: Variant) -> objects.PodView:
         owners=owners(meta.owner_references),
         gates=tuple([gate.name for gate in spec.scheduling_gates or ()]),
         writer=writer(meta),
-        role=role_hash(_pod_in(raw), variant) if annotated is None else annotated,
+        role=_computed_role(raw, variant) if annotated is None else annotated,
         role_annotated=annotated is not None,
         requests=requests_of(spec),
         qos=status.qos_class,
@@ -172,7 +171,7 @@ def requests_of(spec: PodSpecWire, path: str = "spec") -> dict[str, int]:
     """Return what one pod of this spec asks of a node (`podgroup.quantities`); do not change it.
 
     Raises:
-        RefusedError: resources are not a map; quantities that are none raise `QuantityError`.
+        RefusedError: resources are not a map, or a quantity is malformed.
     """
     try:
         return _requests(
@@ -181,11 +180,12 @@ def requests_of(spec: PodSpecWire, path: str = "spec") -> dict[str, int]:
             bytes(spec.overhead),
             bytes(spec.resources),
         )
-    except msgspec.ValidationError as error:
+    except ValueError as error:
+        # Of the wrong type, or a quantity that is none; the message names the resource.
         raise RefusedError(f"{path}.containers[*].resources", str(error)) from None
 
 
-class _Resources(Wire):
+class _Resources(Wire, frozen=True):
     requests: dict[str, str | int | float] | None = None
     limits: dict[str, str | int | float] | None = None
 
@@ -219,6 +219,13 @@ def _requests(
 def _resources_in(raw: bytes) -> dict[str, object]:
     found = _resources.decode(raw)
     return {"requests": found.requests, "limits": found.limits} if found else {}
+
+
+def _computed_role(raw: bytes, variant: Variant) -> str:
+    try:
+        return role_hash(_pod_in(raw), variant)
+    except ShapeError as error:
+        raise RefusedError("spec", f"no role can be computed: {error}") from None
 
 
 def _pod_in(raw: bytes) -> dict[str, object]:

@@ -26,58 +26,58 @@ _Quantity = str | int
 _STOP_SEARCH = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
 
 
-class _LocalQueueSpec(Wire):
+class _LocalQueueSpec(Wire, frozen=True):
     cluster_queue: str = ""
     stop_policy: str | None = None
 
 
-class LocalQueueWire(ObjectWire):
+class LocalQueueWire(ObjectWire, frozen=True):
     """kueue.x-k8s.io LocalQueue."""
 
     spec: _LocalQueueSpec = _LocalQueueSpec()
 
 
-class _ResourceQuota(Wire):
+class _ResourceQuota(Wire, frozen=True):
     name: str
     nominal_quota: _Quantity
     borrowing_limit: _Quantity | None = None
     lending_limit: _Quantity | None = None
 
 
-class _FlavorQuotas(Wire):
+class _FlavorQuotas(Wire, frozen=True):
     name: str
     resources: tuple[_ResourceQuota, ...] = ()
 
 
-class _ResourceGroup(Wire):
+class _ResourceGroup(Wire, frozen=True):
     covered_resources: tuple[str, ...] = ()
     flavors: tuple[_FlavorQuotas, ...] = ()
 
 
-class _Selector(Wire):
+class _Selector(Wire, frozen=True):
     match_labels: dict[str, str] | None = None
     match_expressions: tuple[RequirementWire, ...] | None = None
 
 
-class _Preemption(Wire):
+class _Preemption(Wire, frozen=True):
     within_cluster_queue: str = ""
     reclaim_within_cohort: str = ""
 
 
-class _Fungibility(Wire):
+class _Fungibility(Wire, frozen=True):
     when_can_borrow: str = ""
     when_can_preempt: str = ""
 
 
-class _CheckRule(Wire):
+class _CheckRule(Wire, frozen=True):
     name: str
 
 
-class _CheckStrategy(Wire):
+class _CheckStrategy(Wire, frozen=True):
     admission_checks: tuple[_CheckRule, ...] | None = None
 
 
-class _ClusterQueueSpec(Wire):
+class _ClusterQueueSpec(Wire, frozen=True):
     queueing_strategy: str = ""
     namespace_selector: _Selector | None = None
     resource_groups: tuple[_ResourceGroup, ...] | None = None
@@ -90,32 +90,32 @@ class _ClusterQueueSpec(Wire):
     admission_checks: tuple[str, ...] | None = None
 
 
-class ClusterQueueWire(ObjectWire):
+class ClusterQueueWire(ObjectWire, frozen=True):
     """kueue.x-k8s.io ClusterQueue, v1beta1 and v1beta2."""
 
     spec: _ClusterQueueSpec = _ClusterQueueSpec()
 
 
-class _FlavorSpec(Wire):
+class _FlavorSpec(Wire, frozen=True):
     node_labels: dict[str, str] | None = None
     node_taints: tuple[TolerationWire, ...] | None = None
     tolerations: tuple[TolerationWire, ...] | None = None
 
 
-class FlavorWire(ObjectWire):
+class FlavorWire(ObjectWire, frozen=True):
     """kueue.x-k8s.io ResourceFlavor."""
 
     spec: _FlavorSpec = _FlavorSpec()
 
 
-class PriorityWire(ObjectWire):
+class PriorityWire(ObjectWire, frozen=True):
     """WorkloadPriorityClass or scheduling.k8s.io/v1 PriorityClass. Absent means 0 in the latter."""
 
     value: int = 0
     global_default: bool = field(default=False)
 
 
-class NamespaceWire(ObjectWire):
+class NamespaceWire(ObjectWire, frozen=True):
     """core/v1 Namespace."""
 
 

@@ -36,22 +36,22 @@ _MAX_UPDATE_BYTES = 64 * 1024
 """Bound on the labels and annotations one admission check wants on the pods of one podset."""
 
 
-class _Template(Wire):
+class _Template(Wire, frozen=True):
     spec: PodSpecWire = PodSpecWire()
 
 
-class _PodSet(Wire):
+class _PodSet(Wire, frozen=True):
     name: str = "main"
     count: int = 1
     template: _Template = _Template()
 
 
-class _PriorityRef(Wire):
+class _PriorityRef(Wire, frozen=True):
     kind: str = ""
     name: str = ""
 
 
-class _Spec(Wire):
+class _Spec(Wire, frozen=True):
     active: bool | None = None
     queue_name: str = ""
     priority: int | None = None
@@ -62,7 +62,7 @@ class _Spec(Wire):
     pod_sets: tuple[_PodSet, ...] | None = None
 
 
-class _Assignment(Wire):
+class _Assignment(Wire, frozen=True):
     name: str
     flavors: dict[str, str] | None = None
     resource_usage: dict[str, str | int] | None = None
@@ -71,12 +71,12 @@ class _Assignment(Wire):
     delayed_topology_request: str | None = None
 
 
-class _Admission(Wire):
+class _Admission(Wire, frozen=True):
     cluster_queue: str = ""
     pod_set_assignments: tuple[_Assignment, ...] | None = None
 
 
-class _Update(Wire):
+class _Update(Wire, frozen=True):
     name: str = ""
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
@@ -84,19 +84,19 @@ class _Update(Wire):
     tolerations: tuple[TolerationWire, ...] | None = None
 
 
-class _Check(Wire):
+class _Check(Wire, frozen=True):
     name: str
     state: str = "Pending"
     message: str = ""
     pod_set_updates: tuple[_Update, ...] | None = None
 
 
-class _Reclaimable(Wire):
+class _Reclaimable(Wire, frozen=True):
     name: str
     count: int = 0
 
 
-class _Status(Wire):
+class _Status(Wire, frozen=True):
     conditions: tuple[ConditionWire, ...] | None = None
     admission: _Admission | None = None
     admission_checks: tuple[_Check, ...] | None = None
@@ -107,7 +107,7 @@ class _Status(Wire):
     )
 
 
-class WorkloadWire(ObjectWire):
+class WorkloadWire(ObjectWire, frozen=True):
     """kueue.x-k8s.io Workload, v1beta1 and v1beta2."""
 
     spec: _Spec = _Spec()
@@ -119,7 +119,6 @@ def workload_view(wire: WorkloadWire) -> objects.WorkloadView:
 
     Raises:
         RefusedError: a field cannot be taken.
-        ValueError: a quantity is malformed.
     """
     meta, spec, status = wire.metadata, wire.spec, wire.status
     admission = status.admission or _Admission()
@@ -174,10 +173,18 @@ def _assignment(found: _Assignment) -> objects.Assignment:
     return objects.Assignment(
         name=found.name,
         flavors=found.flavors or {},
-        usage={r: amount(r, str(text)) for r, text in (found.resource_usage or {}).items()},
+        usage=_usage(found),
         count=found.count or 0,
         topology=topology or bool(found.delayed_topology_request),
     )
+
+
+def _usage(found: _Assignment) -> dict[str, int]:
+    try:
+        return {r: amount(r, str(text)) for r, text in (found.resource_usage or {}).items()}
+    except ValueError as error:
+        path = f"status.admission.podSetAssignments[{found.name}].resourceUsage"
+        raise RefusedError(path, str(error)) from None
 
 
 def _check(found: _Check) -> objects.CheckView:

@@ -52,7 +52,7 @@ def _has_kueue_key(variable: str, field: str) -> str:
 
 HAS_KUEUE_METADATA: Final[str] = (
     f"{_has_kueue_key('object', 'labels')} || {_has_kueue_key('object', 'annotations')} || "
-    f"(oldObject != null && ({_has_kueue_key('oldObject', 'labels')} || "
+    f"(request.operation == 'UPDATE' && ({_has_kueue_key('oldObject', 'labels')} || "
     f"{_has_kueue_key('oldObject', 'annotations')}))"
 )
 NOT_BEING_DELETED: Final[str] = "!has(object.metadata.deletionTimestamp)"

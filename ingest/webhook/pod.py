@@ -132,9 +132,9 @@ def read_pod(raw: Any, *, namespace: str = "") -> Pod:
     if not isinstance(raw, dict):
         raise PodError("the object under review must be a Pod, written as a JSON object")
     try:
-        metadata = msgspec.convert(raw.get("metadata") or {}, Metadata)
-        spec = msgspec.convert(raw.get("spec") or {}, Spec)
-        status = msgspec.convert(raw.get("status") or {}, Status)
+        metadata = msgspec.convert(raw.get("metadata"), Metadata | None) or Metadata()
+        spec = msgspec.convert(raw.get("spec"), Spec | None) or Spec()
+        status = msgspec.convert(raw.get("status"), Status | None) or Status()
     except msgspec.ValidationError as error:
         raise PodError(f"the object under review is not a valid Pod: {error}") from None
     if not metadata.namespace and namespace:

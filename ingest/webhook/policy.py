@@ -16,7 +16,8 @@ from typing import Final
 
 import msgspec
 
-from podgroup.names import DEFAULT_PRIORITY_CLASS, DEFAULT_QUEUE
+from ingest.translate.fields import MAX_ANNOTATION_BYTES, MAX_GROUP_SETS_BYTES
+from podgroup.names import DEFAULT_PRIORITY_CLASS, DEFAULT_QUEUE, POD_GROUP_SETS
 from podgroup.objects import Requirement, Selector
 from podgroup.roles import Variant
 
@@ -101,9 +102,16 @@ class WebhookPolicy(msgspec.Struct, frozen=True, kw_only=True):
     max_total_count: int = MAX_INT32
     """Largest group accepted, in pods; a podset count is an int32 in the Workload API."""
 
-    max_annotation_bytes: int = 64 * 1024
-    """Largest value of any one ``kueue.x-k8s.io/`` annotation; all annotations of an object
-    share 256 KiB in the API."""
+    max_annotation_bytes: int = MAX_ANNOTATION_BYTES
+    """Largest value of any one Kueue annotation; what ingest could not take is not let in."""
+
+    max_group_sets_bytes: int = MAX_GROUP_SETS_BYTES
+    """The same for pod-group-sets, which holds templates; all annotations of an object share
+    256 KiB in the API."""
+
+    def annotation_bound(self, key: str) -> int:
+        """Largest value in bytes of one of Kueue's annotations."""
+        return self.max_group_sets_bytes if key == POD_GROUP_SETS else self.max_annotation_bytes
 
     def counts(self, group: str, kind: str) -> bool:
         """Whether an owner of this kind takes its pods out of gatelog's hands."""

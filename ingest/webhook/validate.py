@@ -65,7 +65,7 @@ def validate_create(pod: Pod, policy: WebhookPolicy) -> Verdict:
         *_bounds(pod, None, policy),
         *dialect_errors(pod, policy),
     ]
-    warnings = _owner_warning(pod, policy) + dialect_warnings(pod)
+    warnings = _owner_warning(pod, policy) + dialect_warnings(pod) + _queueless_warning(pod)
     return Verdict(tuple(errors), tuple(warnings))
 
 
@@ -105,6 +105,15 @@ def _owner_warning(pod: Pod, policy: WebhookPolicy) -> list[str]:
     return [OWNER_WARNING] if labelled and controller_is_managed(pod, policy) else []
 
 
+def _queueless_warning(pod: Pod) -> list[str]:
+    if pod.group and not pod.queue and names.ADMISSION_GATE not in pod.gates:
+        return [
+            f"{pod.title()} names no queue (label {names.QUEUE_NAME}); it is not gated and will "
+            "not count as a member of its group"
+        ]
+    return []
+
+
 def _bounds(pod: Pod, old: Pod | None, policy: WebhookPolicy) -> list[FieldError]:
     """Bounds of our own; on an update only for annotations whose value it changes."""
     errors = []
@@ -114,8 +123,9 @@ def _bounds(pod: Pod, old: Pod | None, policy: WebhookPolicy) -> list[FieldError
         if not ours or before.get(key) == value:
             continue
         size = len(value.encode("utf-8", "surrogatepass"))
-        if size > policy.max_annotation_bytes:
-            detail = f"is {size} bytes long, at most {policy.max_annotation_bytes} are accepted"
+        bound = policy.annotation_bound(key)
+        if size > bound:
+            detail = f"is {size} bytes long, gatelog takes at most {bound}: shorten it"
             errors.append(invalid(annotation_path(key), value, detail))
         elif key == names.ROLE_HASH and value and (problem := dns_label_problem(value)):
             detail = f"{problem}; it names a podset of the Workload"

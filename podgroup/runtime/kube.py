@@ -20,8 +20,8 @@ from typing import Any
 
 import aiohttp
 import msgspec
-from msgspec import Struct
 
+from podgroup.runtime.kube_answer import Answer, Watch, forbidden, words
 from podgroup.runtime.kube_errors import (
     KubeError,
     KubeForbidden,
@@ -29,7 +29,6 @@ from podgroup.runtime.kube_errors import (
     KubeUnavailable,
 )
 from podgroup.runtime.kube_login import Login, log_in
-from podgroup.runtime.lines import LineSplitter, LineTooLong
 from podgroup.runtime.log import get_logger
 from podgroup.runtime.settings import KubernetesSettings
 
@@ -45,85 +44,11 @@ __all__ = [
     "forbidden",
 ]
 
-MAX_LINE_BYTES = 8 * 1024 * 1024
 _UNAUTHORIZED = 401
 
 log = get_logger("kube")
 
 Params = Mapping[str, str]
-
-
-class Answer(Struct, frozen=True):
-    """An HTTP answer, whatever its status. `headers` compare without regard to case."""
-
-    status: int
-    body: bytes
-    headers: Mapping[str, str]
-
-    def json(self) -> Any:
-        """Return the decoded body, None if it is empty.
-
-        Raises:
-            msgspec.DecodeError: it is no JSON.
-        """
-        return msgspec.json.decode(self.body) if self.body else None
-
-    def message(self) -> str:
-        """Return the `message` of a Status in the body, else its first 200 characters."""
-        try:
-            status = msgspec.json.decode(self.body)
-        except msgspec.DecodeError:
-            status = None
-        if isinstance(status, dict) and isinstance(status.get("message"), str):
-            return str(status["message"])
-        return self.body[:200].decode(errors="replace")
-
-
-class Watch:
-    """An open watch (or any answer read line by line). Made by `KubeClient.watch`."""
-
-    def __init__(self, response: aiohttp.ClientResponse, idle_timeout_s: float) -> None:
-        self._response = response
-        self._idle_timeout_s = idle_timeout_s
-        self.status = response.status
-        self.headers: Mapping[str, str] = response.headers
-
-    async def read(self) -> bytes:
-        """Return the whole body: for a status that is not 200.
-
-        Raises:
-            KubeUnavailable: it does not come.
-        """
-        try:
-            return await self._response.read()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise KubeUnavailable(f"the answer was cut short: {_words(error)}") from error
-
-    async def lines(self) -> AsyncIterator[bytes]:
-        """Yield raw lines until the server ends the watch.
-
-        Raises:
-            KubeUnavailable: connection lost, silent beyond the idle timeout, or an oversized item.
-        """
-        splitter = LineSplitter(MAX_LINE_BYTES)
-        try:
-            async for chunk in self._response.content.iter_any():
-                for line in splitter.feed(chunk):
-                    yield line
-        except TimeoutError as error:
-            raise KubeUnavailable(
-                f"watch silent for {self._idle_timeout_s} s: dead connection?"
-            ) from error
-        except LineTooLong as error:
-            raise KubeUnavailable(f"watch sent {error}") from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise KubeUnavailable(f"watch cut off: {_words(error)}") from error
-        if splitter.rest:
-            raise KubeUnavailable("watch cut off in the middle of an item")
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        """Iterate over `lines`."""
-        return self.lines()
 
 
 class KubeClient:
@@ -173,7 +98,7 @@ class KubeClient:
         except TimeoutError as error:
             raise KubeUnavailable(f"{method} {path}: no answer within {limit_s} s") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise KubeUnavailable(f"{method} {path}: {_words(error)}") from error
+            raise KubeUnavailable(f"{method} {path}: {words(error)}") from error
         return Answer(response.status, data, response.headers)
 
     async def json(
@@ -209,7 +134,7 @@ class KubeClient:
         except TimeoutError as error:
             raise KubeUnavailable(f"watch {path}: no answer to the request") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise KubeUnavailable(f"watch {path}: {_words(error)}") from error
+            raise KubeUnavailable(f"watch {path}: {words(error)}") from error
         try:
             yield Watch(response, idle_timeout_s)
         finally:
@@ -233,6 +158,8 @@ class KubeClient:
         headers: dict[str, str],
         idle_timeout_s: float | None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
+        if self._closed:
+            raise KubeUnavailable(f"{method} {path}: the client was closed")
         login = self._login
         for attempt in (1, 2):
             login.hold()
@@ -292,12 +219,3 @@ async def connect(settings: KubernetesSettings, *, part: str = "cli") -> KubeCli
         number = "0"
     user_agent = f"gatelog-{part}/{number}"
     return KubeClient(settings, await log_in(settings, user_agent), user_agent)
-
-
-def forbidden(answer: Answer, path: str, verb: str) -> KubeForbidden:
-    """Return the error for a 403 that its caller cannot go on without."""
-    return KubeForbidden(path, verb, answer.message())
-
-
-def _words(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -83,5 +83,27 @@ def configure(settings: "LogSettings", stream: TextIO | None = None) -> None:
 
 def get_logger(part: str) -> Logger:
     """Return a logger whose lines carry `part`."""
-    logger: Logger = structlog.stdlib.get_logger(f"gatelog.{part}")
-    return logger.bind(part=part)
+    # Initial values instead of bind: bind would freeze the set-up of this moment, and modules make
+    # their loggers when they are imported.
+    logger: Logger = structlog.stdlib.get_logger(f"gatelog.{part}", part=part)
+    return logger
+
+
+def use_defaults() -> None:
+    """Be quiet until `configure`: warnings and errors go to stderr through `logging`, no more."""
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.stdlib.add_log_level,
+            _mask,
+            structlog.processors.KeyValueRenderer(key_order=["event", "level"]),
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+
+
+# structlog's own default prints everything to stdout, which belongs to commands' output.
+if not structlog.is_configured():
+    use_defaults()

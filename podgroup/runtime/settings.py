@@ -45,6 +45,14 @@ class NatsSettings(Section, frozen=True, kw_only=True):
     connect_timeout_s: Annotated[
         float, Meta(ge=0.1, le=120, description="Seconds allowed to one attempt to connect.")
     ] = 5.0
+    ping_interval_s: Annotated[
+        float,
+        Meta(
+            ge=0.1,
+            le=300,
+            description="Seconds between pings; a server that misses two in a row is left.",
+        ),
+    ] = 10.0
     embedded_port: Annotated[
         int,
         Meta(ge=0, le=65535, description="Loopback port of the embedded server; 0: any free one."),

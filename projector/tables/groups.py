@@ -43,7 +43,7 @@ groups = Table(
     number("total_count", "Declared number of pods"),
     text(
         "state",
-        "Composing, Queued, Admitted, Running, Finishing, Finished, Evicted, Blocked or Gone",
+        "Composing, Queued, Blocked, Admitted, Running, Finishing, Finished, Evicted or Gone",
     ),
     text("reason", "Why it is in this state, one word"),
     text("message", "Why it is in this state, in words"),

@@ -37,6 +37,7 @@ checkpoints = Table(
     number("published", "Number of the last decision known to be in the stream DECISIONS"),
     time("decisions_created_at", "Creation of the stream DECISIONS when that was noted"),
     number("decisions_seq", "Stream sequence of the last decision published"),
+    number("parked_seq", "Position of the last parked event known to be in the stream PARKED"),
     time("written_at", "Wall clock of the last transaction", null=False),
     blob("folded", "msgpack of podgroup.state.Meta; private to the projector"),
     comment="One row per shard: the checkpoint",
@@ -55,7 +56,7 @@ epochs = Table(
     time("stream_created_at", "Creation of the stream"),
     number("lost_from", "First position that may be missing from the log; null: none", null=True),
     number("lost_to", "Last position that may be missing from the log; null: none", null=True),
-    comment="One row per beginning of the log: where it has gaps, and how positions are counted",
+    comment="One row per beginning of the log: its gaps, and how positions are counted",
 )
 
 parked = Table(

@@ -30,7 +30,10 @@ from podgroup.runtime.jetstream.values import (
     from_rfc3339,
 )
 from podgroup.runtime.jetstream.worker import Worker
+from podgroup.runtime.log import get_logger
 from podgroup.runtime.settings import NatsSettings, StreamSettings
+
+log = get_logger("bus")
 
 
 class _Stored(msgspec.Struct):
@@ -71,8 +74,21 @@ class Bus:
         return self._connection.last_error
 
     async def ensure_streams(self, settings: StreamSettings) -> None:
-        """Create EVENTS, DECISIONS and PARKED, or bring their limits up to date; see `streams`."""
-        await streams.ensure(self._connection, settings)
+        """Create EVENTS, DECISIONS and PARKED, or bring their limits up to date; see `streams`.
+
+        Like `connect`, it waits for a server that is away: a process that starts while NATS
+        restarts must not end for it.
+        """
+        backoff = Backoff(first_s=0.2, ceiling_s=5.0)
+        while True:
+            try:
+                await streams.ensure(self._connection, settings)
+            except BusUnavailable as error:
+                wait_s = next(backoff)
+                log.warning("streams_wait", error=str(error), wait_s=round(wait_s, 2))
+                await asyncio.sleep(wait_s)
+            else:
+                return
 
     async def stream_state(self, stream: str) -> StreamState:
         """Return the state of a stream.

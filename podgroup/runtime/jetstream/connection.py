@@ -6,8 +6,9 @@ the server has forgotten (nats.py#504), and gives up for good on an authenticati
 client is used once: when it dies a new one is made, `generation` goes up, and everybody who had a
 subscription makes a new one. That is the only recovery path, so it is the tested one.
 
-Dead peers are noticed by ping within about 20 s. Every await on the server has a deadline
-(nats.py#853), and whoever waits for a reply hears at once when the socket is gone.
+Dead peers are noticed by ping, within about 30 s (the library's default takes 4 to 6 minutes).
+Every await on the server has a deadline (nats.py#853), and whoever waits for a reply hears at once
+when the socket is gone.
 
 Invariant: within one generation, what was sent arrives in order up to some point and nothing after
 it; nothing sent in one generation is transmitted in another.
@@ -26,6 +27,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from podgroup.runtime.backoff import Backoff
+from podgroup.runtime.jetstream.client import close_client, open_client
 from podgroup.runtime.jetstream.options import client_options, shown_url
 from podgroup.runtime.jetstream.values import (
     BusClosed,
@@ -38,7 +40,6 @@ from podgroup.runtime.jetstream.values import (
 from podgroup.runtime.log import get_logger
 from podgroup.runtime.settings import NatsSettings
 
-LEAST_VERSION = (2, 12, 3)
 NO_RESPONDERS = 503
 
 log = get_logger("bus")
@@ -74,7 +75,7 @@ class Connection:
 
     @property
     def connected(self) -> bool:
-        """Whether there is a live socket; a dead peer is noticed by ping within about 20 s."""
+        """Whether there is a live socket; a dead peer is noticed by ping within about 30 s."""
         return self._up.is_set() and not self._closing
 
     @property
@@ -124,7 +125,7 @@ class Connection:
             await asyncio.gather(self._reconnecting, return_exceptions=True)
         client, self._client = self._client, None
         if client is not None:
-            await _close_quietly(client)
+            await close_client(client)
         self._drop_replies()
         self._tell_listeners()
         self._up.set()  # wakes those who wait for a connection, to be told that it is closed
@@ -233,6 +234,7 @@ class Connection:
 
     async def _connect_once(self) -> Client:
         client = Client()
+        self.last_error = ""
 
         async def on_error(error: Exception) -> None:
             self.last_error = str(error) or repr(error)
@@ -242,29 +244,7 @@ class Connection:
         async def on_closed() -> None:
             self._lost(client)
 
-        self.last_error = ""
-        server = shown_url(self._settings)
-        try:
-            async with asyncio.timeout(self._settings.connect_timeout_s):
-                options = client_options(self._settings, self._name)
-                await client.connect(error_cb=on_error, closed_cb=on_closed, **options)
-        except BaseException as error:
-            await _close_quietly(client)
-            text = f"{error} {self.last_error}".lower()
-            if "authorization" in text or "authentication" in text:
-                raise LoginRefused(
-                    f"NATS server {server} refuses our login: check nats.user, "
-                    "nats.password_file, nats.credentials or nats.nkey_seed"
-                ) from error
-            raise
-        found = client.connected_server_version
-        if (found.major, found.minor, found.patch) < LEAST_VERSION:
-            await _close_quietly(client)
-            raise ServerTooOld(
-                f"NATS server {server} is version {found.major}.{found.minor}.{found.patch}; "
-                f"gatelog needs {'.'.join(map(str, LEAST_VERSION))} or later, because older ones "
-                "can lose acknowledged messages (nats-server#7545)"
-            )
+        await open_client(client, self._settings, self._name, on_error, on_closed)
         return client
 
     async def _adopt(self, client: Client) -> None:
@@ -345,9 +325,3 @@ def status_of(message: Msg) -> int:
     if not headers or message.data:
         return 0
     return int(headers.get("Status") or 0)
-
-
-async def _close_quietly(client: Client) -> None:
-    with suppress(Exception):
-        async with asyncio.timeout(2.0):
-            await client.close()

@@ -12,7 +12,6 @@ from typing import Any
 from podgroup.runtime.jetstream.values import BusError
 from podgroup.runtime.settings import NatsSettings
 
-PING_INTERVAL_S = 10
 _PENDING_BYTES = 8 * 1024 * 1024
 
 
@@ -35,7 +34,7 @@ def client_options(settings: NatsSettings, name: str) -> dict[str, Any]:
         "reconnect_time_wait": 0,
         "connect_timeout": settings.connect_timeout_s,
         # The library's 120 s x 2 would take minutes to notice a dead peer.
-        "ping_interval": PING_INTERVAL_S,
+        "ping_interval": settings.ping_interval_s,
         "max_outstanding_pings": 2,
         "pending_size": _PENDING_BYTES,
         "flush_timeout": 10.0,

@@ -68,8 +68,17 @@ class _Entry:
 class Publisher:
     """See the module. One owner; made by `Bus.publisher`."""
 
-    def __init__(self, connection: Connection, window: int) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        window: int,
+        *,
+        ack_timeout_s: float = ACK_TIMEOUT_S,
+        give_up_s: float = GIVE_UP_S,
+    ) -> None:
         self._connection = connection
+        self._ack_timeout_s = ack_timeout_s
+        self._give_up_s = give_up_s
         self._window = window
         self._entries: deque[_Entry] = deque()
         self._bytes = 0
@@ -139,6 +148,8 @@ class Publisher:
         now = time.monotonic()
         entry.first_sent = entry.first_sent or now
         entry.sent = now
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._ack_timeout_s, self._check_oldest)
         entry.reply = self._connection.expect(lambda message: self._on_reply(entry, message))
         try:
             await self._connection.send(
@@ -147,8 +158,6 @@ class Publisher:
         except BusError:
             self._connection.forget(entry.reply)
             raise
-        if self._timer is None:
-            self._timer = self._loop.call_later(ACK_TIMEOUT_S, self._check_oldest)
 
     def _on_reply(self, entry: _Entry, message: Msg | None) -> None:
         if entry.sequence or self._broken is not None:
@@ -180,9 +189,9 @@ class Publisher:
         if self._broken is not None or not self._entries:
             return
         age_s = time.monotonic() - self._entries[0].sent
-        if age_s >= ACK_TIMEOUT_S and self._repair is None:
-            self._start_repair(f"no acknowledgement within {ACK_TIMEOUT_S} s")
-        wait_s = max(0.1, ACK_TIMEOUT_S - age_s)
+        if age_s >= self._ack_timeout_s and self._repair is None:
+            self._start_repair(f"no acknowledgement within {self._ack_timeout_s} s")
+        wait_s = max(0.1, self._ack_timeout_s - age_s)
         self._timer = self._loop.call_later(wait_s, self._check_oldest)
 
     def _start_repair(self, why: str) -> None:
@@ -209,16 +218,16 @@ class Publisher:
         # The leftmost entry is unacknowledged: `_resolve` has taken the others away.
         while self._entries and self._entries[0].sent:
             entry = self._entries[0]
-            left_s = entry.first_sent + GIVE_UP_S - time.monotonic()
+            left_s = entry.first_sent + self._give_up_s - time.monotonic()
             if left_s <= 0 or not await self._connection.wait_connected(left_s):
                 raise self._connection.unavailable(
                     f"{len(self._entries)} messages for {entry.subject} could not be stored "
-                    f"within {GIVE_UP_S} s"
+                    f"within {self._give_up_s} s"
                 )
             overtaken = any(later.sequence for later in self._entries)
             try:
                 ack = await publish_once(
-                    self._connection, entry.subject, entry.body, entry.msg_id, ACK_TIMEOUT_S
+                    self._connection, entry.subject, entry.body, entry.msg_id, self._ack_timeout_s
                 )
             except BusUnavailable:
                 await asyncio.sleep(next(backoff))

@@ -24,13 +24,28 @@ from nats.aio.msg import Msg
 from podgroup.runtime.jetstream.acks import Place, parse
 from podgroup.runtime.jetstream.connection import Connection, Inbox, status_of
 
-EXPIRES_S = 30.0
-HEARTBEAT_S = 5.0
-SILENCE_S = 2.4 * HEARTBEAT_S
 MAX_BYTES = 32 * 1024 * 1024
 _NS = 1_000_000_000
 _HEARTBEAT = 100
 _ENDS_REQUEST = frozenset((404, 408, 409))
+
+
+class Timing(NamedTuple):
+    """How long a request stays open, and how often the server shows that it does, in seconds.
+
+    The server wants the heartbeat to be at most half of the expiry.
+    """
+
+    expires_s: float = 30.0
+    heartbeat_s: float = 5.0
+
+    @property
+    def silence_s(self) -> float:
+        """Silence beyond this means that the session is dead."""
+        return 2.4 * self.heartbeat_s
+
+
+DEFAULT_TIMING = Timing()
 
 
 class Data(NamedTuple):
@@ -55,7 +70,8 @@ class Lost(NamedTuple):
 class Session:
     """Requests to one consumer within one generation of the connection."""
 
-    def __init__(self, connection: Connection, stream: str, consumer: str) -> None:
+    def __init__(self, connection: Connection, stream: str, consumer: str, timing: Timing) -> None:
+        self._timing = timing
         self._connection = connection
         self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
         self._queue: deque[Msg] = deque()
@@ -103,8 +119,8 @@ class Session:
         body = msgspec.json.encode(
             {
                 "batch": count,
-                "expires": int(EXPIRES_S * _NS),
-                "idle_heartbeat": int(HEARTBEAT_S * _NS),
+                "expires": int(self._timing.expires_s * _NS),
+                "idle_heartbeat": int(self._timing.heartbeat_s * _NS),
                 "max_bytes": MAX_BYTES,
             }
         )
@@ -118,7 +134,9 @@ class Session:
         should not be: the session is dead though the socket is not.
         """
         loop = asyncio.get_running_loop()
-        quiet_until = max(self._heard_at, loop.time() - HEARTBEAT_S) + SILENCE_S
+        # A caller that comes back late has heard nothing meanwhile, which proves nothing.
+        heard_at = max(self._heard_at, loop.time() - self._timing.heartbeat_s)
+        quiet_until = heard_at + self._timing.silence_s
         left_s = quiet_until - loop.time()
         wait_s = left_s if timeout_s is None else min(timeout_s, left_s)
         try:

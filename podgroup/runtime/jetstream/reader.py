@@ -21,7 +21,7 @@ from podgroup.runtime.backoff import Backoff
 from podgroup.runtime.jetstream import streams
 from podgroup.runtime.jetstream.api import STREAM_NOT_FOUND, ApiRefused, api
 from podgroup.runtime.jetstream.connection import Connection
-from podgroup.runtime.jetstream.pull import Data, Heartbeat, Lost, Session
+from podgroup.runtime.jetstream.pull import DEFAULT_TIMING, Data, Heartbeat, Lost, Session, Timing
 from podgroup.runtime.jetstream.values import (
     BusClosed,
     BusUnavailable,
@@ -46,7 +46,9 @@ class Reader:
         filter_subject: str,
         start_sequence: int,
         batch: int,
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
+        self._timing = timing
         self._connection = connection
         self._stream = stream
         self._filter = filter_subject
@@ -166,7 +168,9 @@ class Reader:
 
     async def _start_session(self) -> None:
         await self._check_stream()
-        session = Session(self._connection, self._stream, f"read-{secrets.token_hex(8)}")
+        session = Session(
+            self._connection, self._stream, f"read-{secrets.token_hex(8)}", self._timing
+        )
         config = {
             "name": session.consumer,
             "deliver_policy": "by_start_sequence",

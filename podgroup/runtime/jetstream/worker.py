@@ -20,7 +20,7 @@ from podgroup.runtime.jetstream import streams
 from podgroup.runtime.jetstream.acks import Place
 from podgroup.runtime.jetstream.api import STREAM_NOT_FOUND, ApiRefused, api
 from podgroup.runtime.jetstream.connection import Connection
-from podgroup.runtime.jetstream.pull import Data, Heartbeat, Lost, Session
+from podgroup.runtime.jetstream.pull import DEFAULT_TIMING, Data, Heartbeat, Lost, Session, Timing
 from podgroup.runtime.jetstream.values import (
     BusClosed,
     BusError,
@@ -88,7 +88,9 @@ class Worker:
         filter_subject: str,
         max_in_flight: int,
         ack_wait_s: float,
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
+        self._timing = timing
         self._connection = connection
         self._stream = stream
         self._durable = durable
@@ -260,7 +262,7 @@ class Worker:
                 f"durable consumer {self._durable} of {self._stream} cannot be set up for "
                 f"{self._filter}: {refused.error.description}"
             ) from refused
-        session = Session(self._connection, self._stream, self._durable)
+        session = Session(self._connection, self._stream, self._durable, self._timing)
         await session.open()
         self._session = session
 

@@ -1,0 +1,112 @@
+"""Putting the actuator together: bus, API server, pace, loop.
+
+Theory. The actuator keeps nothing: where it stands is JetStream's durable consumer, what it did is
+in EVENTS. Any number of replicas may share the consumer; each gets other decisions, and if two get
+the same one the preconditions of the writes make the second a repetition.
+
+Invariant: what was made here is closed here; a bus or client that was handed in stays open.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from actuator.kubeapi import KubeApi
+from actuator.kubeevents import Emitter
+from actuator.loop import Loop
+from actuator.pace import Pace
+from podgroup import subjects
+from podgroup.runtime.health import Checks
+from podgroup.runtime.jetstream import Bus
+from podgroup.runtime.jetstream import connect as connect_bus
+from podgroup.runtime.kube import KubeClient
+from podgroup.runtime.kube import connect as connect_kube
+from podgroup.runtime.log import get_logger
+from podgroup.runtime.settings import Settings
+
+HELD_PER_REQUEST = 8
+"""Decisions taken per request allowed in flight: those that wait for a retry must not be all."""
+
+
+T = TypeVar("T")
+
+
+def consumer(cluster: str) -> str:
+    """Return the name of the durable consumer: clusters that share a server have one each."""
+    return f"{subjects.ACTUATOR_CONSUMER}-{cluster}"
+
+
+async def run_actuator(
+    settings: Settings,
+    stop: asyncio.Event,
+    *,
+    bus: Bus | None = None,
+    kube: KubeClient | None = None,
+    checks: Checks | None = None,
+) -> None:
+    """Carry out decisions until `stop` is set.
+
+    `bus` and `kube` are shared with the caller when given, else made from `settings` and closed.
+    `checks` learn whether the log and the API server answer.
+
+    Raises:
+        BusError: the stream cannot be prepared and retrying does not help.
+    """
+    own_bus = own_kube = None
+    try:
+        if bus is None:
+            bus = own_bus = await _unless(stop, connect_bus(settings.nats, "actuator"))
+        if kube is None and bus is not None:
+            kube = own_kube = await connect_kube(settings.kubernetes, part="actuator")
+        if bus is not None and kube is not None:
+            await _run(settings, stop, bus, kube, checks)
+    finally:
+        if own_kube is not None:
+            await own_kube.close()
+        if own_bus is not None:
+            await own_bus.close()
+
+
+async def _run(
+    settings: Settings, stop: asyncio.Event, bus: Bus, kube: KubeClient, checks: Checks | None
+) -> None:
+    log = get_logger("actuator")
+    await bus.ensure_streams(settings.streams)
+    pace = Pace(settings.actuator.max_in_flight)
+    api = KubeApi(kube, pace)
+    loop = Loop(settings, bus, api, Emitter(api, pace))
+    if checks is not None:
+        checks.ready("actuator: log", lambda: "" if bus.connected else f"away: {bus.last_error}")
+        checks.ready("actuator: API server", lambda: api.trouble)
+    filter_subject = subjects.decisions(settings.cluster, 0)
+    if settings.shards > 1:
+        # All shards share one consumer: which decisions belong together is settled per object.
+        filter_subject = filter_subject.rsplit(".", 1)[0] + ".*"
+    worker = bus.work(
+        subjects.DECISIONS,
+        consumer(settings.cluster),
+        filter_subject,
+        max_in_flight=settings.actuator.max_in_flight * HELD_PER_REQUEST,
+        ack_wait_s=settings.actuator.ack_wait_s,
+    )
+    log.info("actuator_started", server=kube.server, subject=filter_subject, pace=pace.limit)
+    try:
+        await loop.run(worker, stop)
+    finally:
+        await worker.close()
+        log.info("actuator_stopped")
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """Return what `work` returns, or None if `stop` is set before: it may wait for ever."""
+    task = asyncio.ensure_future(work)
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((task, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        return None
+    finally:
+        stopping.cancel()
+        task.cancel()
+        await asyncio.gather(task, stopping, return_exceptions=True)

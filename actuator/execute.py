@@ -1,0 +1,103 @@
+"""One decision in, one verdict out.
+
+Theory. A command says exactly what to write; this says in which requests, and what the answers
+mean. The table of answers is in `verdicts`; the commands on pods are in `podwrites`, those on
+Workloads in `workloadwrites`; records (`AdmitGroup`, ...) write nothing and have no outcome.
+
+    200, 201   applied      409 conflict   read again, then retried   429        retried, paced
+    404        obsolete     409 exists     ours: applied, else        5xx        retried
+    410        retried                     rejected                   no answer  retried
+    403, 400   rejected     422            on the uid: obsolete; a failed test: read again;
+                                           findings: rejected
+
+Invariant: whatever the point of interruption, executing the same decision again ends in the same
+state of the cluster, and an object with another uid is never touched.
+"""
+
+from typing import Final
+
+from actuator import podwrites, workloadwrites
+from actuator.kubeapi import KubeApi
+from actuator.kubeevents import Emitter
+from actuator.verdicts import Verdict, judge, rejected
+from podgroup.commands import (
+    AdmitGroup,
+    CreateWorkload,
+    DeletePod,
+    EmitEvent,
+    EvictGroup,
+    FinalizePod,
+    FinalizeWorkload,
+    FinishGroup,
+    ReleaseQuota,
+    StopPod,
+    UngatePod,
+    UpdateWorkload,
+    WriteWorkloadStatus,
+)
+from podgroup.events import Decision
+
+ON_WORKLOADS: Final = (CreateWorkload, UpdateWorkload, WriteWorkloadStatus, FinalizeWorkload)
+
+QUICK_TRIES: Final = 5
+"""Tries in a row, without a pause, when an object changed between our read and our write."""
+
+
+async def execute(
+    api: KubeApi, emitter: Emitter, decision: Decision, *, write_workloads: bool = True
+) -> Verdict | None:
+    """Carry out a decision once; None if it is a record and there is nothing to do.
+
+    The Events of an applied command are handed to `emitter`, which sends them in its own time.
+    """
+    verdict = await _once(api, emitter, decision, write_workloads)
+    for _ in range(QUICK_TRIES - 1):
+        if verdict is None or not verdict.again:
+            break
+        verdict = await _once(api, emitter, decision, write_workloads)
+    if verdict is not None and verdict.status == "applied":
+        if not isinstance(decision.command, EmitEvent):
+            await emitter.emit(decision)
+    return verdict
+
+
+async def _once(
+    api: KubeApi, emitter: Emitter, decision: Decision, write_workloads: bool
+) -> Verdict | None:
+    if isinstance(decision.command, ON_WORKLOADS) and not write_workloads:
+        return rejected("writing Workloads is switched off (actuator.write_workloads)")
+    match decision.command:
+        case UngatePod() as command:
+            return await podwrites.ungate(api, command)
+        case FinalizePod() as command:
+            return await podwrites.finalize(api, command)
+        case DeletePod() as command:
+            return await podwrites.delete(api, command)
+        case StopPod() as command:
+            return await podwrites.stop(api, command, decision.at)
+        case CreateWorkload() as command:
+            return await workloadwrites.create(api, command)
+        case UpdateWorkload() as command:
+            return await workloadwrites.update(api, command)
+        case WriteWorkloadStatus() as command:
+            return await workloadwrites.write_status(api, command, decision.at)
+        case FinalizeWorkload() as command:
+            return await workloadwrites.finalize(api, command)
+        case EmitEvent():
+            return await _emit(emitter, decision)
+        case AdmitGroup() | EvictGroup() | ReleaseQuota() | FinishGroup():
+            return None
+
+
+async def _emit(emitter: Emitter, decision: Decision) -> Verdict:
+    verdict = Verdict(status="applied", message="no Events to emit")
+    for reply in await emitter.emit_now(decision):
+        if reply.reason == "AlreadyExists":
+            verdict = Verdict(
+                status="applied", message=f"{reply.path}: is there already", http_status=409
+            )
+            continue
+        verdict = judge(reply)
+        if verdict.status != "applied":
+            return verdict
+    return verdict

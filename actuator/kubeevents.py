@@ -1,0 +1,173 @@
+"""Kubernetes Events: what `kubectl describe` shows about a decision, beside the log.
+
+Theory. Events are for people who look at one object today; the log is the record. So Events go
+through events.k8s.io/v1 under a name made from the decision and the event's index, which makes a
+repetition an AlreadyExists; they are sent in the background, after the write they tell of, with an
+eighth of the actuator's requests, so that ten thousand ungated pods do not wait for ten thousand
+notes; and when too many wait or the server refuses them, they are dropped and counted.
+
+Invariant: no failure here ever changes the outcome of a command (`EmitEvent` apart, whose only
+work they are and which awaits them).
+"""
+
+import asyncio
+import hashlib
+import socket
+from typing import Any, Final
+
+from msgspec import Struct
+
+from actuator.kubeapi import KubeApi
+from actuator.pace import Pace
+from actuator.replies import Reply
+from actuator.workloads import GROUP
+from podgroup.commands import ObjectRef
+from podgroup.events import Decision
+from podgroup.runtime.log import get_logger
+
+CONTROLLER: Final = "gatelog"
+MAX_WAITING: Final = 20_000
+"""Events that may wait to be sent, about 1 KB each."""
+MAX_NAME: Final = 253
+MAX_NOTE: Final = 1024
+"""Characters the API allows in a note."""
+MAX_REASON: Final = 128
+_SHARE: Final = 8
+_NOTES_AT_ONCE: Final = 16
+_SCHEDULING: Final = "scheduling.k8s.io/v1"
+
+
+class Note(Struct, frozen=True):
+    """An Event to create: the namespace it goes to, and its body."""
+
+    namespace: str
+    body: dict[str, Any]
+
+
+def notes(decision: Decision, workload_version: str, instance: str = "") -> list[Note]:
+    """Return the Events of a decision; the same ones whenever it is called."""
+    found: list[Note] = []
+    for index, event in enumerate(decision.command.events):
+        regarding = event.on or decision.command.target
+        # Events about cluster-scoped objects live in the namespace "default".
+        namespace = regarding.namespace or "default"
+        body = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": _name(regarding, decision.id, index), "namespace": namespace},
+            "eventTime": decision.at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "regarding": _reference(regarding, workload_version),
+            "type": event.type,
+            "reason": event.reason[:MAX_REASON],
+            "action": event.reason[:MAX_REASON],
+            "note": _cut(event.message),
+            "reportingController": CONTROLLER,
+            "reportingInstance": instance or f"{CONTROLLER}-{socket.gethostname()}"[:128],
+        }
+        found.append(Note(namespace, body))
+    return found
+
+
+def _name(regarding: ObjectRef, decision: str, index: int) -> str:
+    digest = hashlib.blake2b(f"{decision}/{index}".encode(), digest_size=8).hexdigest()
+    return f"{regarding.name[: MAX_NAME - 17].rstrip('.-')}.{digest}"
+
+
+def _reference(ref: ObjectRef, workload_version: str) -> dict[str, str]:
+    match ref.kind:
+        case "Pod" | "Namespace":
+            version = "v1"
+        case "PriorityClass":
+            version = _SCHEDULING
+        case _:
+            version = f"{GROUP}/{workload_version or 'v1beta2'}"
+    found = {
+        "apiVersion": version,
+        "kind": ref.kind,
+        "namespace": ref.namespace,
+        "name": ref.name,
+        "uid": ref.uid,
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_NOTE else text[: MAX_NOTE - 1] + "…"
+
+
+class Emitter:
+    """Sends Events in the background; `run` it beside the loop."""
+
+    def __init__(self, api: KubeApi, pace: Pace) -> None:
+        self._api = api
+        self._pace = pace
+        self._waiting: asyncio.Queue[Note] = asyncio.Queue(MAX_WAITING)
+        self._busy = 0
+        self._log = get_logger("actuator")
+        self.sent = 0
+        self.dropped = 0
+
+    async def emit(self, decision: Decision) -> None:
+        """Put the Events of an applied decision in the queue; drops them when it is full."""
+        if not decision.command.events:
+            return
+        for note in notes(decision, await self._version(decision)):
+            try:
+                self._waiting.put_nowait(note)
+            except asyncio.QueueFull:
+                self._drop(f"{MAX_WAITING} Events are waiting already")
+
+    async def emit_now(self, decision: Decision) -> list[Reply]:
+        """Send the Events of a decision and return the answers; AlreadyExists is a good one."""
+        found = notes(decision, await self._version(decision))
+        return [await self._send(note) for note in found]
+
+    async def run(self) -> None:
+        """Send what waits, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for number in range(_NOTES_AT_ONCE):
+                group.create_task(self._sender(number))
+
+    async def drain(self, timeout_s: float) -> None:
+        """Wait until nothing waits any more, at most `timeout_s` seconds; the rest is dropped."""
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while self._waiting.qsize() or self._busy:
+            if asyncio.get_running_loop().time() >= deadline:
+                self.dropped += self._waiting.qsize()
+                self._log.warning(
+                    "kube_events_dropped", waiting=self._waiting.qsize(), reason="stopping"
+                )
+                return
+            await asyncio.sleep(0.01)
+
+    async def _sender(self, number: int) -> None:
+        while True:
+            if number >= max(1, self._pace.limit // _SHARE):
+                # Not our turn: later senders join in only while the server takes that much.
+                await asyncio.sleep(0.2)
+                continue
+            note = await self._waiting.get()
+            self._busy += 1
+            try:
+                await self._send(note)
+            finally:
+                self._busy -= 1
+
+    async def _send(self, note: Note) -> Reply:
+        reply = await self._api.create_event(note.namespace, note.body)
+        if reply.ok or reply.reason == "AlreadyExists":
+            self.sent += 1
+        else:
+            self._drop(f"{reply.status} {reply.message}")
+        return reply
+
+    async def _version(self, decision: Decision) -> str:
+        regarded = [event.on or decision.command.target for event in decision.command.events]
+        if all(ref.kind == "Pod" for ref in regarded):
+            return ""
+        return await self._api.workload_version()
+
+    def _drop(self, reason: str) -> None:
+        self.dropped += 1
+        if self.dropped == 1 or self.dropped % 1000 == 0:
+            self._log.warning("kube_events_dropped", dropped=self.dropped, reason=reason)

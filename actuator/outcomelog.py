@@ -1,0 +1,83 @@
+"""Outcomes on their way into the log: group commit, in order, until acknowledged.
+
+Theory. One message is on its way at a time; outcomes that are recorded meanwhile go together into
+the next. So a lone outcome leaves at once, and a thousand a second share a few messages, which is
+what makes syncing every write affordable. A message that got no acknowledgement is sent again
+under the same message id, so the stream keeps one copy; nothing later overtakes it.
+
+Invariant: the future of an outcome is done only when the stream has stored it; outcomes of one
+shard are stored in the order they were recorded.
+"""
+
+import asyncio
+from typing import Final, Protocol
+
+from podgroup import codec, subjects
+from podgroup.events import Batch, OutcomeRecorded
+from podgroup.runtime.backoff import Backoff
+from podgroup.runtime.jetstream import BusError
+from podgroup.runtime.log import get_logger
+
+MAX_BATCH: Final = 200
+"""Outcomes in a message at most; the longest take 4 KB each, and a server takes 1 MB."""
+
+
+class Stream(Protocol):
+    """The part of `podgroup.runtime.jetstream.Bus` that is used here."""
+
+    async def publish(self, subject: str, body: bytes, msg_id: str) -> int:
+        """Store a message and return its sequence; safe to repeat under the same `msg_id`."""
+
+
+_Waiting = list[tuple[OutcomeRecorded, asyncio.Future[int]]]
+
+
+class OutcomeLog:
+    """Publishes outcomes; `run` it beside the loop."""
+
+    def __init__(self, stream: Stream, cluster: str) -> None:
+        self._stream = stream
+        self._cluster = cluster
+        self._waiting: dict[int, _Waiting] = {}
+        self._some = asyncio.Event()
+        self._log = get_logger("actuator")
+
+    def record(self, shard: int, outcome: OutcomeRecorded) -> asyncio.Future[int]:
+        """Put an outcome in line; the future gives the stream sequence it was stored at."""
+        stored: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(shard, []).append((outcome, stored))
+        self._some.set()
+        return stored
+
+    async def run(self) -> None:
+        """Publish what is recorded, until cancelled."""
+        while True:
+            await self._some.wait()
+            self._some.clear()
+            while self._waiting:
+                shard, line = next(iter(self._waiting.items()))
+                # Back in line at the end, so that one busy shard does not starve the others.
+                del self._waiting[shard]
+                if line[MAX_BATCH:]:
+                    self._waiting[shard] = line[MAX_BATCH:]
+                await self._publish(shard, line[:MAX_BATCH])
+
+    async def _publish(self, shard: int, line: _Waiting) -> None:
+        batch = Batch(source="actuator", events=tuple(outcome for outcome, _ in line))
+        body = codec.encode_batch(batch)
+        message_id = codec.message_id(batch)
+        subject = subjects.events(self._cluster, shard, "actuator")
+        backoff = Backoff(first_s=0.1, ceiling_s=5.0)
+        while True:
+            try:
+                sequence = await self._stream.publish(subject, body, message_id)
+                break
+            except BusError as error:
+                wait_s = next(backoff)
+                self._log.warning(
+                    "outcomes_not_stored", error=str(error), outcomes=len(line), retry_in_s=wait_s
+                )
+                await asyncio.sleep(wait_s)
+        for _, stored in line:
+            if not stored.done():
+                stored.set_result(sequence)

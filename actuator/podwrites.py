@@ -1,0 +1,109 @@
+"""Carrying out commands on pods: the order of requests, and what each answer leads to.
+
+Theory. Where one request suffices, there is one: finalizers go by strategic merge, the condition
+of a stopped pod by server-side apply, both guarded by the uid, neither needs a look first.
+Ungating tries the patch that tests all it relies on, and reads the pod only when that is refused
+(or has been refused too often lately: pods that bring a selector of their own always need a look).
+Deletes carry the uid as a precondition; a 409 is answered by looking who bears the name now.
+
+Invariant: no function here changes anything of a pod with another uid, and each may be repeated
+from the start at any point.
+"""
+
+from datetime import datetime
+
+from actuator import patches
+from actuator.kubeapi import APPLY_PATCH, JSON_PATCH, STRATEGIC_PATCH, KubeApi
+from actuator.replies import Reply
+from actuator.verdicts import Verdict, applied, gone_from, judge, rejected
+from podgroup.commands import DeletePod, FinalizePod, ObjectRef, StopPod, UngatePod
+
+
+async def ungate(api: KubeApi, command: UngatePod) -> Verdict:
+    """Remove the gates and merge what goes with them, in one patch."""
+    operations = patches.ungate_unread(command) if api.unread.worth_trying() else None
+    if operations is not None:
+        reply = await api.patch(command.target, operations, JSON_PATCH)
+        verdict = judge(reply)
+        if verdict.status == "applied" or verdict.again:
+            api.unread.learn(verdict.status == "applied")
+        if not verdict.again:
+            return verdict
+    return await ungate_read(api, command)
+
+
+async def ungate_read(api: KubeApi, command: UngatePod) -> Verdict:
+    """Look at the pod, then ungate it: tells conflicts, other gates and repetitions apart."""
+    target = command.target
+    found = await api.get(target)
+    gone = gone_from(found, target)
+    if gone is not None:
+        return gone
+    match patches.ungate(command, found.object()):
+        case patches.Unchanged():
+            return applied(found, f"{found.path}: the gates are gone already")
+        case patches.Conflict(message=message):
+            return rejected(f"{found.path}: {message}")
+        case patches.Patch(operations=operations):
+            return judge(await api.patch(target, operations, JSON_PATCH))
+
+
+async def finalize(api: KubeApi, command: FinalizePod) -> Verdict:
+    """Take our finalizer out; absent is as good as removed."""
+    reply = await _strip(api, command.target)
+    if reply.status == 409:
+        found = await api.get(command.target)
+        return gone_from(found, command.target) or judge(reply)
+    return judge(reply)
+
+
+async def delete(api: KubeApi, command: DeletePod) -> Verdict:
+    """Take our finalizer out, then delete."""
+    stripped = await _strip(api, command.target)
+    if not stripped.ok:
+        return judge(stripped)
+    verdict = await delete_only(api, command.target)
+    if verdict.status == "obsolete":
+        # It was there a moment ago: our finalizer was what kept it, or somebody was faster.
+        return applied(stripped)
+    return verdict
+
+
+async def stop(api: KubeApi, command: StopPod, at: datetime) -> Verdict:
+    """Say why in the status, delete, and let go of it if so commanded.
+
+    `at` is the time of the decision: the transition time of the condition.
+    """
+    target = command.target
+    marked = await api.patch(
+        target,
+        patches.termination_target(command, at),
+        APPLY_PATCH,
+        subresource="status",
+        params={"force": "true"},
+    )
+    if not marked.ok:
+        return judge(marked)
+    deleted = await delete_only(api, target)
+    if deleted.status == "obsolete":
+        return applied(marked)
+    if deleted.status != "applied" or not command.finalize:
+        return deleted
+    stripped = await _strip(api, target)
+    if stripped.ok:
+        return applied(stripped)
+    verdict = judge(stripped)
+    return deleted if verdict.status == "obsolete" else verdict
+
+
+async def _strip(api: KubeApi, target: ObjectRef) -> Reply:
+    return await api.patch(target, patches.without_finalizer(target.uid), STRATEGIC_PATCH)
+
+
+async def delete_only(api: KubeApi, target: ObjectRef) -> Verdict:
+    """Delete, if it still is this pod."""
+    reply = await api.delete(target, patches.delete_options(target.uid))
+    if reply.status != 409:
+        return judge(reply)
+    found = await api.get(target)
+    return gone_from(found, target) or judge(reply)

@@ -1,0 +1,141 @@
+"""Carrying out commands on Workloads: read, plan purely, write with the version just read.
+
+Theory. A Workload has several writers (Kueue's scheduler, webhooks, people), so every write is
+made from a fresh read and guarded by it; a conflict starts the command over, which costs two
+requests and never an update of somebody else. Creating is the exception: the name is the guard,
+and if it is taken the answer lies in whether the object is the one we would have made.
+
+Invariant: what is written was computed from exactly the version it replaces.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+
+from actuator import workload_status, workloads
+from actuator.kubeapi import JSON_PATCH, MERGE_PATCH, KubeApi
+from actuator.patches import Conflict, Patch, Plan, Unchanged, delete_options
+from actuator.replies import Reply
+from actuator.verdicts import Verdict, applied, gone_from, judge, obsolete, rejected
+from podgroup.commands import (
+    CreateWorkload,
+    FinalizeWorkload,
+    ObjectRef,
+    PodSetSpec,
+    UpdateWorkload,
+    WriteWorkloadStatus,
+)
+
+
+async def create(api: KubeApi, command: CreateWorkload) -> Verdict:
+    """Create a Workload from live samples; one that exists already may be ours."""
+    samples = await _samples(api, command.pod_sets)
+    if isinstance(samples, Verdict):
+        return samples
+    version = await api.workload_version()
+    body = workloads.workload(command, samples, version or workloads.VERSIONS[0])
+    reply = await api.create(command.target, body)
+    if reply.status != 409 or reply.reason != "AlreadyExists":
+        return judge(reply)
+    found = await api.get(command.target)
+    if found.status == 404:
+        return _again(reply)
+    if not found.ok:
+        return judge(found)
+    live = found.object()
+    if live["metadata"].get("deletionTimestamp"):
+        return Verdict(
+            status="retrying",
+            http_status=reply.status,
+            message=f"{found.path}: a Workload of that name is being deleted; waiting for it to go",
+        )
+    if workloads.ours(command, live):
+        return applied(found, f"{found.path}: exists already and is ours")
+    return rejected(f"{found.path}: a Workload of that name exists and is not ours", 409)
+
+
+async def update(api: KubeApi, command: UpdateWorkload) -> Verdict:
+    """Change metadata or spec."""
+    found = await api.get(command.target)
+    gone = gone_from(found, command.target)
+    if gone is not None:
+        return gone
+    samples = await _samples(api, command.pod_sets or ())
+    if isinstance(samples, Verdict):
+        return samples
+    version = await api.workload_version()
+    plan = workloads.update(command, found.object(), samples, version)
+    return await _patch(api, command.target, found, plan)
+
+
+async def write_status(api: KubeApi, command: WriteWorkloadStatus, at: datetime) -> Verdict:
+    """Merge into the status. `at` is the time of the decision."""
+    found = await api.get(command.target)
+    gone = gone_from(found, command.target)
+    if gone is not None:
+        return gone
+    version = await api.workload_version()
+    body = workload_status.status(command, found.object(), version, at)
+    if body is None:
+        return applied(found, f"{found.path}: the status says so already")
+    return judge(await api.patch(command.target, body, MERGE_PATCH, subresource="status"))
+
+
+async def finalize(api: KubeApi, command: FinalizeWorkload) -> Verdict:
+    """Take our finalizer out and, if so commanded, delete."""
+    target = command.target
+    found = await api.get(target)
+    gone = gone_from(found, target)
+    if gone is not None:
+        return gone
+    verdict = await _patch(api, target, found, workloads.without_finalizer(found.object()))
+    if verdict.status == "obsolete":
+        return applied(found, f"{found.path}: went away meanwhile")
+    if verdict.status != "applied" or not command.delete:
+        return verdict
+    reply = await api.delete(target, delete_options(found.uid))
+    if reply.ok:
+        return applied(reply, uid=found.uid, version=verdict.resource_version)
+    if reply.status == 409:
+        reply = await api.get(target)
+        if reply.ok and reply.uid == found.uid:
+            return _again(reply)
+    if reply.status == 404 or reply.ok:
+        return verdict
+    return judge(reply)
+
+
+async def _patch(api: KubeApi, target: ObjectRef, found: Reply, plan: Plan) -> Verdict:
+    match plan:
+        case Unchanged():
+            return applied(found, f"{found.path}: is so already")
+        case Conflict(message=message):
+            return rejected(f"{found.path}: {message}")
+        case Patch(operations=operations):
+            return judge(await api.patch(target, operations, JSON_PATCH))
+
+
+async def _samples(
+    api: KubeApi, pod_sets: Sequence[PodSetSpec]
+) -> dict[str, dict[str, object]] | Verdict:
+    """Read the sample pod of every podset, or tell why that cannot be done now."""
+    replies = await asyncio.gather(*(api.get(item.sample) for item in pod_sets))
+    for item, reply in zip(pod_sets, replies, strict=True):
+        gone = gone_from(reply, item.sample)
+        if gone is not None and gone.status == "obsolete":
+            return obsolete(
+                f"podset {item.name!r}: its sample pod {item.sample.namespace}/{item.sample.name} "
+                f"is gone; to be decided anew once that is known ({gone.message})"
+            )
+        if gone is not None:
+            return gone
+    return {item.name: reply.object() for item, reply in zip(pod_sets, replies, strict=True)}
+
+
+def _again(reply: Reply) -> Verdict:
+    return Verdict(
+        status="retrying",
+        http_status=409,
+        message=f"{reply.verb} {reply.path}: changed meanwhile",
+        again=True,
+    )

@@ -1,0 +1,30 @@
+#!/bin/sh
+# Makes the passwords that docker-compose.yml and the kustomize base expect, once:
+#
+#   sh deploy/secrets.sh [DIRECTORY] [DATABASE_HOST]
+#
+# DIRECTORY is .gatelog/secrets unless given (never below deploy/, which goes into the wheel),
+# DATABASE_HOST is postgres unless given. Files that exist are left alone. The directory is closed
+# to others; the files in it are readable, because compose mounts them as they are into containers
+# that run as another user.
+set -eu
+directory=${1:-.gatelog/secrets}
+host=${2:-postgres}
+umask 077
+mkdir -p "$directory"
+chmod 0700 "$directory"
+
+for name in ingest projector actuator operator postgres; do
+    [ -s "$directory/$name" ] || od -An -N24 -tx1 /dev/urandom | tr -d ' \n' >"$directory/$name"
+done
+if [ ! -s "$directory/passwords.conf" ]; then
+    for name in ingest projector actuator operator; do
+        printf '%s_password: "%s"\n' "$name" "$(cat "$directory/$name")"
+    done >"$directory/passwords.conf"
+fi
+if [ ! -s "$directory/pg_service.conf" ]; then
+    printf '[gatelog]\nhost=%s\ndbname=gatelog\nuser=gatelog\npassword=%s\n' \
+        "$host" "$(cat "$directory/postgres")" >"$directory/pg_service.conf"
+fi
+chmod 0644 "$directory"/*
+echo "secrets are in $directory"

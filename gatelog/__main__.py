@@ -1,0 +1,5 @@
+"""`python -m gatelog` is `gatelog`."""
+
+from gatelog.cli import main
+
+main()

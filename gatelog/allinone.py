@@ -1,0 +1,177 @@
+"""`gatelog up`: ingest, projector and actuator in one process, on one log and one read model.
+
+Theory. The parts are the same as in three deployments and know nothing of each other; here they
+share one connection to NATS and one client of the API server, and the log and the database are in
+the state directory unless settings name others. Nothing is restarted: a part that fails ends the
+process with its error, and the next start goes on from the checkpoint.
+
+Invariant: parts start after log and tables exist, and end before the log's server does.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from gatelog import clusterinfo, install, readiness, statedir
+from gatelog.errors import CommandFailed
+from gatelog.narrator import Narrator
+from gatelog.readiness import Ready
+from gatelog.told import near, place
+from podgroup.runtime.embedded import EmbeddedNats
+from podgroup.runtime.jetstream import Bus
+from podgroup.runtime.jetstream import connect as connect_bus
+from podgroup.runtime.kube import KubeClient
+from podgroup.runtime.kube import connect as connect_kube
+from podgroup.runtime.settings import Settings
+
+_CONNECT_S = 30.0
+
+OnReady = Callable[[Ready], Awaitable[None]]
+
+
+async def run_up(
+    settings: Settings,
+    stop: asyncio.Event,
+    narrator: Narrator,
+    *,
+    way: install.Way | None = None,
+    on_ready: OnReady | None = None,
+    farewell: bool = True,
+) -> None:
+    """Run everything until `stop`.
+
+    `way` sets up admission; None goes on with a webhook this address was registered for earlier.
+    `farewell`: say at the end what stays. `on_ready` is called once, when every kind is watched
+    and the log is folded up to its end.
+
+    Raises:
+        CommandFailed: the state directory is in use, or the cluster cannot be set up.
+        BusError, KubeError, DatabaseError, EmbeddedError: a part cannot work; the message says why.
+    """
+    state = statedir.of(settings)
+    async with AsyncExitStack() as stack:
+        stack.enter_context(state.hold())
+        settings = await stack.enter_async_context(_log(settings, state, narrator))
+        bus = await connect_bus(settings.nats, "gatelog-up", deadline_s=_CONNECT_S)
+        stack.push_async_callback(bus.close)
+        await bus.ensure_streams(settings.streams)
+        await _database(settings, narrator)
+        kube = await connect_kube(settings.kubernetes)
+        stack.push_async_callback(kube.close)
+        settings, registered = await _cluster(kube, settings, narrator, way)
+        await _parts(settings, stop, bus, kube, narrator, registered, on_ready)
+    if farewell:
+        _farewell(narrator, settings)
+
+
+def _farewell(narrator: Narrator, settings: Settings) -> None:
+    narrator.info("stopped", "stopped; the next `gatelog up` goes on from here")
+    if settings.webhook.enabled and settings.webhook.url and not settings.webhook.cert_file:
+        narrator.warning(
+            "webhook_stays",
+            "the webhook stays registered: until gatelog runs again, pods that name a queue are "
+            "refused. To take it out: kubectl delete "
+            "mutatingwebhookconfiguration,validatingwebhookconfiguration gatelog-pods",
+        )
+
+
+@asynccontextmanager
+async def _log(
+    settings: Settings, state: statedir.StateDir, narrator: Narrator
+) -> AsyncIterator[Settings]:
+    if settings.nats.url:
+        narrator.done("log", f"event log on {settings.nats.url}", url=settings.nats.url)
+        yield settings
+        return
+    server = EmbeddedNats(state.nats, settings.nats.embedded_port)
+    url = await server.start()
+    narrator.done(
+        "log",
+        f"event log: nats-server on {url}, files in {near(str(state.nats))}",
+        url=url,
+        pid=server.pid,
+    )
+    try:
+        yield msgspec.structs.replace(settings, nats=server.settings())
+    finally:
+        await server.stop()
+
+
+async def _database(settings: Settings, narrator: Narrator) -> None:
+    from projector import database, migrate
+
+    url = database.database_url(settings)
+    await asyncio.to_thread(migrate.upgrade, url)
+    narrator.done("database", f"read model in {place(url)}", schema=migrate.head())
+
+
+async def _cluster(
+    kube: KubeClient, settings: Settings, narrator: Narrator, way: install.Way | None
+) -> tuple[Settings, bool]:
+    """Set the cluster up as asked; return the settings and whether a webhook is to be awaited."""
+    version = await clusterinfo.version(kube)
+    narrator.done("cluster", f"Kubernetes {version.text} at {kube.server}", server=kube.server)
+    if way is None and await install.registered_url(kube) == install.own_url(settings):
+        narrator.info("webhook_again", "the webhook is registered for this address: serving it")
+        way = "webhook"
+    if way in ("webhook", "policy"):
+        for name in await install.install_kinds(kube):
+            narrator.done("installed", f"installed {name}", object=name)
+    else:
+        missing = (await clusterinfo.kueue(kube)).missing
+        if missing:
+            narrator.warning(
+                "kinds_missing",
+                f"the cluster does not serve {', '.join(missing)} ({clusterinfo.KUEUE_GROUP}): "
+                "nothing can be admitted until they are installed (--install webhook or policy, "
+                "or kubectl apply -k deploy/crds)",
+            )
+    if way == "policy":
+        for name in await install.install_policy(kube):
+            narrator.done("installed", f"installed {name}", object=name)
+    if way == "webhook":
+        return await install.webhook_settings(kube, settings), True
+    return settings, False
+
+
+async def _parts(
+    settings: Settings,
+    stop: asyncio.Event,
+    bus: Bus,
+    kube: KubeClient,
+    narrator: Narrator,
+    registered: bool,
+    on_ready: OnReady | None,
+) -> None:
+    from actuator.bootstrap import run_actuator
+    from ingest.bootstrap import run_ingest
+    from projector.bootstrap import run_projector
+
+    async def watch_readiness() -> None:
+        if registered:
+            url = await install.wait_registered(kube)
+            narrator.done("webhook", f"pods that name a queue are gated by the webhook at {url}")
+        ready = await readiness.wait_ready(settings, bus)
+        if on_ready is not None:
+            await on_ready(ready)
+
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(watch_readiness(), name="readiness")
+        parts = (
+            ("ingest", run_ingest(settings, stop, bus=bus, kube=kube)),
+            ("projector", run_projector(settings, stop, bus=bus)),
+            ("actuator", run_actuator(settings, stop, bus=bus, kube=kube)),
+        )
+        for name, part in parts:
+            group.create_task(_part(name, part, stop), name=name)
+        await stop.wait()
+        waiting.cancel()
+
+
+async def _part(name: str, part: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
+    await part
+    if not stop.is_set():
+        raise CommandFailed(f"{name} ended by itself, which it never should: see the log above it")

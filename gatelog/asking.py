@@ -1,0 +1,90 @@
+"""What `history` and `why` share: naming a group, opening the read model, and finding nothing.
+
+Theory. Finding nothing is the likeliest answer to a mistyped name, a wrong database or a projector
+that is behind, so that answer says which of them it may be.
+
+Invariant: nothing here writes.
+"""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gatelog import options
+from gatelog.console import one_of
+from gatelog.errors import CommandFailed, UsageFailed
+from gatelog.readmodel import ReadModel
+from gatelog.timeline import duration
+from podgroup.runtime.settings import Settings
+
+BEHIND_S = 30.0
+
+
+def parse_title(title: str) -> tuple[str, str]:
+    """Return namespace and name of `namespace/name`.
+
+    Raises:
+        UsageFailed: it is not of that form.
+    """
+    namespace, slash, name = title.partition("/")
+    if not (slash and namespace and name) or "/" in name:
+        raise UsageFailed(f"{title!r}: name a group or pod as NAMESPACE/NAME, e.g. team-a/train")
+    return namespace, name
+
+
+def read_settings(
+    config: Path | None,
+    assign: list[str] | None,
+    state_dir: str | None,
+    db: str | None,
+    cluster: str | None,
+) -> Settings:
+    """Return the settings of a command that asks the read model."""
+    return options.settings(
+        config,
+        assign,
+        state_dir=state_dir,
+        database__url=options.database_option(db),
+        cluster=cluster,
+    )
+
+
+def open_model(settings: Settings) -> ReadModel:
+    """Return the read model of the settings.
+
+    Raises:
+        CommandFailed: there is no such database.
+    """
+    from projector.database import DatabaseError, database_url
+
+    try:
+        return ReadModel(database_url(settings), settings.cluster)
+    except DatabaseError as error:
+        raise CommandFailed(f"{error} Say where it is with --state-dir or --db") from error
+
+
+def say_not_found(model: ReadModel, namespace: str, name: str) -> None:
+    """Say on stderr that a name is not there, and what the reason may be."""
+    lines = [f"gatelog: no group or pod {namespace}/{name} in {model.place}"]
+    near = model.similar(namespace, name)
+    if near:
+        lines.append(f"  did you mean {one_of(near)}?")
+    clusters = model.clusters()
+    if clusters and model.cluster not in clusters:
+        lines.append(f"  this database knows the clusters {one_of(clusters)}: add --cluster NAME")
+    elif not clusters:
+        lines.append("  no projector has written to it yet: is gatelog running on this database?")
+    else:
+        row = model.checkpoint()
+        age_s = (datetime.now(UTC) - row.written_at).total_seconds() if row else 0.0
+        if row is not None and age_s > BEHIND_S:
+            lines.append(
+                f"  the projector last wrote {duration(age_s)} ago (seq {row.stream_seq}): it may "
+                "be stopped or behind (gatelog doctor), or nothing has happened since"
+            )
+        if not near:
+            lines.append(
+                "  only pods that name a queue (label kueue.x-k8s.io/queue-name) and were gated "
+                "when they were created are known here"
+            )
+    sys.stderr.write("\n".join(lines) + "\n")

@@ -1,0 +1,117 @@
+"""The command `gatelog`: what it is asked, and how it says that it cannot.
+
+Theory. Commands are functions; each is in its own module, which imports what it needs when it is
+called, so that `--help` and small commands start fast and an image with one extra can run the
+commands of that extra. Whatever a command raises ends here as one sentence on stderr.
+
+Invariant: exit code 0 done, 1 failed, 2 asked wrongly, 130 interrupted; a traceback only with
+`--debug`, which may stand anywhere on the line.
+"""
+
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Annotated
+
+import typer
+
+from gatelog.commands import demo, deployments, doctor, history, migrate, up, why
+from gatelog.errors import USAGE, explain
+
+DEBUG = "--debug"
+
+app = typer.Typer(
+    name="gatelog",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"gatelog {metadata.version('gatelog')}")
+        raise typer.Exit
+
+
+@app.callback(
+    help="Queue plain pods and pod groups by their scheduling gates, and keep an event log of "
+    "everything that led to each admission.",
+    epilog="Try it without a cluster: [bold]gatelog demo[/]. On your cluster: "
+    "[bold]gatelog up --install webhook[/].",
+)
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show and exit.")
+    ] = False,
+    debug: Annotated[bool, typer.Option(DEBUG, help="Show tracebacks of errors.")] = False,
+) -> None:
+    """Options before the command; both act elsewhere."""
+
+
+RUN, ASK = "Run", "Ask"
+app.command("up", help=up.HELP, epilog=up.EPILOG, rich_help_panel=RUN)(up.up)
+app.command("demo", help=demo.HELP, epilog=demo.EPILOG, rich_help_panel=RUN)(demo.demo)
+for _name, _function, _help in deployments.COMMANDS:
+    app.command(_name, help=_help, epilog=deployments.EPILOG, rich_help_panel="Deployments")(
+        _function
+    )
+app.command("migrate", help=migrate.HELP, epilog=migrate.EPILOG, rich_help_panel="Deployments")(
+    migrate.migrate
+)
+app.command("history", help=history.HELP, epilog=history.EPILOG, rich_help_panel=ASK)(
+    history.history
+)
+app.command("why", help=why.HELP, epilog=why.EPILOG, rich_help_panel=ASK)(why.why)
+app.command("doctor", help=doctor.HELP, epilog=doctor.EPILOG, rich_help_panel=ASK)(doctor.doctor)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line (without the program's name) and return its exit code."""
+    debug = DEBUG in arguments
+    rest = [argument for argument in arguments if argument != DEBUG]
+    try:
+        result = app(args=rest, prog_name="gatelog", standalone_mode=False)
+    except (Exception, KeyboardInterrupt) as error:
+        return _failed(error, rest, debug)
+    return result if isinstance(result, int) else 0
+
+
+def _failed(error: BaseException, arguments: Sequence[str], debug: bool) -> int:
+    usage = getattr(error, "format_message", None)
+    if usage is not None:
+        # A usage error of typer's own; its class differs between typer's releases.
+        command = next((a for a in arguments if not a.startswith("-")), "")
+        known = command in {c.name for c in app.registered_commands}
+        help_of = f"gatelog {command} --help" if known else "gatelog --help"
+        text = str(usage()).strip()
+        if not text:  # a bare `gatelog`: the help was printed already
+            return USAGE
+        sys.stderr.write(f"gatelog: {text.rstrip('.')} (see {help_of})\n")
+        return USAGE
+    if type(error).__name__ == "Abort":
+        error = KeyboardInterrupt()
+    if debug:
+        traceback.print_exception(error)
+    said = explain(error)
+    sys.stderr.write(f"gatelog: {said.sentence}\n")
+    return said.exit_code
+
+
+def main() -> None:
+    """Entry point."""
+    try:
+        code = run(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output (head, less) has gone; that is its right.
+        sys.stderr.close()
+        code = 0
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

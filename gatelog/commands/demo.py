@@ -1,0 +1,42 @@
+"""`gatelog demo`: the whole thing on a simulated cluster, ending by itself.
+
+Invariant: exit code 0 exactly when every story came out as it should.
+"""
+
+from typing import Annotated
+
+import typer
+
+from gatelog import options
+from gatelog.errors import FAILED
+from gatelog.narrator import Narrator
+
+HELP = (
+    "Show it without a cluster: starts a simulated one, runs all of gatelog against it over real "
+    "HTTP, NATS and SQLite, plays the stories of KEP-976 and some mishaps, and prints what the "
+    "read model has to tell about them. Takes less than a minute."
+)
+EPILOG = """[bold]Examples[/]
+
+gatelog demo
+
+gatelog demo --state-dir /tmp/demo && gatelog history team-a/training --state-dir /tmp/demo"""
+
+DEFAULT_DIR = ".gatelog/demo"
+
+
+def demo(
+    state_dir: Annotated[
+        str,
+        typer.Option(
+            "--state-dir", metavar="DIR", help="Where log and read model are left; made anew."
+        ),
+    ] = DEFAULT_DIR,
+    verbose: options.Verbose = False,
+) -> int | None:
+    """Run `gatelog demo`; see HELP."""
+    from gatelog.demo.play import play
+    from podgroup.runtime.settings import LogSettings
+
+    narrator = Narrator(LogSettings(), "demo", verbose=verbose, plain=True)
+    return None if play(state_dir, narrator) else FAILED

@@ -1,0 +1,120 @@
+"""`gatelog ingest | project | actuate`: one deployment each, as they run in a cluster.
+
+Theory. They share settings, log and read model and are started alike: NATS must be given (nobody
+else could reach an embedded server), the health endpoint is served when `health.port` says so, and
+SIGTERM ends them in order.
+
+Invariant: each command imports its own deployment only, so it runs with that deployment's extra.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from gatelog import options
+from gatelog.errors import CommandFailed, UsageFailed
+from gatelog.narrator import Narrator
+from podgroup.runtime.settings import Settings
+
+EPILOG = """[bold]Examples[/]
+
+GATELOG_CONFIG=/etc/gatelog/gatelog.toml gatelog project
+
+gatelog ingest --config gatelog.toml --set health.port=8080
+
+gatelog actuate --set nats.url=nats://nats:4222"""
+
+Part = Callable[..., Awaitable[None]]
+"""`run_ingest`, `run_projector` or `run_actuator`: (settings, stop, *, checks)."""
+
+
+def ingest(
+    config: options.Config = None,
+    assign: options.Assign = None,
+    verbose: options.Verbose = False,
+) -> None:
+    """Run the ingest deployment."""
+    settings = options.settings(config, assign)
+    _need_nats(settings, "ingest")
+
+    from ingest.bootstrap import run_ingest
+
+    _run("ingest", settings, verbose, run_ingest)
+
+
+def project(
+    config: options.Config = None,
+    assign: options.Assign = None,
+    db: options.Database = None,
+    verbose: options.Verbose = False,
+) -> None:
+    """Run the projector deployment."""
+    settings = options.settings(config, assign, database__url=options.database_option(db))
+    _need_nats(settings, "project")
+
+    from projector.bootstrap import run_projector
+
+    _run("projector", settings, verbose, run_projector)
+
+
+def actuate(
+    config: options.Config = None,
+    assign: options.Assign = None,
+    verbose: options.Verbose = False,
+) -> None:
+    """Run the actuator deployment."""
+    settings = options.settings(config, assign)
+    _need_nats(settings, "actuate")
+
+    from actuator.bootstrap import run_actuator
+
+    _run("actuator", settings, verbose, run_actuator)
+
+
+COMMANDS = (
+    (
+        "ingest",
+        ingest,
+        "Watch pods, Workloads and queues, publish what happens to the log, and serve the "
+        "admission webhook if webhook.enabled says so.",
+    ),
+    (
+        "project",
+        project,
+        "Fold the log, decide, and write the read model. One per shard is active.",
+    ),
+    (
+        "actuate",
+        actuate,
+        "Carry decisions out at the API server. Any number of replicas share the work.",
+    ),
+)
+"""(name, function, help) of the commands of this module."""
+
+
+def _need_nats(settings: Settings, command: str) -> None:
+    if not settings.nats.url:
+        raise UsageFailed(
+            f"nats.url is not set: gatelog {command} needs a NATS server that the other "
+            "deployments share (--set nats.url=nats://host:4222); only `gatelog up` runs its own"
+        )
+
+
+def _run(name: str, settings: Settings, verbose: bool, part: Part) -> None:
+    from gatelog.running import run
+    from podgroup.runtime.health import Checks, serve_health
+
+    narrator = Narrator(settings.log, name, verbose=verbose)
+
+    async def main(stop: asyncio.Event) -> None:
+        narrator.info("started", f"{name} runs on {settings.nats.url}; Ctrl-C stops it")
+        checks = Checks()
+        async with serve_health(settings.health, checks):
+            await part(settings, stop, checks=checks)
+        if not stop.is_set():
+            raise CommandFailed(f"{name} ended by itself, which it never should: see its log")
+
+    try:
+        run(main)
+    except Exception as error:
+        narrator.failure(error)
+        raise

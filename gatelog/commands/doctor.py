@@ -1,0 +1,63 @@
+"""`gatelog doctor`: what is wrong, and what to do about it.
+
+Invariant: exit code 1 exactly when a check failed; nothing is changed.
+"""
+
+import asyncio
+import sys
+
+import msgspec
+
+from gatelog import options
+from gatelog.errors import FAILED
+
+HELP = (
+    "Look at everything gatelog needs: settings, database (reachable, schema, checkpoint, what is "
+    "stuck), NATS (streams, how far the projector is behind), Kubernetes (version, permissions, "
+    "kinds, what gates pods). Exit code 1 if a check failed. Changes nothing."
+)
+EPILOG = """[bold]Examples[/]
+
+gatelog doctor
+
+gatelog doctor --config /etc/gatelog/gatelog.toml --json | jq '.[] | select(.verdict=="fail")'"""
+
+
+def doctor(
+    config: options.Config = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.KubeContext = None,
+    state_dir: options.StateDirOption = None,
+    db: options.Database = None,
+    cluster: options.Cluster = None,
+    assign: options.Assign = None,
+    as_json: options.AsJson = False,
+    verbose: options.Verbose = False,
+) -> int | None:
+    """Run `gatelog doctor`; see HELP."""
+    settings = options.settings(
+        config,
+        assign,
+        kubernetes__kubeconfig=kubeconfig,
+        kubernetes__context=context,
+        state_dir=state_dir,
+        database__url=options.database_option(db),
+        cluster=cluster,
+    )
+
+    from gatelog import console
+    from gatelog import doctor as examination
+    from podgroup.runtime.log import configure
+    from podgroup.runtime.settings import LogSettings
+
+    configure(LogSettings(level=settings.log.level if verbose else "error"))
+    findings = asyncio.run(examination.examine(settings))
+    if as_json:
+        sys.stdout.write(
+            msgspec.json.format(msgspec.json.encode(findings), indent=2).decode() + "\n"
+        )
+    else:
+        out = console.console()
+        out.print(examination.table(findings))
+        out.print(f"\n{examination.conclusion(findings)}")
+    return FAILED if any(finding.verdict == "fail" for finding in findings) else None

@@ -1,0 +1,104 @@
+"""`gatelog history NS/NAME`: what happened to a group, when, and why - from SQL.
+
+Invariant: reads only; what it prints can be had from the tables with the statement of `--sql`.
+"""
+
+import sys
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from gatelog import options
+from gatelog.errors import FAILED
+
+HELP = (
+    "The story of a pod group or single pod: what happened, when, and why (which rule decided, in "
+    "words). NAME may also be a pod's name."
+)
+EPILOG = """[bold]Examples[/]
+
+gatelog history team-a/train
+
+gatelog history team-a/train --all --utc
+
+gatelog history team-a/train-worker-3 --json | jq '.[0].entries[].kind'"""
+
+Title = Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="Group or pod.")]
+
+
+def history(
+    title: Title,
+    every: Annotated[
+        bool, typer.Option("--all", help="All lives of the name, newest first; not the last only.")
+    ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Every row: notes, decisions, waits, failed attempts.")
+    ] = False,
+    utc: Annotated[
+        bool, typer.Option("--utc", help="Times of day (UTC) instead of times since its begin.")
+    ] = False,
+    as_json: options.AsJson = False,
+    sql: Annotated[
+        bool, typer.Option("--sql", help="Print the SQL statement instead of running it.")
+    ] = False,
+    config: options.Config = None,
+    state_dir: options.StateDirOption = None,
+    db: options.Database = None,
+    cluster: options.Cluster = None,
+    assign: options.Assign = None,
+) -> int | None:
+    """Run `gatelog history`; see HELP."""
+    from gatelog import asking, console, timeline
+    from gatelog.readmodel import GroupRow
+    from gatelog.sql import ENTRIES
+
+    namespace, name = asking.parse_title(title)
+    settings = asking.read_settings(config, assign, state_dir, db, cluster)
+    out = console.console()
+    with asking.open_model(settings) as model:
+        lives = model.groups(namespace, name)
+        if not lives:
+            asking.say_not_found(model, namespace, name)
+            return FAILED
+        chosen = lives if every else lives[:1]
+        if sql:
+            for group in chosen:
+                out.print(model.statement(ENTRIES, {"group_id": group.id}), soft_wrap=True)
+            return None
+        entries = {group.id: model.entries(group.id) for group in chosen}
+    if as_json:
+        found: list[dict[str, Any]] = [
+            {"group": group, "entries": entries[group.id]} for group in chosen
+        ]
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+        return None
+
+    def show(group: GroupRow) -> None:
+        rows = entries[group.id]
+        out.print(console.heading(group))
+        start = rows[0].at if rows else group.created_at
+        out.print(f"[dim]from {start:%Y-%m-%d %H:%M:%S} UTC, {_until(group)}[/]")
+        lines = timeline.tell(rows) if not full else timeline.raw(rows)
+        out.print(console.timeline(lines, start, absolute=utc))
+
+    for number, group in enumerate(chosen):
+        if number:
+            out.print()
+        show(group)
+    if len(lives) > len(chosen):
+        more = len(lives) - len(chosen)
+        word = "life" if more == 1 else "lives"
+        out.print(f"\n[dim]{more} earlier {word} of this name: add --all[/]")
+    return None
+
+
+def _until(group: Any) -> str:
+    from gatelog.timeline import duration
+
+    end = group.gone_at or group.finished_at
+    if end is None:
+        return f"going on for {duration((datetime.now(UTC) - group.created_at).total_seconds())}"
+    took = duration((end - group.created_at).total_seconds())
+    return f"{'gone' if group.gone_at else 'over'} after {took}"

@@ -1,0 +1,65 @@
+"""`gatelog migrate`: bring the database and the streams to what this version needs.
+
+Theory. Run it before the deployments of a new version start. It is safe to repeat and safe to run
+in several places at once. Streams are made or their limits brought up to date when nats.url is
+set; `gatelog up` does both by itself.
+
+Invariant: nothing is dropped; a database of a newer version is refused.
+"""
+
+import asyncio
+
+from gatelog import options
+from gatelog.narrator import Narrator
+from podgroup.runtime.settings import Settings
+
+HELP = (
+    "Bring the database to the schema of this version, and create the NATS streams (or bring "
+    "their limits up to date). Run it before the deployments; safe to repeat."
+)
+EPILOG = """[bold]Examples[/]
+
+gatelog migrate --config gatelog.toml
+
+gatelog migrate --db postgresql://gatelog@db/gatelog --set nats.url=nats://nats:4222"""
+
+_CONNECT_S = 30.0
+
+
+def migrate(
+    config: options.Config = None,
+    assign: options.Assign = None,
+    db: options.Database = None,
+    state_dir: options.StateDirOption = None,
+    verbose: options.Verbose = False,
+) -> None:
+    """Run `gatelog migrate`; see HELP."""
+    settings = options.settings(
+        config, assign, database__url=options.database_option(db), state_dir=state_dir
+    )
+    narrator = Narrator(settings.log, "migrate", verbose=verbose)
+
+    from gatelog.told import place
+    from projector import migrate as migrations
+    from projector.database import database_url
+
+    url = database_url(settings)
+    migrations.upgrade(url)
+    narrator.done(
+        "database", f"{place(url)} is at schema {migrations.head()}", schema=migrations.head()
+    )
+    if settings.nats.url:
+        asyncio.run(_streams(settings))
+        narrator.done("streams", f"streams are in place on {settings.nats.url}")
+    else:
+        narrator.info("streams_skipped", "nats.url is not set: no streams to prepare here")
+
+
+async def _streams(settings: Settings) -> None:
+    from podgroup.runtime.jetstream import connect
+
+    bus = await connect(settings.nats, "gatelog-migrate", deadline_s=_CONNECT_S)
+    try:
+        await bus.ensure_streams(settings.streams)
+    finally:
+        await bus.close()

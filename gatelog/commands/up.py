@@ -1,0 +1,82 @@
+"""`gatelog up`: everything in one process.
+
+Theory. Settings decide where log and read model are; without any, both are in the state directory.
+The command runs until it is told to stop, and can be killed and started again at any time.
+
+Invariant: on a terminal it says in one line each what it did and where things are; otherwise it
+logs the same as events.
+"""
+
+import asyncio
+from typing import Annotated, Literal
+
+import typer
+
+from gatelog import options
+from gatelog.narrator import Narrator
+
+HELP = (
+    "Run everything in one process against the current kubeconfig: an event log (embedded "
+    "nats-server), a read model (SQLite) and all three deployments. Keeps its state in .gatelog "
+    "and goes on from there when started again."
+)
+EPILOG = """[bold]Examples[/]
+
+gatelog up --install webhook
+
+gatelog up --context kind-test --set webhook.host=0.0.0.0 --set webhook.url=https://172.18.0.1:9443
+
+gatelog up --db postgresql://gatelog@localhost/gatelog --set nats.url=nats://localhost:4222"""
+
+Install = Annotated[
+    Literal["webhook", "policy", "none"] | None,
+    typer.Option(
+        "--install",
+        help="How pods get their gate: webhook (served here, Kubernetes 1.30 or later), policy "
+        "(MutatingAdmissionPolicy, 1.36 or later), none (somebody else does). webhook and policy "
+        "also install Kueue's kinds (CRDs) where they are absent.",
+    ),
+]
+Mode = Annotated[
+    Literal["builtin", "kueue"] | None,
+    typer.Option("--mode", help="Who admits: our own quota queues, or Kueue's scheduler."),
+]
+
+
+def up(
+    config: options.Config = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.KubeContext = None,
+    install: Install = None,
+    mode: Mode = None,
+    state_dir: options.StateDirOption = None,
+    db: options.Database = None,
+    cluster: options.Cluster = None,
+    assign: options.Assign = None,
+    verbose: options.Verbose = False,
+) -> None:
+    """Run `gatelog up`; see HELP."""
+    settings = options.settings(
+        config,
+        assign,
+        kubernetes__kubeconfig=kubeconfig,
+        kubernetes__context=context,
+        mode=mode,
+        state_dir=state_dir,
+        database__url=options.database_option(db),
+        cluster=cluster,
+    )
+    narrator = Narrator(settings.log, "up", verbose=verbose)
+
+    from gatelog.allinone import run_up
+    from gatelog.readiness import Ready
+    from gatelog.running import run
+    from gatelog.told import tell_ready
+
+    async def ready(found: Ready) -> None:
+        tell_ready(narrator, settings, found)
+
+    async def main(stop: asyncio.Event) -> None:
+        await run_up(settings, stop, narrator, way=install, on_ready=ready)
+
+    run(main)

@@ -1,0 +1,161 @@
+"""`gatelog why NS/NAME`: why does it wait, since when, and what would it take?
+
+Invariant: reads only; answers for the newest life of a name.
+"""
+
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gatelog import options
+from gatelog.commands.history import Title
+from gatelog.errors import FAILED
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from gatelog.readmodel import GroupRow, HolderRow, ReadModel, WaitRow
+
+HELP = (
+    "Why a pod group or single pod is where it is: the reason now, since when, what it would "
+    "take, who holds the quota, and what it waited for before."
+)
+EPILOG = """[bold]Examples[/]
+
+gatelog why team-a/train
+
+gatelog why team-a/train-worker-3 --json
+
+gatelog why prod/etl --db postgresql://reader@db/gatelog --cluster prod-1"""
+
+_WAITING = frozenset({"Composing", "Queued", "Blocked", "Evicted"})
+
+
+def why(
+    title: Title,
+    as_json: options.AsJson = False,
+    config: options.Config = None,
+    state_dir: options.StateDirOption = None,
+    db: options.Database = None,
+    cluster: options.Cluster = None,
+    assign: options.Assign = None,
+) -> int | None:
+    """Run `gatelog why`; see HELP."""
+    from gatelog import asking, console
+    from gatelog.remedies import remedy
+
+    namespace, name = asking.parse_title(title)
+    settings = asking.read_settings(config, assign, state_dir, db, cluster)
+    with asking.open_model(settings) as model:
+        lives = model.groups(namespace, name, limit=1)
+        if not lives:
+            asking.say_not_found(model, namespace, name)
+            return FAILED
+        group = lives[0]
+        waits = model.waits(group.id)
+        holders, ahead = _competition(model, group)
+    waiting = group.state in _WAITING
+    if as_json:
+        found = {
+            "group": group,
+            "takes": remedy(group) if waiting else "",
+            "ahead": ahead,
+            "holders": holders,
+            "waits": waits,
+        }
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+        return None
+    out = console.console()
+    out.print(console.heading(group))
+    out.print(_answer(group, waits, holders, ahead))
+    return None
+
+
+def _competition(model: "ReadModel", group: "GroupRow") -> tuple[list["HolderRow"], int]:
+    """Return who holds the quota a queued group waits for, and how many are before it."""
+    if group.state != "Queued" or not group.cluster_queue or group.queued_at is None:
+        return [], 0
+    return model.holders(group.cluster_queue), model.ahead(group)
+
+
+def _answer(
+    group: "GroupRow", waits: list["WaitRow"], holders: list["HolderRow"], ahead: int
+) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    from gatelog.remedies import remedy
+    from gatelog.timeline import plain
+
+    now = datetime.now(UTC)
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+
+    def row(label: str, text: str) -> None:
+        table.add_row(label, Text(text))
+
+    if group.wait_since is not None and group.wait_reason:
+        row("waits for", f"{group.wait_reason}, since {_when(group.wait_since, now)}")
+        row("", plain(group.wait_message))
+        row("it takes", remedy(group))
+        if group.state == "Queued" and group.cluster_queue:
+            row("in line", f"{ahead or 'nobody'} before it in ClusterQueue {group.cluster_queue}")
+        for number, holder in enumerate(holders):
+            row("" if number else "held by", _holding(holder, now))
+    else:
+        row("now", _settled(group, now))
+    for number, (took, wait) in enumerate(_past(waits)):
+        row("" if number else "before that", f"{took} {wait.reason}: {plain(wait.message)}")
+    return table
+
+
+def _past(waits: list["WaitRow"]) -> list[tuple[str, "WaitRow"]]:
+    """Return the waits that are over and lasted, with how long, newest first; eight at most."""
+    from gatelog.timeline import NO_WAIT, duration
+
+    over = [(wait.to_at - wait.from_at, wait) for wait in waits if wait.to_at is not None]
+    return [(duration(took.total_seconds()), wait) for took, wait in over if took >= NO_WAIT][:8]
+
+
+def _settled(group: "GroupRow", now: datetime) -> str:
+    """Say why a group that waits for nothing is where it is."""
+    from gatelog.timeline import plain
+
+    message = plain(group.message or group.reason).rstrip(".")
+    match group.state:
+        case "Admitted" | "Running" if group.admitted_at is not None:
+            return f"it waits for nothing: {message}, {_when(group.admitted_at, now)}"
+        case "Finished" | "Finishing" | "Gone" if group.finished_at is not None:
+            return f"it is over: {message}, {_when(group.finished_at, now)}"
+        case "Gone":
+            return "it is over: its pods are gone"
+        case _:
+            return message or f"it is {group.state}"
+
+
+def _holding(holder: "HolderRow", now: datetime) -> str:
+    from gatelog.timeline import duration
+
+    amounts = ", ".join(
+        f"{_amount(resource, amount)} {resource} of {flavor or 'no flavor'}"
+        for flavor, resources in holder.resources.items()
+        for resource, amount in resources.items()
+    )
+    since = duration((now - holder.admitted_at).total_seconds())
+    return (
+        f"{holder.namespace}/{holder.name} {amounts} for {since} "
+        f"({holder.state}, priority {holder.priority})"
+    )
+
+
+def _amount(resource: str, amount: int) -> str:
+    return f"{amount / 1000:g}" if resource == "cpu" else str(amount)
+
+
+def _when(at: datetime, now: datetime) -> str:
+    from gatelog.timeline import duration
+
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC ({duration((now - at).total_seconds())} ago)"

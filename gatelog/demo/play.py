@@ -1,0 +1,156 @@
+"""The whole run: a simulated cluster, `gatelog up` on it, the stories, and the report.
+
+Theory. Everything runs in one process and one event loop, but nothing takes a short cut: gatelog
+talks HTTP to the cluster with a kubeconfig, the webhook is called over TLS, the log is a real
+nats-server and the read model a file that stays when the demo is over.
+
+Invariant: the directory is emptied only if an earlier demo made it.
+"""
+
+import asyncio
+import shutil
+import time
+from pathlib import Path
+
+from msgspec import Struct
+
+from gatelog import running
+from gatelog.allinone import run_up
+from gatelog.demo import report
+from gatelog.demo.cluster import Stage, StoryFailed, cluster_settings, set_up_queues
+from gatelog.demo.stories import STORIES, Story
+from gatelog.errors import CommandFailed
+from gatelog.narrator import Narrator
+from gatelog.readiness import Ready
+from gatelog.readmodel import ReadModel
+from gatelog.timeline import duration
+from podgroup.runtime.settings import KubernetesSettings, Settings, WebhookSettings
+from simcluster import SimCluster
+from simcluster.client import ApiFailure, Client
+
+MARK = "made-by-gatelog-demo"
+START_S = 30.0
+
+
+class Played(Struct, frozen=True):
+    """How a story ended; `problem` is "" when it went well."""
+
+    story: Story
+    problem: str
+    took_s: float
+
+
+def play(directory: str, narrator: Narrator) -> bool:
+    """Run the demo; tell whether every story came out as it should."""
+    place = _fresh(Path(directory))
+    settings = Settings(
+        state_dir=str(place),
+        kubernetes=KubernetesSettings(kubeconfig=str(place / "kubeconfig")),
+        webhook=WebhookSettings(port=0),
+    )
+    began = time.monotonic()
+    played: list[Played] = []
+
+    async def main(stop: asyncio.Event) -> None:
+        played.extend(await _perform(settings, stop, narrator))
+
+    running.run(main)
+    if len(played) < len(STORIES):
+        raise CommandFailed("the demo was stopped before its end")
+    report.show(settings, played, time.monotonic() - began)
+    return not any(one.problem for one in played)
+
+
+def _fresh(place: Path) -> Path:
+    mark = place / MARK
+    if place.exists() and any(place.iterdir()):
+        if not mark.exists():
+            raise CommandFailed(
+                f"{place} is not empty and no earlier demo made it: choose another directory with "
+                "--state-dir"
+            )
+        shutil.rmtree(place)
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    mark.touch()
+    return place
+
+
+async def _perform(settings: Settings, stop: asyncio.Event, narrator: Narrator) -> list[Played]:
+    async with SimCluster(cluster_settings()) as cluster:
+        cluster.kubeconfig(settings.kubernetes.kubeconfig)
+        narrator.done("simulated", f"simulated cluster with two nodes at {cluster.url}")
+        ready = asyncio.Event()
+
+        async def is_ready(found: Ready) -> None:
+            narrator.done("ready", f"gatelog is ready: {found.kinds} kinds watched")
+            ready.set()
+
+        up_stop = asyncio.Event()
+        up = asyncio.create_task(
+            run_up(settings, up_stop, narrator, way="webhook", on_ready=is_ready, farewell=False)
+        )
+        try:
+            if not await _first(up, ready, stop):
+                return []
+            async with Client(cluster.url, cluster.token, "users/1") as client:
+                await set_up_queues(client)
+                return await _all(settings, client, up, stop, narrator)
+        finally:
+            up_stop.set()
+            await up
+
+
+async def _first(up: asyncio.Task[None], ready: asyncio.Event, stop: asyncio.Event) -> bool:
+    """Wait until it is ready, False if told to stop before.
+
+    Raises:
+        CommandFailed: it takes too long; whatever ended `up`.
+    """
+    waits = [asyncio.create_task(ready.wait()), asyncio.create_task(stop.wait())]
+    try:
+        await asyncio.wait((up, *waits), timeout=START_S, return_when=asyncio.FIRST_COMPLETED)
+        if up.done():
+            await up
+        if not ready.is_set() and not stop.is_set():
+            raise CommandFailed(f"gatelog was not ready within {START_S:.0f} s")
+        return ready.is_set()
+    finally:
+        for task in waits:
+            task.cancel()
+
+
+async def _all(
+    settings: Settings,
+    client: Client,
+    up: asyncio.Task[None],
+    stop: asyncio.Event,
+    narrator: Narrator,
+) -> list[Played]:
+    from projector.database import database_url
+
+    played: list[Played] = []
+    with ReadModel(database_url(settings), settings.cluster) as model:
+        stage = Stage(client, model)
+        for number, story in enumerate(STORIES, 1):
+            if stop.is_set() or up.done():
+                break
+            with narrator.working(f"{number}/{len(STORIES)} {story.title}"):
+                one = await _one(story, stage)
+            played.append(one)
+            if one.problem:
+                narrator.failed("story", f"{story.title}: {one.problem}")
+            else:
+                narrator.done("story", f"{story.title}, {duration(one.took_s)}")
+    return played
+
+
+async def _one(story: Story, stage: Stage) -> Played:
+    began = time.monotonic()
+    problem = ""
+    try:
+        await story.play(stage)
+    except StoryFailed as failure:
+        problem = str(failure)
+    except ApiFailure as failure:
+        problem = f"the API server refused something: {failure}"
+    return Played(story, problem, time.monotonic() - began)

@@ -1,0 +1,74 @@
+"""What the demo prints at its end: every group's story, a summary, and what to try next.
+
+Theory. All of it is read from the database the demo leaves behind, after everything has stopped:
+what is printed here is what anybody can ask for later.
+
+Invariant: every command line printed works as printed.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from gatelog import console, told
+from gatelog.demo.cluster import NAMESPACE
+from gatelog.readmodel import ReadModel
+from gatelog.timeline import duration, tell
+from podgroup.runtime.settings import Settings
+
+if TYPE_CHECKING:
+    from gatelog.demo.play import Played
+
+QUERY = "SELECT name, at, kind, reason, message FROM v_group_timeline WHERE name = 'night' ORDER BY seq, ord"  # noqa: E501 - one line to paste
+
+
+def show(settings: Settings, played: Sequence["Played"], took_s: float) -> None:
+    """Print the report to stdout."""
+    from projector.database import database_url
+
+    url = database_url(settings)
+    out = console.console()
+    with ReadModel(url, settings.cluster) as model:
+        for one in played:
+            out.print()
+            out.print(console.title(one.story.title))
+            for name in one.story.groups:
+                _group(out, model, name)
+        out.print()
+        out.print(console.title("all groups"))
+        out.print(console.summary(model.summary()))
+    out.print()
+    _closing(out, settings, url, played, took_s)
+
+
+def _group(out: Console, model: ReadModel, name: str) -> None:
+    for row in model.groups(NAMESPACE, name, 1):
+        entries = model.entries(row.id)
+        out.print()
+        out.print(console.heading(row))
+        out.print(console.timeline(tell(entries), entries[0].at if entries else row.created_at))
+
+
+def _closing(
+    out: Console, settings: Settings, url: str, played: Sequence["Played"], took_s: float
+) -> None:
+    problems = [one for one in played if one.problem]
+    for one in problems:
+        out.print(Text(f"✗ {one.story.title}: {one.problem}", style="red"))
+    good = len(played) - len(problems)
+    out.print(f"{good} of {len(played)} stories as they should be, {duration(took_s)} in all.")
+    where = f" --state-dir {told.near(settings.state_dir)}"
+    out.print()
+    out.print(f"The read model is an SQLite database: [bold]{told.place(url)}[/]")
+    out.print("Ask it:")
+    for command in (
+        f"gatelog history {NAMESPACE}/tuning{where}",
+        f"gatelog why {NAMESPACE}/night{where}",
+        told.query_command(url, QUERY),
+    ):
+        out.print(f"  {command}", soft_wrap=True, markup=False)
+    out.print()
+    out.print("On a cluster of your own:")
+    out.print("  gatelog up --install webhook", markup=False)

@@ -1,0 +1,67 @@
+"""`gatelog doctor`: everything gatelog needs, looked at once, with what to do where it is wrong.
+
+Theory. Most trouble is a part that is missing or cannot be reached, and the parts are four:
+settings, database, log, cluster. They are looked at in that order and independently, so one that
+is down does not hide the others.
+
+Invariant: the exit status is 1 exactly when a finding is `fail`; findings keep their order.
+"""
+
+from rich.table import Table
+from rich.text import Text
+
+from gatelog.examine.findings import Finding
+from podgroup.runtime.settings import Settings
+
+_STYLE = {"ok": "green", "warn": "yellow", "fail": "bold red", "skip": "dim"}
+
+
+async def examine(settings: Settings) -> list[Finding]:
+    """Return all findings."""
+    import asyncio
+
+    from gatelog.examine import cluster, eventlog, readmodel
+
+    findings = [_settings(settings)]
+    seen = await asyncio.to_thread(readmodel.examine, settings)
+    findings += seen.findings
+    findings += await eventlog.examine(settings, seen.checkpoint)
+    findings += await cluster.examine(settings)
+    return findings
+
+
+def _settings(settings: Settings) -> Finding:
+    where = settings.nats.url or f"embedded log in {settings.state_dir}"
+    detail = f"cluster {settings.cluster}, mode {settings.mode}, {where}"
+    return Finding("settings", "read", "ok", detail)
+
+
+def table(findings: list[Finding]) -> Table:
+    """Return the findings as a table, what to do below each that is not ok."""
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    made.add_column(no_wrap=True)
+    made.add_column(no_wrap=True, style="dim")
+    made.add_column(no_wrap=True)
+    made.add_column(overflow="fold")
+    area = ""
+    for finding in findings:
+        verdict = Text(finding.verdict, style=_STYLE[finding.verdict])
+        text = Text(finding.detail)
+        if finding.remedy:
+            text.append(f"\n→ {finding.remedy}", style="italic")
+        made.add_row(verdict, "" if finding.area == area else finding.area, finding.what, text)
+        area = finding.area
+    return made
+
+
+def conclusion(findings: list[Finding]) -> str:
+    """Return one sentence about all findings."""
+    failed = sum(f.verdict == "fail" for f in findings)
+    warned = sum(f.verdict == "warn" for f in findings)
+    if failed:
+        return f"{failed} of {len(findings)} checks failed" + (
+            f", {warned} with a warning" if warned else ""
+        )
+    if warned:
+        return f"it works; {warned} {'thing' if warned == 1 else 'things'} to look at"
+    return "all is well"

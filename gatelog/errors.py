@@ -1,0 +1,99 @@
+"""From whatever went wrong to one sentence for a person, and an exit code.
+
+Theory. The parts below raise errors whose message already says what is wrong, where, and what to
+do. This module knows their names, looks them up among the modules that are loaded (a class that
+was never imported cannot have been raised, so no extra is imported for it), and falls back to a
+sentence that asks for `--debug` for everything nobody expected.
+
+Exit codes: 0 done, 1 it failed, 2 it was asked wrongly (usage, settings), 130 interrupted.
+
+Invariant: `explain` returns one line without a trailing newline, for every exception.
+"""
+
+import sys
+from typing import NamedTuple
+
+FAILED = 1
+USAGE = 2
+INTERRUPTED = 130
+
+_SENTENCES = (
+    ("podgroup.runtime.embedded", "EmbeddedError"),
+    ("podgroup.runtime.jetstream", "BusError"),
+    ("podgroup.runtime.kube", "KubeError"),
+    ("projector.database", "DatabaseError"),
+    ("projector.store", "StoreUnavailable"),
+    ("projector.store", "StaleProjector"),
+    ("ingest.webhook.certs", "CertificateError"),
+)
+"""(module, class) of errors whose message is meant for people."""
+
+_EXTRAS = {
+    "nats": "all",
+    "kubernetes_asyncio": "ingest",
+    "aiohttp": "ingest",
+    "cryptography": "ingest",
+    "yaml": "ingest",
+    "sqlalchemy": "projector",
+    "alembic": "projector",
+    "psycopg": "projector",
+}
+"""Package that may be absent -> the extra that brings it."""
+
+
+class CommandFailed(Exception):
+    """A command could not do what it was asked; the message says why and what to do."""
+
+    exit_code = FAILED
+
+
+class UsageFailed(CommandFailed):
+    """A command was asked for something that makes no sense."""
+
+    exit_code = USAGE
+
+
+class Explained(NamedTuple):
+    """One sentence, the exit code, and whether the error was one we know."""
+
+    sentence: str
+    exit_code: int
+    known: bool
+
+
+def explain(error: BaseException) -> Explained:
+    """Say in one line what went wrong. Of a group of errors the first known one speaks."""
+    if isinstance(error, BaseExceptionGroup):
+        found = [explain(inner) for inner in error.exceptions]
+        return next((one for one in found if one.known), found[0])
+    text = " ".join(str(error).split())
+    if isinstance(error, CommandFailed):
+        return Explained(text, error.exit_code, True)
+    if isinstance(error, KeyboardInterrupt):
+        return Explained("interrupted", INTERRUPTED, True)
+    if _is(error, "podgroup.runtime.settings", "SettingsError"):
+        return Explained(text, USAGE, True)
+    if any(_is(error, module, name) for module, name in _SENTENCES):
+        return Explained(text, FAILED, True)
+    if isinstance(error, ModuleNotFoundError) and error.name is not None:
+        package = error.name.split(".", 1)[0]
+        if package in _EXTRAS:
+            extra = _EXTRAS[package]
+            return Explained(
+                f"the package {package} is not installed: pip install 'gatelog[{extra}]'", 1, True
+            )
+    if isinstance(error, PermissionError | FileNotFoundError | NotADirectoryError):
+        where = f"{error.filename}: " if error.filename else ""
+        return Explained(f"{where}{error.strerror or text}", FAILED, True)
+    return Explained(
+        f"unexpected {type(error).__name__}: {text or 'no message'} "
+        "(a defect of gatelog; run again with --debug for the traceback)",
+        FAILED,
+        False,
+    )
+
+
+def _is(error: BaseException, module: str, name: str) -> bool:
+    loaded = sys.modules.get(module)
+    kind = getattr(loaded, name, None)
+    return isinstance(kind, type) and isinstance(error, kind)

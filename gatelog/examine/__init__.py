@@ -1,0 +1,9 @@
+"""What `gatelog doctor` looks at, one module per thing that can be missing or ill.
+
+    findings    a finding: what was looked at, how it is, what to do
+    readmodel   database: reachable, schema, what is stuck
+    eventlog    NATS: reachable, version, streams, how far the projector is behind
+    cluster     Kubernetes: reachable, version, permissions, kinds, what gates pods
+
+Invariant: examining changes nothing, anywhere, and never raises: what fails is a finding.
+"""

@@ -1,0 +1,171 @@
+"""Looking at the cluster: version, permissions, kinds, and who gates pods.
+
+Theory. What each deployment may have to do is written in its ClusterRole in `deploy/base`; the same
+rules are asked here through SelfSubjectAccessReviews, for the user of the kubeconfig.
+
+Invariant: nothing is written but access reviews, which store nothing.
+"""
+
+import asyncio
+from typing import Any
+
+from gatelog import clusterinfo, manifests
+from gatelog.errors import CommandFailed, explain
+from gatelog.examine.findings import Finding, fail, ok, warn
+from podgroup.runtime.kube import KubeClient, KubeError, connect
+from podgroup.runtime.settings import Settings
+
+AREA = "cluster"
+LEAST = (1, 30)
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_ROLES = (("ingest", "base/ingest.yaml"), ("actuator", "base/actuator.yaml"))
+_WEBHOOK = "gatelog-pods"
+_POLICY = "gatelog-queued-pods"
+_KUEUE_CONFIG = "/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config"
+
+
+async def examine(settings: Settings) -> list[Finding]:
+    """Look at the cluster of the settings."""
+    try:
+        kube = await connect(settings.kubernetes, part="doctor")
+    except KubeError as error:
+        remedy = "set KUBECONFIG, --kubeconfig or kubernetes.kubeconfig"
+        return [fail(AREA, "reachable", explain(error).sentence, remedy)]
+    try:
+        version = await clusterinfo.version(kube)
+        findings = [_version(kube.server, version)]
+        for name, file in _ROLES:
+            findings.append(await _permissions(kube, name, file))
+        findings.append(_kinds(await clusterinfo.kueue(kube)))
+        findings += await _admission(kube, settings)
+        return findings
+    except (KubeError, CommandFailed) as error:
+        remedy = "is the API server up, and does kubectl work with the same kubeconfig?"
+        return [fail(AREA, "reachable", explain(error).sentence, remedy)]
+    finally:
+        await kube.close()
+
+
+def _version(server: str, version: clusterinfo.Version) -> Finding:
+    detail = f"{version.text} at {server}"
+    if version.at_least(*LEAST):
+        return ok(AREA, "reachable", detail)
+    return warn(AREA, "reachable", detail, "gatelog is made for Kubernetes 1.30 or later")
+
+
+async def _permissions(kube: KubeClient, name: str, file: str) -> Finding:
+    asked = [
+        (group, resource, verb)
+        for role in manifests.read(file)
+        if role["kind"] == "ClusterRole"
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        if not rule.get("resourceNames")
+    ]
+    answers = await asyncio.gather(*(_allowed(kube, *one) for one in asked))
+    denied = [
+        f"{verb} {resource}"
+        for (_, resource, verb), yes in zip(asked, answers, strict=True)
+        if not yes
+    ]
+    what = f"may {name}"
+    if denied:
+        return fail(
+            AREA,
+            what,
+            f"this user may not {', '.join(denied)}",
+            f"use the service account of deploy/{file}, or give this user its ClusterRole",
+        )
+    return ok(AREA, what, f"this user may do all {len(asked)} things it needs")
+
+
+async def _allowed(kube: KubeClient, group: str, resource: str, verb: str) -> bool:
+    plural, _, sub = resource.partition("/")
+    attributes = {"group": group, "resource": plural, "subresource": sub, "verb": verb}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    status, answer = await kube.json("POST", _REVIEWS, body=review)
+    return status == 201 and bool((answer.get("status") or {}).get("allowed"))
+
+
+def _kinds(found: clusterinfo.Kueue) -> Finding:
+    if found.missing:
+        return fail(
+            AREA,
+            "kinds",
+            f"not served: {', '.join(found.missing)} ({clusterinfo.KUEUE_GROUP})",
+            "kubectl apply -k deploy/crds, or gatelog up --install webhook",
+        )
+    absent = [kind for kind in clusterinfo.OPTIONAL_KINDS if kind not in found.kinds]
+    if absent:
+        return warn(
+            AREA,
+            "kinds",
+            f"{found.version}, without {', '.join(absent)}",
+            "priorities come from PriorityClasses only; kubectl apply -k deploy/crds adds them",
+        )
+    return ok(AREA, "kinds", f"{clusterinfo.KUEUE_GROUP}/{found.version}")
+
+
+async def _admission(kube: KubeClient, settings: Settings) -> list[Finding]:
+    found = await clusterinfo.admission(kube, _WEBHOOK, _POLICY)
+    findings: list[Finding] = []
+    ways = [name for name, there in (("webhook", found.webhook), ("policy", found.policy)) if there]
+    if ways:
+        findings.append(ok(AREA, "gating", f"pods get their gate by {' and '.join(ways)}"))
+    else:
+        findings.append(
+            fail(
+                AREA,
+                "gating",
+                "neither webhook nor policy is registered: new pods start without waiting",
+                "gatelog up --install webhook, or the webhook or policy component of deploy/",
+            )
+        )
+    if found.kueue_pods:
+        findings.append(await _kueue(kube, settings, found.kueue_pods))
+    return findings
+
+
+async def _kueue(kube: KubeClient, settings: Settings, configuration: str) -> Finding:
+    integrated = await _kueue_takes_pods(kube)
+    if integrated:
+        return fail(
+            AREA,
+            "kueue",
+            "Kueue's own pod integration is on: both would gate and ungate the same pods",
+            'take "pod" out of integrations.frameworks in its configuration',
+        )
+    if settings.mode == "builtin":
+        return warn(
+            AREA,
+            "kueue",
+            f"Kueue is installed ({configuration}) while mode is builtin: two would admit the "
+            "same Workloads",
+            "set mode = kueue, or remove Kueue",
+        )
+    if integrated is None:
+        return warn(
+            AREA,
+            "kueue",
+            f"Kueue is installed ({configuration}); its configuration cannot be read from here",
+            'make sure that "pod" is not in its integrations.frameworks',
+        )
+    return ok(AREA, "kueue", "installed, and its own pod integration is off")
+
+
+async def _kueue_takes_pods(kube: KubeClient) -> bool | None:
+    """Tell whether Kueue's pod integration is on; None when its configuration is not readable."""
+    import yaml
+
+    found = await clusterinfo.get(kube, _KUEUE_CONFIG)
+    try:
+        config: Any = yaml.safe_load(found["data"]["controller_manager_config.yaml"])
+        return "pod" in ((config.get("integrations") or {}).get("frameworks") or ())
+    except (KeyError, TypeError, AttributeError, yaml.YAMLError):
+        return None

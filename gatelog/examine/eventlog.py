@@ -1,0 +1,119 @@
+"""Looking at the log: is NATS there, are the streams, and is the projector keeping up?
+
+Invariant: reads stream states only; consumes nothing.
+"""
+
+from datetime import UTC, datetime
+
+from gatelog import statedir
+from gatelog.errors import explain
+from gatelog.examine.findings import Finding, fail, ok, skip, warn
+from gatelog.readmodel import CheckpointRow
+from gatelog.timeline import duration
+from podgroup import subjects
+from podgroup.runtime.settings import NatsSettings, Settings
+
+AREA = "log"
+_CONNECT_S = 5.0
+_BEHIND_S = 30.0
+_STREAMS = (subjects.EVENTS, subjects.DECISIONS, subjects.PARKED)
+
+
+async def examine(settings: Settings, checkpoint: CheckpointRow | None) -> list[Finding]:
+    """Look at the log of the settings; `checkpoint` is how far the projector says it is."""
+    from podgroup.runtime.jetstream import BusError, connect
+
+    server = _server(settings)
+    if isinstance(server, Finding):
+        return [server]
+    try:
+        bus = await connect(server, "gatelog-doctor", deadline_s=_CONNECT_S)
+    except BusError as error:
+        remedy = "is nats.url right, the server up (2.12.3 or later), and the login accepted?"
+        return [fail(AREA, "reachable", explain(error).sentence, remedy)]
+    try:
+        findings = [ok(AREA, "reachable", server.url), _durability(settings)]
+        for name in _STREAMS:
+            try:
+                state = await bus.stream_state(name)
+            except BusError as error:
+                remedy = "run gatelog migrate; gatelog up makes them itself"
+                findings.append(fail(AREA, name, explain(error).sentence, remedy))
+                continue
+            size = f"{state.messages} messages, {_bytes(state.bytes)}, last {state.last_sequence}"
+            findings.append(ok(AREA, name, size))
+            if name == subjects.EVENTS:
+                findings.append(_lag(state.last_sequence, state.first_sequence, checkpoint))
+        return findings
+    finally:
+        await bus.close()
+
+
+def _server(settings: Settings) -> NatsSettings | Finding:
+    from podgroup.runtime.embedded import running
+
+    if settings.nats.url:
+        return settings.nats
+    store = statedir.of(settings).nats
+    found = running(store)
+    if found is not None:
+        return found
+    return warn(
+        AREA,
+        "reachable",
+        f"the embedded server of {store} does not run, and nats.url is not set",
+        "start gatelog up, or set nats.url to the server in use",
+    )
+
+
+def _durability(settings: Settings) -> Finding:
+    if not settings.nats.url:
+        return ok(AREA, "durability", "the embedded server syncs every write to disk")
+    if settings.streams.replicas >= 3:
+        return ok(AREA, "durability", f"{settings.streams.replicas} replicas")
+    return warn(
+        AREA,
+        "durability",
+        f"{settings.streams.replicas} replica: by default such a server syncs every two minutes, "
+        "and a power cut can lose what came since",
+        "streams.replicas = 3 on a NATS cluster, or jetstream { sync_interval: always }",
+    )
+
+
+def _lag(last: int, first: int, checkpoint: CheckpointRow | None) -> Finding:
+    if checkpoint is None:
+        return skip(AREA, "lag", "no checkpoint to compare with")
+    behind = last - checkpoint.stream_seq
+    if behind < 0:
+        return fail(
+            AREA,
+            "lag",
+            f"the log ends at {last}, before the checkpoint {checkpoint.stream_seq}",
+            "is it the right NATS server? If its storage was lost, start the projector: it opens "
+            "a new epoch and lists everything again",
+        )
+    if checkpoint.stream_seq + 1 < first:
+        return warn(
+            AREA,
+            "lag",
+            f"messages {checkpoint.stream_seq + 1} to {first - 1} were dropped unread",
+            "start the projector (it opens a new epoch); raise streams.max_age_s or max_bytes",
+        )
+    age_s = (datetime.now(UTC) - checkpoint.written_at).total_seconds()
+    if behind and age_s > _BEHIND_S:
+        return fail(
+            AREA,
+            "lag",
+            f"{behind} messages behind, last write {duration(age_s)} ago",
+            "is the projector running? Its log says why it stopped",
+        )
+    return ok(AREA, "lag", f"{behind} messages" if behind else "none")
+
+
+def _bytes(count: int) -> str:
+    value = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} GiB"

@@ -1,0 +1,40 @@
+"""A finding: what was looked at, how it is, and what to do about it.
+
+Invariant: a finding that is not ok says what to do.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+Verdict = Literal["ok", "warn", "fail", "skip"]
+
+
+class Finding(Struct, frozen=True):
+    """`area` is settings, database, log or cluster; `skip`: could not be looked at."""
+
+    area: str
+    what: str
+    verdict: Verdict
+    detail: str
+    remedy: str = ""
+
+
+def ok(area: str, what: str, detail: str) -> Finding:
+    """It is as it should be."""
+    return Finding(area, what, "ok", detail)
+
+
+def warn(area: str, what: str, detail: str, remedy: str) -> Finding:
+    """It works, but somebody should look at it."""
+    return Finding(area, what, "warn", detail, remedy)
+
+
+def fail(area: str, what: str, detail: str, remedy: str) -> Finding:
+    """It does not work."""
+    return Finding(area, what, "fail", detail, remedy)
+
+
+def skip(area: str, what: str, detail: str) -> Finding:
+    """It cannot be looked at because of an earlier finding."""
+    return Finding(area, what, "skip", detail)

@@ -1,0 +1,104 @@
+"""Looking at the read model: is it there, at our schema, and is anything stuck in it?
+
+Invariant: opens the database for reading only.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from gatelog.errors import CommandFailed, explain
+from gatelog.examine.findings import Finding, fail, ok, warn
+from gatelog.readmodel import CheckpointRow, ReadModel
+from gatelog.timeline import duration
+from gatelog.told import place
+from podgroup.runtime.settings import Settings
+
+AREA = "database"
+
+
+class Seen(NamedTuple):
+    """The findings, and the checkpoint for those who compare it with the log."""
+
+    findings: list[Finding]
+    checkpoint: CheckpointRow | None
+
+
+def examine(settings: Settings) -> Seen:
+    """Look at the database of the settings."""
+    from projector.database import DatabaseError, database_url
+
+    try:
+        url = database_url(settings)
+        schema = _schema(url)
+        if schema.verdict == "fail":
+            return Seen([schema], None)
+        with ReadModel(url, settings.cluster) as model:
+            row = model.checkpoint(settings.projector.shard)
+            findings = [schema, _checkpoint(model, row)]
+            if row is not None:
+                findings += [_parked(model), _unresolved(model, settings)]
+            return Seen(findings, row)
+    except (CommandFailed, DatabaseError) as error:
+        remedy = "is database.url right, and the server up? A first `gatelog up` makes the file"
+        return Seen([fail(AREA, "reachable", explain(error).sentence, remedy)], None)
+
+
+def _schema(url: str) -> Finding:
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from projector import migrate
+    from projector.database import reader
+
+    engine = reader(url)
+    try:
+        with engine.connect() as connection:
+            found = migrate.revision(connection)
+    except SQLAlchemyError as error:
+        said = str(getattr(error, "orig", None) or error).splitlines()[0]
+        raise CommandFailed(f"{place(url)}: {said}") from error
+    finally:
+        engine.dispose()
+    needed = migrate.head()
+    if found == needed:
+        return ok(AREA, "schema", f"{place(url)} is at {found}")
+    detail = f"{place(url)} is at {found or 'none'}, this gatelog needs {needed}"
+    return fail(AREA, "schema", detail, "run gatelog migrate (or the gatelog that made it)")
+
+
+def _checkpoint(model: ReadModel, row: CheckpointRow | None) -> Finding:
+    if row is None:
+        others = [name for name in model.clusters() if name != model.cluster]
+        if others:
+            detail = f"none for cluster {model.cluster}; there are {', '.join(others)}"
+            return warn(AREA, "checkpoint", detail, "set cluster to one of these")
+        return warn(
+            AREA, "checkpoint", "none: no projector has written yet", "start gatelog up or project"
+        )
+    age = duration((datetime.now(UTC) - row.written_at).total_seconds())
+    epochs = "" if row.epoch == 1 else f", epoch {row.epoch} (see table epochs for gaps)"
+    return ok(AREA, "checkpoint", f"seq {row.stream_seq}, {age} ago, mode {row.mode}{epochs}")
+
+
+def _parked(model: ReadModel) -> Finding:
+    count = model.parked()
+    if not count:
+        return ok(AREA, "parked", "nothing is set aside")
+    return warn(
+        AREA,
+        "parked",
+        f"{count} events are set aside; groups they concern stand still",
+        "look: SELECT seq, ord, group_id, object, message FROM parked WHERE resolution = ''",
+    )
+
+
+def _unresolved(model: ReadModel, settings: Settings) -> Finding:
+    long_s = 2 * settings.projector.decision_timeout_s
+    count = model.unresolved(datetime.now(UTC) - timedelta(seconds=long_s))
+    if not count:
+        return ok(AREA, "decisions", "all older ones have an outcome")
+    return warn(
+        AREA,
+        "decisions",
+        f"{count} have had no outcome for more than {duration(long_s)}",
+        "is the actuator running, and what do its log and table outcomes say?",
+    )

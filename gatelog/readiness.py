@@ -1,0 +1,60 @@
+"""When is it ready? When every kind was listed once and the log is folded up to its end.
+
+Theory. The projector's checkpoint says both, so readiness is asked of the same tables people read:
+if this is satisfied, so is a query.
+
+Invariant: only reads; returns once and never for a log that is still being caught up with.
+"""
+
+import asyncio
+
+from msgspec import Struct
+
+from gatelog.readmodel import CheckpointRow, ReadModel
+from podgroup import subjects
+from podgroup.objects import WATCHED_KINDS
+from podgroup.runtime.jetstream import Bus
+from podgroup.runtime.settings import Settings
+
+_POLL_S = 0.1
+
+
+class Ready(Struct, frozen=True):
+    """What is known once it is ready. `missing` are kinds that are not installed."""
+
+    kinds: int
+    missing: tuple[str, ...]
+    sequence: int
+    epoch: int
+
+
+async def wait_ready(settings: Settings, bus: Bus) -> Ready:
+    """Wait until the projector has caught up with the log and every kind was listed."""
+    from projector.database import database_url
+
+    model = ReadModel(database_url(settings), settings.cluster)
+    try:
+        while True:
+            row = await asyncio.to_thread(model.checkpoint, settings.projector.shard)
+            if row is not None:
+                ready = _ready(row)
+                last = (await bus.stream_state(subjects.EVENTS)).last_sequence
+                if ready is not None and row.stream_seq >= last:
+                    return ready
+            await asyncio.sleep(_POLL_S)
+    finally:
+        model.close()
+
+
+def _ready(row: CheckpointRow) -> Ready | None:
+    from projector.packing import unpack_meta
+
+    meta = unpack_meta(row.folded)
+    if len(meta.synced) < len(WATCHED_KINDS):
+        return None
+    return Ready(
+        kinds=len(meta.synced - meta.missing),
+        missing=tuple(sorted(meta.missing)),
+        sequence=row.stream_seq,
+        epoch=row.epoch,
+    )

@@ -1,0 +1,125 @@
+"""The statements of the command line, the same text for SQLite and PostgreSQL.
+
+Invariant: parameters are named; nothing of a user ever becomes part of a statement's text, except
+in `filled`, whose result is printed and never run.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+_GROUP_COLUMNS = """id, namespace, name, kind, queue, cluster_queue, priority, priority_class,
+       total_count, state, reason, message, workload_name, pods_seen, pods_gated, pods_ungated,
+       pods_running, pods_succeeded, pods_failed, pods_excess, pods_replaced, wait_reason,
+       wait_message, wait_since, parked, created_at, complete_at, queued_at, admitted_at,
+       finished_at, gone_at, as_of_seq"""
+
+GROUPS = f"""
+SELECT {_GROUP_COLUMNS}
+  FROM groups
+ WHERE cluster = :cluster AND namespace = :namespace AND name = :name
+ ORDER BY created_seq DESC, id LIMIT :limit
+"""
+
+GROUPS_OF_POD = f"""
+SELECT {_GROUP_COLUMNS}
+  FROM groups
+ WHERE cluster = :cluster AND id IN (
+       SELECT group_id FROM pods
+        WHERE cluster = :cluster AND namespace = :namespace AND name = :name)
+ ORDER BY created_seq DESC, id LIMIT :limit
+"""
+
+RECENT_NAMES = """
+SELECT namespace, name, max(created_seq) AS seen
+  FROM groups
+ WHERE cluster = :cluster
+ GROUP BY namespace, name ORDER BY seen DESC LIMIT :limit
+"""
+
+ENTRIES = """
+SELECT from_seq AS seq, 0 AS ord, from_at AS at, 'wait' AS source, 'Waiting' AS kind, reason,
+       message, '' AS pod, '' AS rule, '' AS status, '' AS decision, '' AS target, to_at AS until
+  FROM waits
+ WHERE cluster = :cluster AND group_id = :group_id
+UNION ALL
+SELECT h.seq, h.ord, h.at, 'history', h.kind, h.reason, h.message, coalesce(p.name, ''), '', '',
+       h.decision_id, '', NULL
+  FROM history h LEFT JOIN pods p ON p.cluster = h.cluster AND p.uid = h.pod_uid
+ WHERE h.cluster = :cluster AND h.group_id = :group_id
+UNION ALL
+SELECT as_of_seq, number, issued_at, 'decision', action, reason, message, '', rule,
+       coalesce(status, 'pending'), id, target, NULL
+  FROM decisions
+ WHERE cluster = :cluster AND group_id = :group_id
+UNION ALL
+SELECT o.seq, o.delivery * 1000 + o.attempt, o.at, 'outcome', d.action, d.reason, o.message, '',
+       d.rule, o.status, d.id, d.target, NULL
+  FROM outcomes o JOIN decisions d ON d.cluster = o.cluster AND d.id = o.decision_id
+ WHERE d.cluster = :cluster AND d.group_id = :group_id AND o.status IN ('rejected', 'retrying')
+ ORDER BY 1, 2 LIMIT :limit
+"""
+
+WAITS = """
+SELECT reason, message, from_at, to_at
+  FROM waits
+ WHERE cluster = :cluster AND group_id = :group_id
+ ORDER BY from_seq DESC LIMIT :limit
+"""
+
+HOLDERS = """
+SELECT g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resources
+  FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
+ WHERE a.cluster = :cluster AND a.cluster_queue = :cluster_queue AND a.released_at IS NULL
+ ORDER BY a.admitted_at, g.id LIMIT :limit
+"""
+
+AHEAD = """
+SELECT count(*)
+  FROM groups
+ WHERE cluster = :cluster AND cluster_queue = :cluster_queue AND state = 'Queued' AND id <> :id
+   AND (priority > :priority OR (priority = :priority AND queued_at < :queued_at))
+"""
+
+SUMMARY = """
+SELECT g.id, g.namespace, g.name, g.kind, g.state, g.reason, g.total_count, g.pods_seen,
+       g.pods_excess, g.pods_replaced, g.created_at, g.finished_at,
+       (SELECT count(*) FROM admissions a
+         WHERE a.cluster = g.cluster AND a.group_id = g.id) AS admissions,
+       (SELECT min(a.admitted_at) FROM admissions a
+         WHERE a.cluster = g.cluster AND a.group_id = g.id) AS first_admitted_at,
+       (SELECT count(*) FROM decisions d
+         WHERE d.cluster = g.cluster AND d.group_id = g.id) AS decisions
+  FROM groups g
+ WHERE g.cluster = :cluster AND g.created_seq > :since
+ ORDER BY g.created_seq, g.id LIMIT :limit
+"""
+
+CHECKPOINT = """
+SELECT seq, base, epoch, mode, at, written_at, published, folded
+  FROM checkpoints
+ WHERE cluster = :cluster AND shard = :shard
+"""
+
+CLUSTERS = "SELECT DISTINCT cluster FROM checkpoints ORDER BY cluster"
+
+PARKED = "SELECT count(*) FROM parked WHERE cluster = :cluster AND resolution = ''"
+
+UNRESOLVED = """
+SELECT count(*)
+  FROM decisions
+ WHERE cluster = :cluster AND status IS NULL AND issued_at < :before
+"""
+
+
+def filled(query: str, values: Mapping[str, Any]) -> str:
+    """Return a statement with its parameters written in, for printing only."""
+
+    def literal(match: re.Match[str]) -> str:
+        value = values[match[1]]
+        if isinstance(value, datetime):
+            value = value.isoformat()
+        return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
+
+    return re.sub(r"(?<!:):([a-z_]+)\b", literal, query).strip() + ";"

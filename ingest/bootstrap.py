@@ -1,0 +1,150 @@
+"""Composition root of the ingest deployment: builds the parts, runs sessions until told to stop.
+
+    bus ── session: 8 watchers ─► publisher ─► EVENTS        (session after session)
+    kube ─┤
+          └ webhook server, if enabled; it does not depend on sessions
+
+Health: ready means that every watched kind is followed; alive means that the process runs, since
+everything that fails here is tried again by itself.
+
+Invariant: what was made here is closed here, in reverse order; what was given is left alone.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from contextlib import AsyncExitStack
+from typing import TypeVar
+
+import msgspec
+
+from ingest.resume import Known
+from ingest.session import Changed, Session, begin
+from podgroup.runtime import jetstream
+from podgroup.runtime import kube as kubernetes
+from podgroup.runtime.backoff import Backoff
+from podgroup.runtime.health import Checks
+from podgroup.runtime.jetstream import (
+    Bus,
+    BusClosed,
+    BusError,
+    BusUnavailable,
+    OrderLost,
+    PublishRefused,
+    StreamMissing,
+)
+from podgroup.runtime.kube import KubeClient
+from podgroup.runtime.log import get_logger
+from podgroup.runtime.settings import Settings
+
+T = TypeVar("T")
+
+log = get_logger("ingest")
+
+
+async def run_ingest(
+    settings: Settings,
+    stop: asyncio.Event,
+    *,
+    bus: Bus | None = None,
+    kube: KubeClient | None = None,
+    checks: Checks | None = None,
+) -> None:
+    """Follow the API server into the log until `stop` is set.
+
+    `bus` and `kube` are shared by whoever gives them; otherwise they are made from the settings
+    and closed on return. How it stands is registered in `checks`, which the caller serves.
+
+    Raises:
+        KubeError, BusError: the configuration cannot be used; what passes by itself is retried.
+        OSError, CertificateError: the webhook cannot be served as configured.
+    """
+    ingest = _Ingest(settings)
+    if checks is not None:
+        # Before anything can wait: a probe must not find us ready because nobody was asked.
+        checks.ready("ingest", lambda: ingest.problem)
+    async with AsyncExitStack() as stack:
+        if bus is None:
+            bus = await _unless(stop, jetstream.connect(settings.nats, "gatelog-ingest"))
+            if bus is None:
+                return
+            stack.push_async_callback(bus.close)
+        if kube is None:
+            kube = await kubernetes.connect(settings.kubernetes, part="ingest")
+            stack.push_async_callback(kube.close)
+        if settings.webhook.enabled:
+            # Its dependencies are not needed, and need not be installed, where it is off.
+            from ingest.registration import webhook
+
+            await stack.enter_async_context(webhook(settings, kube))
+        await ingest.run(bus, kube, stop)
+
+
+class _Ingest:
+    """Sessions, one after the other."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._bus: Bus | None = None
+        self._session: Session | None = None
+        self._known: Known | None = None
+        self._cause = ""
+        self._backoff = Backoff(ceiling_s=10.0)
+
+    @property
+    def problem(self) -> str:
+        if self._bus is None or not self._bus.connected:
+            return "not connected to NATS"
+        return self._session.problem if self._session else self._cause or "starting"
+
+    async def run(self, bus: Bus, kube: KubeClient, stop: asyncio.Event) -> None:
+        self._bus = bus
+        while not stop.is_set():
+            try:
+                session = await _unless(stop, self._open(bus, kube))
+                if session is None:
+                    return
+                await self._follow(session, stop)
+            except BusClosed:
+                # By its owner: a shared bus may be closed before we are told to stop.
+                if stop.is_set():
+                    return
+                raise
+            except (BusUnavailable, StreamMissing, PublishRefused, Changed) as error:
+                self._cause = str(error)
+                log.warning("session_ended", cause=self._cause)
+                await _unless(stop, asyncio.sleep(next(self._backoff)))
+
+    async def _open(self, bus: Bus, kube: KubeClient) -> Session:
+        await bus.ensure_streams(self._settings.streams)
+        where = await begin(self._settings, bus, self._known, self._cause)
+        log.info("session_begins", positions=where.positions, otherwise=where.reason)
+        return Session(self._settings, bus, kube, where)
+
+    async def _follow(self, session: Session, stop: asyncio.Event) -> None:
+        self._session = session
+        try:
+            await session.run(stop)
+        except OrderLost:
+            # The log has everything, but not in the order that positions stand for.
+            self._known = msgspec.structs.replace(session.known, positions={})
+            raise
+        except (BusError, Changed):
+            self._known = session.known
+            raise
+        finally:
+            if session.publisher.acked_sequence:
+                self._backoff.reset()
+            self._session = None
+
+
+async def _unless(stop: asyncio.Event, work: Awaitable[T]) -> T | None:
+    """Wait for `work`; None when `stop` came first, and `work` is cancelled then."""
+    task = asyncio.ensure_future(work)
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        for each in (task, stopping):
+            each.cancel()
+        await asyncio.gather(task, stopping, return_exceptions=True)

@@ -1,0 +1,84 @@
+"""How large an event may be.
+
+A NATS server accepts messages of 1 MiB unless told otherwise, and the API server stores objects of
+up to 1.5 MiB; a Workload owned by some ten thousand pods is all owner references. What does not fit
+is refused like anything else that cannot be taken. A deletion is never refused: it is reduced to
+the identity of what is gone.
+
+Invariant: what `bounded` returns fits into a message.
+"""
+
+import msgspec
+
+from podgroup.events import (
+    DeltaRefused,
+    Event,
+    ObjectApplied,
+    PodApplied,
+    PodDeleted,
+    WorkloadApplied,
+    WorkloadDeleted,
+)
+from podgroup.objects import Kind, PodView, QueueObject, WorkloadView
+
+MAX_EVENT_BYTES = 900_000
+"""Largest event taken, in bytes of JSON."""
+
+_encoder = msgspec.json.Encoder()
+
+
+def bounded(kind: Kind, event: Event) -> tuple[Event, int]:
+    """Return `event`, or what stands for it when it is too large, and its size in bytes."""
+    size = len(_encoder.encode(event))
+    if size <= MAX_EVENT_BYTES:
+        return event, size
+    match event:
+        case PodDeleted(pod=pod):
+            fitting: Event = PodDeleted(pod=_bare_pod(pod))
+        case WorkloadDeleted(workload=workload):
+            fitting = WorkloadDeleted(workload=_bare_workload(workload))
+        case PodApplied(pod=view):
+            fitting = _refused(kind, view, size)
+        case WorkloadApplied(workload=view):
+            fitting = _refused(kind, view, size)
+        case ObjectApplied(object=view):
+            fitting = _refused(kind, view, size)
+        case _:
+            # Nothing else carries an object; its texts are bounded where they are made.
+            fitting = event
+    return fitting, len(_encoder.encode(fitting))
+
+
+def _refused(kind: Kind, view: PodView | WorkloadView | QueueObject, size: int) -> DeltaRefused:
+    return DeltaRefused(
+        kind=kind,
+        namespace=view.namespace,
+        name=view.name,
+        uid=view.uid,
+        resource_version=view.resource_version,
+        field="",
+        message=f"the object is too large: {size} bytes of it matter to gatelog, which takes at "
+        f"most {MAX_EVENT_BYTES}; remove labels or owner references",
+    )
+
+
+def _bare_pod(pod: PodView) -> PodView:
+    return PodView(
+        uid=pod.uid,
+        namespace=pod.namespace,
+        name=pod.name,
+        resource_version=pod.resource_version,
+        created_at=pod.created_at,
+        deleted_at=pod.deleted_at,
+    )
+
+
+def _bare_workload(workload: WorkloadView) -> WorkloadView:
+    return WorkloadView(
+        uid=workload.uid,
+        namespace=workload.namespace,
+        name=workload.name,
+        resource_version=workload.resource_version,
+        created_at=workload.created_at,
+        deleted_at=workload.deleted_at,
+    )

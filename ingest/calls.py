@@ -1,0 +1,226 @@
+"""What each state of the machine asks of the API server: one call, and what came of it.
+
+Nothing is collected: a page or a line is translated and yielded before the next is read.
+
+Invariant: a call's outcome, failure included, is a `Step`; nothing is raised.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing
+from typing import Protocol
+
+import msgspec
+from msgspec import Struct
+
+from ingest import states
+from ingest.kinds import Watched
+from ingest.states import (
+    Absent,
+    InitialWatch,
+    Listing,
+    Refusal,
+    Start,
+    State,
+    Step,
+    Trouble,
+    Watching,
+)
+from ingest.translate.items import read_page, read_status
+from podgroup.objects import Kind
+from podgroup.runtime.kube_errors import KubeError, KubeUnavailable
+
+
+class Answer(Protocol):
+    """An HTTP answer, read completely."""
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+
+    @property
+    def body(self) -> bytes:
+        """The whole body."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Headers; look-up ignores case."""
+
+
+class Lines(Protocol):
+    """A streamed HTTP answer: status first, then lines of bytes as they come."""
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Headers; look-up ignores case."""
+
+    async def read(self) -> bytes:
+        """Read the rest, for a status that is not 200."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """Iterate over lines, without their line ends."""
+
+
+class WatchApi(Protocol):
+    """What is needed of the API server; `podgroup.runtime.kube.KubeClient` is one.
+
+    Both raise `KubeError` for connection trouble, `watch` also after `idle_timeout_s` of silence.
+    """
+
+    async def request(
+        self, method: str, path: str, *, params: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Ask and read the whole answer, whatever its status."""
+
+    def watch(
+        self, path: str, params: Mapping[str, str], *, idle_timeout_s: float
+    ) -> AbstractAsyncContextManager[Lines]:
+        """Ask and stream the answer."""
+
+
+class WatchOptions(Struct, frozen=True, kw_only=True):
+    """How to list, watch and wait; the first four are settings (see `IngestSettings`).
+
+    `first_wait_s` is the first wait after trouble (they double), `lasting_wait_s` the longest one
+    and the one where only a person can help, such as a missing permission. `probe_s` lies between
+    looks for a kind that is not installed, `confirm_s` before a second look for one that was.
+    Initial events come without pause: after `initial_idle_s` of silence in the middle of them the
+    server has ignored that we asked for their end.
+    """
+
+    page_size: int = 500
+    watch_timeout_s: int = 290
+    idle_grace_s: float = 15.0
+    stream: bool = True
+    first_wait_s: float = 0.2
+    lasting_wait_s: float = 30.0
+    probe_s: float = 10.0
+    confirm_s: float = 1.0
+    initial_idle_s: float = 15.0
+
+
+NewRelist = Callable[[Kind], str]
+
+
+async def step(
+    api: WatchApi, spec: Watched, state: State, options: WatchOptions, new_relist: NewRelist
+) -> AsyncGenerator[Step]:
+    """Make the one API call that `state` asks for and yield what comes of it.
+
+    Guarantees:
+        The state of each yielded step is where to go on once its events are handed on; the last
+        one is where the next call begins.
+    """
+    match state:
+        case Start():
+            yield states.begin(spec, state, new_relist, options.stream)
+        case Listing():
+            yield await _list(api, spec, state, options)
+        case InitialWatch() | Watching():
+            async with aclosing(_watch(api, spec, state, options)) as steps:
+                async for each in steps:
+                    yield each
+        case Absent():
+            yield await _probe(api, spec, state, new_relist)
+
+
+async def _list(api: WatchApi, spec: Watched, state: Listing, options: WatchOptions) -> Step:
+    params = {"limit": str(options.page_size)} | _selected(spec)
+    if state.token:
+        params["continue"] = state.token
+    try:
+        answer = await api.request("GET", spec.paths[state.api], params=params)
+        if answer.status != 200:
+            return states.on_refusal(
+                spec, state, _refusal(answer.status, answer.body, answer.headers)
+            )
+        return states.on_page(spec, state, read_page(answer.body))
+    except KubeError as error:
+        return _failed(state, error)
+    except msgspec.MsgspecError as error:
+        return states.on_close(state, f"the answer to a list is no list: {error}")
+
+
+async def _watch(
+    api: WatchApi, spec: Watched, state: InitialWatch | Watching, options: WatchOptions
+) -> AsyncGenerator[Step]:
+    initial = isinstance(state, InitialWatch)
+    idle_s = options.watch_timeout_s + options.idle_grace_s
+    here: InitialWatch | Watching = state
+    read = spec.translator.item
+    try:
+        params = _watch_params(spec, state, options)
+        async with api.watch(
+            spec.paths[state.api],
+            params,
+            idle_timeout_s=options.initial_idle_s if initial else idle_s,
+        ) as lines:
+            if lines.status != 200:
+                said = await lines.read()
+                yield states.on_refusal(spec, state, _refusal(lines.status, said, lines.headers))
+                return
+            yield Step((), here)
+            async for line in lines:
+                relist = here.relist if isinstance(here, InitialWatch) else ""
+                each = states.on_item(spec, here, read(line, relist))
+                yield each
+                if each.trouble or not isinstance(each.state, InitialWatch | Watching):
+                    return
+                here = each.state
+        yield states.on_close(here)
+    except KubeError as error:
+        if initial and isinstance(here, Watching):
+            # Quiet after the initial events is no failure; the next watch has a longer patience.
+            yield states.on_close(here)
+        else:
+            yield _failed(here, error)
+
+
+async def _probe(api: WatchApi, spec: Watched, state: Absent, new_relist: NewRelist) -> Step:
+    try:
+        for index, path in enumerate(spec.paths):
+            answer = await api.request("GET", path, params={"limit": "1"})
+            if answer.status == 200:
+                return states.on_probe(spec, state, index, new_relist)
+            if answer.status != 404:
+                return states.on_refusal(
+                    spec, state, _refusal(answer.status, answer.body, answer.headers)
+                )
+    except KubeError as error:
+        return _failed(state, error)
+    return states.on_probe(spec, state, None, new_relist)
+
+
+def _watch_params(
+    spec: Watched, state: InitialWatch | Watching, options: WatchOptions
+) -> dict[str, str]:
+    params = {
+        "watch": "1",
+        "allowWatchBookmarks": "true",
+        "timeoutSeconds": str(options.watch_timeout_s),
+    } | _selected(spec)
+    match state:
+        case InitialWatch():
+            params |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        case Watching(version=version):
+            params["resourceVersion"] = version
+    return params
+
+
+def _selected(spec: Watched) -> dict[str, str]:
+    return {"labelSelector": spec.selector} if spec.selector else {}
+
+
+def _refusal(status: int, body: bytes, headers: Mapping[str, str]) -> Refusal:
+    said = read_status(body)
+    after = headers.get("Retry-After", "")
+    return Refusal(status, said.reason, said.message, float(after) if after.isdigit() else None)
+
+
+def _failed(state: State, error: KubeError) -> Step:
+    """No answer at all. Only missing ones pass by themselves; refused credentials do not."""
+    lasting = not isinstance(error, KubeUnavailable)
+    return states.on_close(state, str(error), Trouble(str(error), lasting=lasting))

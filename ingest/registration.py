@@ -1,0 +1,193 @@
+"""The webhook in this process: its certificate, its server, and its entry at the API server.
+
+With certificates made by somebody else (`webhook.cert_file`) the registration is theirs too, since
+they know whom to trust. With certificates of our own nobody else can know the authority, so we
+write both webhook configurations, by server-side apply, and again when the authority changes.
+
+A refused registration is reported and tried again; the server goes on, as the registration may be
+in place already.
+
+Invariant: the API server is told to trust an authority only after a certificate of it is served.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ingest.calls import Answer
+from ingest.webhook.admission import Admission
+from ingest.webhook.certs import OwnCertificates, load_files, server_context
+from ingest.webhook.install import Registration, ServiceEndpoint, UrlEndpoint, configurations
+from ingest.webhook.lookup import ApiLookup
+from ingest.webhook.server import WebhookServer
+from ingest.webhook.settings import policy_for
+from podgroup.runtime.kube_errors import KubeError
+from podgroup.runtime.log import get_logger
+from podgroup.runtime.settings import Settings
+
+RENEW_S = 12 * 3600.0
+"""Seconds between looks at the certificate; it is renewed long before it ends."""
+
+RETRY_S = 30.0
+"""Seconds after which a refused registration is tried again."""
+
+FIELD_MANAGER = "gatelog"
+_REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"
+_PLURALS = {
+    "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
+}
+
+log = get_logger("webhook")
+
+
+class Api(Protocol):
+    """What is needed of the API server; `podgroup.runtime.kube.KubeClient` is one."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+    ) -> Answer:
+        """Ask and read the whole answer, whatever its status."""
+
+
+@asynccontextmanager
+async def webhook(settings: Settings, api: Api) -> AsyncIterator[WebhookServer]:
+    """Serve the webhook while the context lasts.
+
+    Raises:
+        OSError: the address cannot be listened on, or the certificate directory written.
+        CertificateError: the certificate files cannot be used.
+    """
+    chosen = settings.webhook
+    tls = server_context()
+    own: OwnCertificates | None = None
+    if chosen.cert_file:
+        load_files(tls, Path(chosen.cert_file), Path(chosen.key_file or chosen.cert_file))
+    else:
+        own = own_certificates(settings)
+        own.ensure(datetime.now(UTC))
+        own.load(tls)
+    server = WebhookServer(
+        Admission(policy_for(settings), ApiLookup(_getter(api))),
+        tls=tls,
+        host=chosen.host,
+        port=chosen.port,
+        # An answer after the API server has given up helps nobody.
+        timeout_s=max(0.5, chosen.timeout_s - 0.5),
+    )
+    await server.start()
+    keeper = asyncio.create_task(_keep(settings, api, own, tls, server)) if own else None
+    try:
+        yield server
+    finally:
+        if keeper:
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
+        await server.stop()
+
+
+def own_certificates(settings: Settings) -> OwnCertificates:
+    """Return the certificates we make for the name by which the API server reaches us."""
+    chosen = settings.webhook
+    directory = Path(chosen.cert_dir) if chosen.cert_dir else Path(settings.state_dir) / "webhook"
+    if chosen.url:
+        host = urlsplit(chosen.url).hostname or "localhost"
+        return OwnCertificates(directory, (host,))
+    service = f"{chosen.service_name}.{chosen.service_namespace}"
+    return OwnCertificates(directory, (f"{service}.svc", f"{service}.svc.cluster.local", service))
+
+
+def registration(settings: Settings, ca_bundle: bytes, served_at: str) -> Registration:
+    """Return what to register; `served_at` stands in for a port 0 in `webhook.url`."""
+    chosen = settings.webhook
+    endpoint: UrlEndpoint | ServiceEndpoint = ServiceEndpoint(
+        namespace=chosen.service_namespace, name=chosen.service_name
+    )
+    if chosen.url:
+        url = urlsplit(chosen.url)
+        port = url.port or urlsplit(served_at).port
+        host = f"[{url.hostname}]" if ":" in (url.hostname or "") else url.hostname
+        endpoint = UrlEndpoint(f"{url.scheme}://{host}:{port}")
+    return Registration(
+        endpoint=endpoint,
+        ca_bundle=ca_bundle,
+        failure_policy=chosen.failure_policy,
+        excluded_namespaces=chosen.excluded_namespaces,
+        every_pod=chosen.manage_jobs_without_queue_name,
+        own_namespace=chosen.service_namespace,
+        timeout_s=chosen.timeout_s,
+    )
+
+
+async def register(api: Api, wanted: Registration) -> str:
+    """Write both configurations; return what the API server refused, "" for nothing.
+
+    Raises:
+        KubeError: the API server could not be reached.
+    """
+    for configuration in configurations(wanted):
+        plural = _PLURALS[configuration["kind"]]
+        name = configuration["metadata"]["name"]
+        answer = await api.request(
+            "PATCH",
+            f"{_REGISTRATIONS}/{plural}/{name}",
+            params={"fieldManager": FIELD_MANAGER, "force": "true"},
+            body=msgspec.json.encode(configuration),
+            content_type="application/apply-patch+yaml",
+        )
+        if answer.status not in (200, 201):
+            text = answer.body[:300].decode(errors="replace")
+            return f"cannot register {plural}/{name}: {answer.status} {text}"
+    return ""
+
+
+async def _keep(
+    settings: Settings, api: Api, own: OwnCertificates, tls: Any, server: WebhookServer
+) -> None:
+    """Register, renew the certificate when due, and register again if the authority is new."""
+    registered = b""
+    while True:
+        wait_s = RENEW_S
+        try:
+            if own.ensure(datetime.now(UTC)):
+                own.load(tls)
+        except OSError as error:
+            log.error("webhook_certificate_not_renewed", problem=str(error))
+            wait_s = RETRY_S
+        bundle = own.ca_bundle()
+        if bundle != registered:
+            try:
+                refused = await register(api, registration(settings, bundle, server.url))
+            except KubeError as error:
+                refused = str(error)
+            if refused:
+                log.warning("webhook_not_registered", problem=refused)
+                wait_s = RETRY_S
+            else:
+                registered = bundle
+                log.info("webhook_registered")
+        await asyncio.sleep(wait_s)
+
+
+def _getter(api: Api) -> Any:
+    async def get(path: str) -> tuple[int, dict[str, Any]]:
+        answer = await api.request("GET", path)
+        try:
+            return answer.status, msgspec.json.decode(answer.body, type=dict[str, Any])
+        except msgspec.MsgspecError:
+            # A proxy's error page: the status says enough.
+            return answer.status, {}
+
+    return get

@@ -1,0 +1,181 @@
+"""A session: all watchers and the publisher, from one look at the log to the next failure.
+
+Watchers follow the API server for ever and survive everything it does. What a session does not
+survive is the log: a publish that failed for good, or a stream that is not the one we wrote to. It
+then ends with the reason, everything not acknowledged is forgotten, and the next session begins
+from what the log has. So there is one way to start and it is also the way to recover.
+
+First lists run one after the other in the order of `WATCHED_KINDS`, pods last, so that a consumer
+knows the queues before it sees who wants to go through them; watches run at once.
+
+Invariant: within a session events are published in the order they were put in; between sessions
+the positions go back, never forward.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from ingest import resume
+from ingest.calls import WatchApi, WatchOptions
+from ingest.kinds import Watched, watched_kinds
+from ingest.publisher import WINDOW, EventPublisher, Sink
+from ingest.resume import Known, Log, Resume
+from ingest.watcher import Watcher
+from podgroup.objects import Kind
+from podgroup.runtime.log import get_logger
+from podgroup.runtime.settings import Settings
+
+DRAIN_S = 5.0
+"""Seconds allowed at the end to get stored what was already seen; what is not is seen again."""
+
+log = get_logger("ingest")
+
+
+class EventLog(Log, Protocol):
+    """What a session needs of the log; `podgroup.runtime.jetstream.Bus` is one."""
+
+    @property
+    def on_reconnect(self) -> list[Callable[[], object]]:
+        """Functions to call when a lost connection is back."""
+
+    def publisher(self, window: int = 1000) -> Sink:
+        """Return a new pipelined publisher."""
+
+
+class Changed(Exception):
+    """The stream can no longer be continued; the text says why."""
+
+
+class Session:
+    """One run of all watchers. `watchers` tell how each kind stands."""
+
+    def __init__(self, settings: Settings, bus: EventLog, api: WatchApi, begin: Resume) -> None:
+        self._bus = bus
+        self._begin = begin
+        self.publisher = EventPublisher(
+            bus.publisher(WINDOW),
+            cluster=settings.cluster,
+            shards=settings.shards,
+            batch_bytes=settings.ingest.batch_bytes,
+            positions=begin.positions,
+        )
+        self.watchers = self._make_watchers(settings, api)
+        self._reconnected = asyncio.Event()
+
+    @property
+    def known(self) -> Known:
+        """What is certain to be stored."""
+        return Known(
+            created=self._begin.created,
+            last_sequence=self._begin.last_sequence,
+            acked_sequence=self.publisher.acked_sequence,
+            acked_msg_id=self.publisher.acked_msg_id,
+            positions=self.publisher.acked_positions,
+        )
+
+    @property
+    def problem(self) -> str:
+        """Why not every kind is followed now, "" when they are."""
+        return "; ".join(w.problem for w in self.watchers if w.problem)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run until `stop`; then store what was seen and return.
+
+        Raises:
+            BusError: publishing failed for good.
+            Changed: the stream is not the one we wrote to.
+        """
+        on_reconnect = self._reconnected.set
+        self._bus.on_reconnect.append(on_reconnect)
+        pump = asyncio.create_task(self.publisher.run())
+        checker = asyncio.create_task(self._check_after_reconnects())
+        watching = [asyncio.create_task(watcher.run()) for watcher in self.watchers]
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            everyone = [pump, checker, stopping, *watching]
+            done, _ = await asyncio.wait(everyone, return_when=asyncio.FIRST_COMPLETED)
+            # A broken publisher breaks those who put into it: name the cause, not the effect.
+            for task in sorted(done, key=everyone.index):
+                if task is not stopping:
+                    task.result()
+        finally:
+            self._bus.on_reconnect.remove(on_reconnect)
+            await _cancel([stopping, checker, *watching, pump])
+            if not stop.is_set():
+                self.publisher.close()
+        try:
+            async with asyncio.timeout(DRAIN_S):
+                await self.publisher.drain()
+        except TimeoutError:
+            log.info("events_not_stored", note="they will be seen again at the next start")
+        finally:
+            self.publisher.close()
+
+    async def _check_after_reconnects(self) -> None:
+        """A reconnect may lead to a server with another past."""
+        while True:
+            await self._reconnected.wait()
+            self._reconnected.clear()
+            changed = await resume.lost(self._bus, self.known)
+            if changed:
+                raise Changed(changed)
+
+    def _make_watchers(self, settings: Settings, api: WatchApi) -> list[Watcher]:
+        options = WatchOptions(
+            page_size=settings.ingest.page_size,
+            watch_timeout_s=settings.ingest.watch_timeout_s,
+            idle_grace_s=settings.ingest.idle_grace_s,
+            stream=settings.ingest.use_watch_list,
+        )
+        watchers: list[Watcher] = []
+        for spec in watched_kinds(settings.ingest.selector, settings.ingest.role_hash):
+            watcher = self._make_watcher(api, spec, options)
+            if watchers:
+                watcher.after = watchers[-1].listed
+            watchers.append(watcher)
+        return watchers
+
+    def _make_watcher(self, api: WatchApi, spec: Watched, options: WatchOptions) -> Watcher:
+        return Watcher(
+            api,
+            spec,
+            self.publisher.put,
+            since=self._begin.positions.get(spec.kind),
+            reason=self._begin.reason,
+            options=options,
+            new_relist=new_relist,
+            log=log,
+        )
+
+
+async def begin(settings: Settings, bus: Log, known: Known | None, cause: str) -> Resume:
+    """Return where the next session goes on; `cause` ended the last one ("" at the start).
+
+    After a failure what was acknowledged in order counts, which the newest message in the log may
+    be ahead of: another one before it may be the one that failed.
+
+    Raises:
+        BusError: ask again.
+    """
+    found = await resume.from_log(bus, settings.cluster, settings.shards)
+    if known is None:
+        return found
+    changed = await resume.lost(bus, known)
+    if changed:
+        return Resume({}, changed, found.created, found.last_sequence)
+    reason = f"the list was interrupted: {cause}"
+    return Resume(known.positions, reason, found.created, found.last_sequence)
+
+
+def new_relist(kind: Kind) -> str:
+    """Return a name for a frame, unique over restarts and hosts."""
+    return f"{kind}-{int(time.time())}-{secrets.token_hex(4)}"
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,88 @@
+"""Rotation: a running server picks up new certificates without a restart.
+
+Certificates end; a webhook that serves an ended one is a webhook that is away, and pods that
+name a queue then wait for it. Once an interval our own certificates are renewed if they near
+their end, and given files (cert-manager replaces them in the mounted Secret) are loaded again
+when they changed. TLS contexts use what was loaded last for connections from then on.
+
+Invariant: a failure to renew or load leaves the present certificate in use and is logged each
+time until it is mended; the loop itself never ends but by cancellation.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ingest.webhook.certs import CertificateError, OwnCertificates, load_files
+from podgroup.runtime.log import get_logger
+
+_log = get_logger("webhook")
+
+INTERVAL_S = 600.0
+
+
+class GivenFiles:
+    """A certificate and key made by others, and whether they changed since the last look."""
+
+    def __init__(self, cert_file: Path, key_file: Path) -> None:
+        self._files = (cert_file, key_file)
+        self._seen: tuple[bytes, ...] | None = None
+
+    def refresh(self, context: ssl.SSLContext) -> bool:
+        """Loads the files if their content changed; returns whether it did.
+
+        Raises:
+            CertificateError: a file is missing or unusable.
+        """
+        cert_file, key_file = self._files
+        try:
+            content = tuple(file.read_bytes() for file in self._files)
+        except OSError as error:
+            raise CertificateError(f"cannot read {error.filename}: {error.strerror}") from error
+        if content == self._seen:
+            return False
+        load_files(context, cert_file, key_file)
+        self._seen = content
+        return True
+
+
+def own_refresh(
+    own: OwnCertificates, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+) -> Callable[[ssl.SSLContext], bool]:
+    """A refresh for our own certificates: renew where due, and load what was renewed."""
+    loaded = False
+
+    def refresh(context: ssl.SSLContext) -> bool:
+        nonlocal loaded
+        renewed = own.ensure(now())
+        if renewed or not loaded:
+            own.load(context)
+            loaded = True
+            return True
+        return False
+
+    return refresh
+
+
+async def keep_fresh(
+    context: ssl.SSLContext,
+    refresh: Callable[[ssl.SSLContext], bool],
+    *,
+    interval_s: float = INTERVAL_S,
+) -> None:
+    """Refreshes ``context`` every ``interval_s`` seconds until cancelled.
+
+    Args:
+        context: the server's TLS context, loaded once already.
+        refresh: `GivenFiles.refresh` or `own_refresh`; returns whether it loaded anything.
+        interval_s: seconds between two looks.
+    """
+    while True:
+        await asyncio.sleep(interval_s)
+        try:
+            if refresh(context):
+                _log.info("certificate_loaded")
+        except (CertificateError, OSError) as error:
+            _log.error("certificate_not_renewed", message=str(error))

@@ -1,0 +1,96 @@
+"""Announcing: the few facts that the projector itself adds to the log.
+
+    TimerFired         a timer that the fold asked for fell due, by the wall clock
+    OperatorActed      a relist is asked for (see `epochs.RelistRequests`)
+    OutcomeRecorded    a decision that NATS refused to carry
+
+Theory. Folding and deciding know no clock, so time enters as events. They are published like any
+other fact and come back through the reader; until then nothing has happened. One that is lost is
+published again.
+
+Invariant: never more than one publish under way per kind of fact; none blocks the loop.
+"""
+
+import asyncio
+import time
+from datetime import datetime
+
+from podgroup import subjects
+from podgroup.codec import encode_batch, message_id
+from podgroup.engine import due_timers
+from podgroup.events import Batch, Event, OutcomeRecorded
+from podgroup.fold import synced
+from podgroup.runtime.jetstream import Bus, BusError
+from podgroup.runtime.log import get_logger
+from podgroup.state import World
+from projector.epochs import RelistRequests, relist_request
+
+TIMERS_PER_MESSAGE = 500
+PATIENCE_S = 30.0
+"""Seconds after which a timer that was announced and did not come back is announced again."""
+
+log = get_logger("projector")
+
+
+class Announcer:
+    """Publishes the projector's own facts for one shard."""
+
+    def __init__(self, bus: Bus, cluster: str, shard: int) -> None:
+        self._bus = bus
+        self._shard = shard
+        self._subject = subjects.events(cluster, shard, "projector")
+        self._announced: dict[str, tuple[datetime, float]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._relists = RelistRequests()
+
+    def refused(self, outcome: OutcomeRecorded) -> None:
+        """Record that a decision could not be published."""
+        self._publish((outcome,))
+
+    def tick(self, world: World, now: datetime) -> None:
+        """Announce timers that are due, and ask for a relist if there is no other way on."""
+        self._timers(world, now)
+        waiting = not synced(world) and not world.meta.frames
+        if self._relists.due(waiting=waiting, monotonic_s=time.monotonic()):
+            log.warning("relist_requested", epoch=world.meta.epoch)
+            self._send(relist_request(self._shard, world.meta.epoch, now))
+
+    def _timers(self, world: World, now: datetime) -> None:
+        timers = world.meta.timers
+        for name, (due_at, _) in list(self._announced.items()):
+            known = timers.get(name)
+            if known is None or known.due_at != due_at:
+                del self._announced[name]
+        clock = time.monotonic()
+        fired = [
+            event
+            for event in due_timers(world, now)
+            if event.timer not in self._announced
+            or self._announced[event.timer][1] + PATIENCE_S < clock
+        ]
+        for start in range(0, len(fired), TIMERS_PER_MESSAGE):
+            part = fired[start : start + TIMERS_PER_MESSAGE]
+            for event in part:
+                self._announced[event.timer] = (event.due_at, clock)
+            self._publish(tuple(part))
+
+    def _publish(self, events: tuple[Event, ...]) -> None:
+        self._send(Batch(source="projector", events=events))
+
+    def _send(self, batch: Batch) -> None:
+        task = asyncio.create_task(self._deliver(batch))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _deliver(self, batch: Batch) -> None:
+        try:
+            await self._bus.publish(self._subject, encode_batch(batch), message_id(batch))
+        except BusError as error:
+            # Timers and requests are announced again; a lost refusal only delays the next try.
+            log.warning("announcement_failed", events=len(batch.events), error=str(error))
+
+    async def close(self) -> None:
+        """Give up what is under way."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

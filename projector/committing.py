@@ -1,0 +1,213 @@
+"""Committing: one transaction at a time, in a thread of its own, until it is known to be written.
+
+Theory. The loop hands over what changed and goes on folding; before it hands over the next batch it
+waits for this one. Only after a commit are its decisions given to the outbox. A database that is
+away is waited for, because everything else would mean forgetting; a second projector is not.
+
+Invariant: commits happen in order, each on top of the checkpoint that the one before stored.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from msgspec import Struct
+
+from podgroup.engine import take
+from podgroup.events import Decision
+from podgroup.journal import EpochRow, Journal
+from podgroup.outcomes import FINAL
+from podgroup.runtime.backoff import Backoff
+from podgroup.runtime.log import get_logger
+from podgroup.state import World
+from projector import record_rows
+from projector.checkpoint import Checkpoint
+from projector.outbox import Outbox
+from projector.packing import pack_meta
+from projector.record_rows import Settled, target_text
+from projector.rows import Rows, build
+from projector.store import Loaded, Store, StoreUnavailable
+
+T = TypeVar("T")
+
+log = get_logger("projector")
+
+
+class Place(Struct):
+    """Where positions come from: the base of the epoch and the stream it stands for."""
+
+    base: int = 0
+    stream_created_at: datetime | None = None
+
+
+class Committer:
+    """Writes batches of one shard. `overlap`: fold the next batch while one is written."""
+
+    def __init__(
+        self, store: Store, outbox: Outbox, shard: int, stop: asyncio.Event, *, overlap: bool
+    ) -> None:
+        self._store = store
+        self._outbox = outbox
+        self._shard = shard
+        self._stop = stop
+        self._overlap = overlap
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="projector-store")
+        self._running: asyncio.Task[None] | None = None
+        self.checkpoint: Checkpoint | None = None
+        self.place = Place()
+        self.problem = ""
+        self.commits = 0
+        self.rows = 0
+
+    async def load(self) -> Loaded | None:
+        """Return what the database holds, waiting for the database if need be.
+
+        Raises:
+            StoreUnavailable: `stop` came first.
+        """
+        loaded = await self._patiently(self._store.load)
+        if loaded is not None:
+            self.checkpoint = loaded.checkpoint
+            self.place = Place(loaded.checkpoint.base, loaded.checkpoint.stream_created_at)
+        return loaded
+
+    async def open_decisions(self, parked_seq: int) -> list[Decision]:
+        """Return decisions without outcome, by number, and hand unsent parked events on.
+
+        Raises:
+            StoreUnavailable: `stop` came first.
+        """
+        parked = await self._patiently(lambda: self._store.parked_after(parked_seq - 1))
+        self._outbox.put((), parked)
+        return await self._patiently(lambda: self._store.decisions(unresolved=True))
+
+    async def decisions_after(self, number: int) -> list[Decision]:
+        """Return the decisions that were committed and maybe not published."""
+        return await self._patiently(lambda: self._store.decisions(after=number))
+
+    async def submit(
+        self,
+        world: World,
+        *,
+        at: datetime | None,
+        begun: Iterable[EpochRow] = (),
+        settled: Iterable[Settled] = (),
+    ) -> None:
+        """Hand over everything that changed since the last time.
+
+        `at` is the timestamp of the last message folded. Returns when the batch before is written
+        (without overlap: when this one is).
+
+        Raises:
+            StaleProjector: another projector writes this shard.
+            StoreUnavailable: `stop` came before the database did.
+        """
+        taken = take(world)
+        rows = build(world, taken, self._shard)
+        rows.settled = list(settled)
+        if beginnings := record_rows.epochs(world.cluster, self._shard, begun):
+            rows.tables["epochs"] = beginnings
+        new = Checkpoint(
+            cluster=world.cluster,
+            shard=self._shard,
+            mode=world.mode,
+            seq=world.meta.position,
+            epoch=world.meta.epoch,
+            base=self.place.base,
+            stream_created_at=self.place.stream_created_at,
+            at=at,
+            published=self._outbox.published,
+            decisions_created_at=self._outbox.stream_created_at,
+            decisions_seq=self._outbox.stream_seq,
+            parked_seq=self._outbox.parked_seq,
+            written_at=datetime.now(UTC),
+            folded=pack_meta(world.meta),
+        )
+        await self.idle()
+        self._running = asyncio.create_task(self._write(rows, new, taken.journal))
+        if not self._overlap:
+            await self.idle()
+
+    def check(self) -> None:
+        """Raise what the commit under way has come to, if it has."""
+        if self._running is not None and self._running.done():
+            running, self._running = self._running, None
+            running.result()
+
+    async def idle(self) -> None:
+        """Wait until nothing is being written.
+
+        Raises:
+            StaleProjector, StoreUnavailable: see `submit`.
+        """
+        if self._running is not None:
+            running, self._running = self._running, None
+            await running
+
+    async def close(self) -> None:
+        """Finish what is being written, then let go of the database."""
+        if self._running is not None:
+            await asyncio.wait({self._running})
+        await self._call(self._store.close)
+        self._thread.shutdown(wait=False)
+
+    async def _write(self, rows: Rows, new: Checkpoint, journal: Journal) -> None:
+        old = self.checkpoint
+        self.checkpoint = await self._patiently(lambda: self._store.commit(rows, new, old))
+        self.commits += 1
+        self.rows += rows.count()
+        self._outbox.put(journal.decisions, journal.parked)
+        for outcome in journal.outcomes:
+            if outcome.status in FINAL:
+                self._outbox.resolve(outcome.decision)
+            else:
+                self._outbox.heard(outcome.decision)
+        self._tell(journal)
+
+    def _tell(self, journal: Journal) -> None:
+        tell = log.debug if self._outbox.holding else log.info
+        for decision in journal.decisions:
+            tell(
+                "decision",
+                id=decision.id,
+                rule=decision.rule,
+                action=type(decision.command).__name__,
+                group=f"{decision.namespace}/{decision.name}",
+                target=target_text(decision.command.target),
+                reason=decision.reason,
+                message=decision.message,
+            )
+        for parked in journal.parked:
+            log.error(
+                "parked",
+                seq=parked.seq,
+                ord=parked.ord,
+                reason=parked.reason,
+                message=parked.message,
+                object=parked.object,
+            )
+
+    async def _call(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    async def _patiently(self, work: Callable[[], T]) -> T:
+        """Do it again until the database answers, or until `stop`."""
+        backoff = Backoff(first_s=0.1, ceiling_s=10.0)
+        while True:
+            try:
+                done = await self._call(work)
+            except StoreUnavailable as error:
+                if self._stop.is_set():
+                    raise
+                wait_s = next(backoff)
+                self.problem = str(error)
+                log.warning("database_unavailable", error=str(error), wait_s=round(wait_s, 2))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait_s):
+                        await self._stop.wait()
+            else:
+                self.problem = ""
+                return done

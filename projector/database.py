@@ -1,0 +1,126 @@
+"""Connections to the read model: which database a URL means, and how it is spoken to.
+
+Theory. A URL names PostgreSQL or SQLite; nothing else is supported, and nothing else in gatelog
+knows drivers. Writers and readers connect differently: there is one writer per shard, with its
+transactions begun by hand, and any number of readers, which cannot write even by mistake.
+
+Invariant: a URL with its password never appears in an error or a log line; `shown` is for those.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event, make_url
+from sqlalchemy.engine import URL, Connection
+from sqlalchemy.exc import ArgumentError
+
+from podgroup.runtime.settings import Settings
+from projector import postgres_writer, sqlite_writer
+
+_FILE = "read-model.sqlite3"
+
+
+class DatabaseError(Exception):
+    """The database cannot be used as it is; the message says why and what to do."""
+
+
+def database_url(settings: Settings) -> str:
+    """Return the URL of the read model: the setting, or SQLite in the state directory."""
+    if settings.database.url:
+        return settings.database.url
+    return f"sqlite:///{Path(settings.state_dir).resolve() / _FILE}"
+
+
+def parse(url: str) -> URL:
+    """Return the URL with its driver.
+
+    Raises:
+        DatabaseError: it is not a URL, or not of a supported database.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise DatabaseError(
+            "database.url is not a URL: use postgresql://user@host/name or sqlite:///path"
+        ) from None
+    match parsed.get_backend_name():
+        case "postgresql" | "postgres":
+            return parsed.set(drivername="postgresql+psycopg")
+        case "sqlite":
+            if not parsed.database or parsed.database == ":memory:":
+                raise DatabaseError("database.url names no file: use sqlite:///path")
+            return parsed.set(drivername="sqlite+pysqlite")
+        case other:
+            raise DatabaseError(
+                f"database.url: {other} is not supported, use postgresql:// or sqlite:///"
+            )
+
+
+def shown(url: str) -> str:
+    """Return the URL without its password."""
+    return parse(url).render_as_string(hide_password=True)
+
+
+def writer(url: str, statement_timeout_s: float = 60.0) -> Engine:
+    """Return an engine for the one writer of a shard, and for migrations.
+
+    SQLite: the file and its directory are made; a transaction takes the write lock when it begins,
+    so it never fails half way because another one wrote first.
+    """
+    parsed = parse(url)
+    if parsed.get_backend_name() == "postgresql":
+        return _postgres(parsed, statement_timeout_s, {"application_name": "gatelog-projector"})
+    Path(parsed.database or "").resolve().parent.mkdir(parents=True, exist_ok=True)
+    return _sqlite(parsed, "BEGIN IMMEDIATE", read_only=False)
+
+
+def reader(url: str, statement_timeout_s: float = 60.0, pool_size: int = 4) -> Engine:
+    """Return an engine that can only read.
+
+    Raises:
+        DatabaseError: there is no such SQLite file (it is not made by reading).
+    """
+    parsed = parse(url)
+    if parsed.get_backend_name() == "postgresql":
+        options = {
+            "application_name": "gatelog-reader",
+            "options": "-c default_transaction_read_only=on",
+        }
+        return _postgres(parsed, statement_timeout_s, options, pool_size)
+    if not Path(parsed.database or "").exists():
+        raise DatabaseError(f"{parsed.database}: no such database; has a projector run here yet?")
+    return _sqlite(parsed, "BEGIN", read_only=True)
+
+
+def _postgres(
+    url: URL, statement_timeout_s: float, options: dict[str, str], pool_size: int = 1
+) -> Engine:
+    engine = create_engine(
+        url,
+        connect_args={"connect_timeout": 10, **options},
+        pool_size=pool_size,
+        max_overflow=0,
+        pool_pre_ping=True,
+    )
+
+    @event.listens_for(engine, "connect")
+    def connected(connection: Any, _: Any) -> None:
+        postgres_writer.connect_options(connection, statement_timeout_s)
+
+    return engine
+
+
+def _sqlite(url: URL, begin: str, *, read_only: bool) -> Engine:
+    engine = create_engine(
+        url, connect_args={"timeout": 10, "cached_statements": 256, "check_same_thread": False}
+    )
+
+    @event.listens_for(engine, "connect")
+    def connected(connection: Any, _: Any) -> None:
+        sqlite_writer.connect_options(connection, read_only=read_only)
+
+    @event.listens_for(engine, "begin")
+    def begun(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    return engine

@@ -1,0 +1,115 @@
+"""Migrations: bring the database to the schema this version of gatelog knows.
+
+Theory. Alembic keeps the tables' history; the scripts lie in `migrations/` of the repository and,
+in an installed wheel, next to this module. On PostgreSQL an advisory lock lets several deployments
+start at once: one migrates, the others wait and find nothing to do. SQLite has one writer anyway.
+
+Invariant: a database that a newer gatelog has migrated is refused, never written.
+"""
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection
+
+from projector.database import DatabaseError, shown, writer
+
+LOCK = 0x6761_7465_6C6F_67  # "gatelog"; pg_advisory_lock takes 64 bits
+UPGRADE_TIMEOUT_S = 3600.0
+
+
+def scripts() -> Path:
+    """Return the directory of the migration scripts."""
+    here = Path(__file__).resolve().parent
+    inside = here / "migrations"
+    return inside if inside.is_dir() else here.parent / "migrations"
+
+
+def config(connection: Connection | None = None) -> Config:
+    """Return Alembic's configuration, made here: there is no alembic.ini."""
+    made = Config()
+    made.set_main_option("script_location", str(scripts()).replace("%", "%%"))
+    made.set_main_option("path_separator", "os")
+    made.attributes["connection"] = connection
+    return made
+
+
+def head() -> str:
+    """Return the revision this version of gatelog needs."""
+    found = ScriptDirectory.from_config(config()).get_current_head()
+    assert found is not None
+    return found
+
+
+def revision(connection: Connection) -> str | None:
+    """Return the revision the database is at, None when it is empty."""
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def upgrade(url: str) -> None:
+    """Bring the database at `url` up to `head()`; does nothing when it is there already.
+
+    Raises:
+        DatabaseError: the database was migrated by a newer gatelog, or the URL is unusable.
+    """
+    engine = writer(url, UPGRADE_TIMEOUT_S)
+    try:
+        with engine.connect() as connection:
+            postgres = connection.dialect.name == "postgresql"
+            if postgres:
+                connection.exec_driver_sql(f"SELECT pg_advisory_lock({LOCK})")
+                connection.commit()
+            try:
+                _upgrade(connection, url)
+            finally:
+                if postgres:
+                    connection.rollback()
+                    connection.exec_driver_sql(f"SELECT pg_advisory_unlock({LOCK})")
+                    connection.commit()
+    finally:
+        engine.dispose()
+
+
+def _upgrade(connection: Connection, url: str) -> None:
+    check_not_newer(connection, url)
+    connection.rollback()
+    command.upgrade(config(connection), "head")
+    connection.commit()
+
+
+def check_not_newer(connection: Connection, url: str) -> None:
+    """Refuse a database that this version does not know.
+
+    Raises:
+        DatabaseError: it is at a revision that is not among our scripts.
+    """
+    at = revision(connection)
+    known = {script.revision for script in ScriptDirectory.from_config(config()).walk_revisions()}
+    if at is not None and at not in known:
+        raise DatabaseError(
+            f"{shown(url)} is at schema {at}, which is newer than this gatelog knows "
+            f"(its newest is {head()}): run the gatelog that migrated it, or a later one"
+        )
+
+
+def check(url: str) -> None:
+    """Refuse a database that is not at exactly the schema this version needs.
+
+    Raises:
+        DatabaseError: it is older (run `gatelog migrate`) or newer.
+    """
+    engine = writer(url)
+    try:
+        with engine.connect() as connection:
+            check_not_newer(connection, url)
+            at = revision(connection)
+    finally:
+        engine.dispose()
+    if at != head():
+        raise DatabaseError(
+            f"{shown(url)} is at schema {at or 'none'}, this gatelog needs {head()}: "
+            "run `gatelog migrate`"
+        )

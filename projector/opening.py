@@ -1,0 +1,78 @@
+"""Opening a shard: from what the database holds to a world that can go on.
+
+Theory. Starting is: checkpoint and live rows -> world; is the log still the one we know (`epochs`);
+fill in what is not stored (what open relist frames have seen) from the log. The same steps, without
+the first, follow when the reader finds that its stream has changed.
+
+Invariant: an open frame that cannot be filled in completely is given up, because completing it
+would infer deletions that never happened.
+"""
+
+from datetime import datetime
+
+from podgroup import subjects
+from podgroup.codec import decode_batch
+from podgroup.engine import load_world, new_world, rejoin_frames
+from podgroup.runtime.jetstream import Bus, StreamState
+from podgroup.runtime.log import get_logger
+from podgroup.state import World
+from projector.checkpoint import Checkpoint
+from projector.store import Loaded
+
+log = get_logger("projector")
+
+
+def world_of(loaded: Loaded | None, cluster: str, mode: str) -> World:
+    """Return the world that was stored, or a new one."""
+    if loaded is None:
+        return new_world(cluster, mode)
+    if loaded.checkpoint.mode != mode:
+        log.warning("mode_changed", was=loaded.checkpoint.mode, now=mode)
+    return load_world(
+        cluster,
+        mode,
+        loaded.meta,
+        loaded.groups,
+        loaded.pods,
+        loaded.objects,
+        loaded.workloads,
+    )
+
+
+async def refill_frames(
+    bus: Bus, world: World, checkpoint: Checkpoint, stream: StreamState, shard: int
+) -> int:
+    """Read again what open relist frames have seen; returns how many messages that took.
+
+    Raises:
+        BusError: the log went away meanwhile.
+    """
+    meta = world.meta
+    for kind, frame in list(meta.frames.items()):
+        if frame.started_seq - checkpoint.base < stream.first_sequence:
+            log.warning("relist_frame_given_up", kind=kind, relist=frame.relist)
+            del meta.frames[kind]
+            meta.synced.discard(kind)
+    if not meta.frames:
+        return 0
+    begin = min(frame.started_seq for frame in meta.frames.values()) - checkpoint.base
+    reader = bus.read(subjects.EVENTS, subjects.events_of(world.cluster, shard), begin)
+    count = 0
+    try:
+        while reader.next_sequence <= checkpoint.stream_seq:
+            for message in await reader.next(None):
+                if message.sequence > checkpoint.stream_seq:
+                    break
+                position = message.sequence + checkpoint.base
+                rejoin_frames(world, decode_batch(message.body), position)
+                count += 1
+    finally:
+        await reader.close()
+    return count
+
+
+def decisions_lost(stream: StreamState, created_at: datetime | None, last_sequence: int) -> bool:
+    """Tell whether the stream DECISIONS is not the one we published to, or lost its end."""
+    return created_at is not None and (
+        stream.created != created_at or stream.last_sequence < last_sequence
+    )

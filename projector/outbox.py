@@ -1,0 +1,268 @@
+"""The outbox: decisions that are recorded go to the actuators, in order, at least once.
+
+Theory. A decision is committed first and published after; `published` in the checkpoint trails
+behind, so a crash in between repeats messages and loses none. The message id is the decision's, so
+a repetition within the stream's window is dropped by the server, and one beyond it finds its work
+done. A decision whose outcome does not come is sent again (`<id>/again/<n>`) as long as the fold
+still expects it; it is never decided a second time.
+
+While the log is being caught up with, decisions are held: many have their outcome further on in
+the log, and what is without one at its end is sent.
+
+Events that were parked go out the same way, to their own stream.
+
+Invariant: messages are stored in the order in which they were put in.
+"""
+
+import asyncio
+import heapq
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+import msgspec
+from msgspec import Struct
+
+from podgroup import subjects
+from podgroup.codec import encode_decision
+from podgroup.commands import RECORDS, EmitEvent
+from podgroup.events import Decision, OutcomeRecorded
+from podgroup.journal import ParkedRow
+from podgroup.runtime.backoff import Backoff
+from podgroup.runtime.jetstream import Bus, BusUnavailable, Publisher, PublishRefused
+from podgroup.runtime.log import get_logger
+
+log = get_logger("projector")
+
+Refused = Callable[[OutcomeRecorded], None]
+
+
+class Entry(Struct):
+    """A message on its way; `number` and `decision` are 0 and "" for other things."""
+
+    subject: str
+    body: bytes
+    msg_id: str
+    number: int = 0
+    decision: str = ""
+    group: str = ""
+    parked_seq: int = 0
+    sent: "asyncio.Future[int] | None" = None
+
+
+class Outbox:
+    """Publishes decisions and parked events of one shard. `run` is its task."""
+
+    def __init__(
+        self, bus: Bus, cluster: str, shard: int, *, timeout_s: float, refused: Refused
+    ) -> None:
+        self._bus = bus
+        self._decisions = subjects.decisions(cluster, shard)
+        self._parked = subjects.parked(cluster, shard)
+        self._prefix = f"{cluster}/{shard}"
+        self._timeout_s = timeout_s
+        self._refused = refused
+        self._queue: deque[Entry] = deque()
+        self._flight: deque[Entry] = deque()
+        self._wake = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._unresolved: dict[str, Decision] = {}
+        self._due: list[tuple[float, str]] = []
+        self._grace: dict[str, float] = {}
+        self._held: dict[str, Decision] | None = {}
+        self.rebuilding = False
+        """The log's decisions were published before: records among them are not sent again."""
+        self.published = 0
+        """Number of the last decision known to be stored, all before it included."""
+        self.stream_seq = 0
+        """Its sequence in the stream DECISIONS."""
+        self.stream_created_at: datetime | None = None
+        self.parked_seq = 0
+        """Position of the last parked event known to be stored."""
+
+    @property
+    def waiting(self) -> int:
+        """Messages not yet known to be stored."""
+        return len(self._queue) + len(self._flight)
+
+    async def drained(self) -> None:
+        """Wait until nothing is waiting. Somebody must be running `run`."""
+        while self.waiting:
+            self._settled.clear()
+            await self._settled.wait()
+
+    def put(self, decisions: Iterable[Decision], parked: Iterable[ParkedRow] = ()) -> None:
+        """Take over what was just committed, in order."""
+        for row in parked:
+            msg_id = f"parked/{self._prefix}/{row.seq}/{row.ord}"
+            body = msgspec.json.encode(row)
+            self._queue.append(Entry(self._parked, body, msg_id, parked_seq=row.seq))
+        for decision in decisions:
+            if self._held is None:
+                self._queue.append(self._entry(decision, decision.id, decision.number))
+                self.expect(decision)
+            elif not (self.rebuilding and isinstance(decision.command, RECORDS)):
+                self._held[decision.id] = decision
+        self._wake.set()
+
+    def expect(self, decision: Decision) -> None:
+        """Look after a decision that was sent before, until its outcome is there."""
+        if not isinstance(decision.command, RECORDS):
+            self._unresolved[decision.id] = decision
+            self._later(time.monotonic() + self._timeout_s, decision.id)
+
+    def resolve(self, decision: str) -> None:
+        """The outcome of a decision is known."""
+        self._unresolved.pop(decision, None)
+        self._grace.pop(decision, None)
+        if self._held is not None:
+            self._held.pop(decision, None)
+
+    def heard(self, decision: str) -> None:
+        """An actuator is at it: leave it another while before it is sent again."""
+        if decision in self._unresolved:
+            self._grace[decision] = time.monotonic() + self._timeout_s
+
+    @property
+    def holding(self) -> bool:
+        """Decisions are held until the end of the log is reached."""
+        return self._held is not None
+
+    def release(self, expected: Callable[[str], bool]) -> int:
+        """Send what was held and is still open, by number; returns how many.
+
+        The stream of decisions is to hold every one of them, so that a lost read model can be
+        rebuilt from the two streams: what was not needed any more is sent too, and found done.
+        An Event to emit expects nothing, so it is sent if its outcome is not known.
+        """
+        held, self._held = self._held or {}, None
+        still = sorted(held.values(), key=lambda d: d.number)
+        if self.rebuilding:
+            # All of it was published in its day; only what is still open may need doing.
+            still = [d for d in still if isinstance(d.command, EmitEvent) or expected(d.id)]
+            self.rebuilding = False
+        self.put(still)
+        return len(still)
+
+    def repeat_overdue(self, expected: Callable[[str], bool], now: datetime) -> int:
+        """Send again what is overdue and still expected; returns how many."""
+        repeated = 0
+        clock = time.monotonic()
+        while self._due and self._due[0][0] <= clock:
+            _, identity = heapq.heappop(self._due)
+            decision = self._unresolved.get(identity)
+            if decision is None:
+                continue
+            if not expected(identity):
+                self.resolve(identity)
+                continue
+            until = self._grace.pop(identity, 0.0)
+            if until > clock:
+                self._later(until, identity)
+                continue
+            self.repeat(decision, now)
+            self._later(clock + self._timeout_s, identity)
+            repeated += 1
+        return repeated
+
+    def repeat_all(self, expected: Callable[[str], bool]) -> int:
+        """Send everything that is open and was sent before once more: its stream has lost it."""
+        found = [d for d in self._unresolved.values() if expected(d.id)]
+        for decision in sorted(found, key=lambda d: d.number):
+            self._queue.append(self._entry(decision, decision.id, 0))
+        self._wake.set()
+        return len(found)
+
+    def _later(self, at_s: float, decision: str) -> None:
+        heapq.heappush(self._due, (at_s, decision))
+
+    def repeat(self, decision: Decision, now: datetime) -> None:
+        """Send a decision once more, under a message id of its own."""
+        again = int(now.timestamp() // self._timeout_s)
+        self._queue.append(self._entry(decision, f"{decision.id}/again/{again}", 0))
+        self._wake.set()
+
+    def _entry(self, decision: Decision, msg_id: str, number: int) -> Entry:
+        body = encode_decision(decision)
+        return Entry(self._decisions, body, msg_id, number, decision.id, decision.group)
+
+    async def run(self) -> None:
+        """Publish until cancelled. A publisher that broke is replaced and goes on in order."""
+        backoff = Backoff(first_s=0.1, ceiling_s=5.0)
+        while True:
+            publisher = self._bus.publisher()
+            try:
+                await self._publish(publisher, backoff)
+            except PublishRefused:
+                self._take_back()
+                await self._one_at_a_time()
+            except BusUnavailable as error:
+                self._take_back()
+                wait_s = next(backoff)
+                log.warning("outbox_waits", error=str(error), waiting=self.waiting, wait_s=wait_s)
+                await asyncio.sleep(wait_s)
+            finally:
+                publisher.close()
+
+    async def _publish(self, publisher: Publisher, backoff: Backoff) -> None:
+        while True:
+            self._wake.clear()
+            while self._queue:
+                entry = self._queue[0]
+                entry.sent = await publisher.send(entry.subject, entry.body, entry.msg_id)
+                entry.sent.add_done_callback(lambda _: self._wake.set())
+                self._flight.append(self._queue.popleft())
+            while self._flight:
+                sent = self._flight[0].sent
+                if sent is None or not sent.done():
+                    break
+                self._stored(self._flight[0], sent.result())
+                self._flight.popleft()
+                backoff.reset()
+            self._settled.set()
+            await self._wake.wait()
+
+    def _take_back(self) -> None:
+        """Put what is not known to be stored back in its place."""
+        self._queue.extendleft(reversed(self._flight))
+        self._flight.clear()
+
+    def _stored(self, entry: Entry, sequence: int) -> None:
+        if entry.decision:
+            self.stream_seq = sequence
+        if entry.number:
+            self.published = entry.number
+        self.parked_seq = max(self.parked_seq, entry.parked_seq)
+
+    async def _one_at_a_time(self) -> None:
+        """Find the message that the server refuses, and give it up in the open."""
+        while self._queue:
+            entry = self._queue[0]
+            try:
+                self._stored(
+                    entry, await self._bus.publish(entry.subject, entry.body, entry.msg_id)
+                )
+            except PublishRefused as error:
+                log.error(
+                    "publish_refused", msg_id=entry.msg_id, bytes=len(entry.body), error=str(error)
+                )
+                self._give_up(entry, str(error))
+            except BusUnavailable:
+                return
+            self._queue.popleft()
+
+    def _give_up(self, entry: Entry, error: str) -> None:
+        self.published = entry.number or self.published
+        if not entry.decision:
+            return
+        self.resolve(entry.decision)
+        self._refused(
+            OutcomeRecorded(
+                decision=entry.decision,
+                group=entry.group,
+                status="rejected",
+                message=f"NATS does not take the decision: {error}",
+                by="projector",
+            )
+        )

@@ -1,0 +1,180 @@
+"""Writing to PostgreSQL: one round trip for a few rows, COPY for many.
+
+Theory. A live event touches a handful of rows in many tables: those go out in one pipeline, so its
+latency is one round trip and one commit. A full batch is thousands of rows in few tables: those are
+copied (binary) into a temporary table of the connection and written from there by one statement;
+history, which nothing conflicts with, is copied straight in. (Measured on one machine, rows of 26
+columns: unnest 18,000/s, json_to_recordset 29,000/s, COPY 70,000/s.)
+
+Durability: `synchronous_commit` as the server has it; on, unless its owner turned it off.
+
+Invariant: everything happens in the one transaction that the caller ends.
+"""
+
+import re
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.adapt import Dumper
+from psycopg.pq import Format
+from sqlalchemy import BigInteger, Boolean, Integer, LargeBinary
+
+from projector import statements
+from projector.checkpoint import Checkpoint
+from projector.record_rows import Json, Row, Settled
+from projector.rows import COLUMNS, Rows
+from projector.tables import UtcTime, metadata
+from projector.tables.base import Document
+
+FEW = 24
+"""Up to this many rows of a table go through the pipeline."""
+
+_NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
+
+
+class _JsonText(Dumper):
+    """Json to jsonb, text format."""
+
+    oid = psycopg.adapters.types["jsonb"].oid
+
+    def dump(self, obj: Json) -> bytes:
+        return bytes(obj)
+
+
+class _JsonBinary(Dumper):
+    """Json to jsonb, binary format: version 1 and the text."""
+
+    format = Format.BINARY
+    oid = psycopg.adapters.types["jsonb"].oid
+
+    def dump(self, obj: Json) -> bytes:
+        return b"\x01" + obj
+
+
+def connect_options(connection: "psycopg.Connection[Any]", statement_timeout_s: float) -> None:
+    """Set up a new connection."""
+    connection.adapters.register_dumper(Json, _JsonText)
+    connection.adapters.register_dumper(Json, _JsonBinary)
+    connection.execute(
+        sql.SQL("SET TIME ZONE 'UTC'; SET statement_timeout = {}").format(
+            sql.Literal(int(statement_timeout_s * 1000))
+        )
+    )
+    connection.commit()
+
+
+def _type_name(kind: Any) -> str:
+    if isinstance(kind, UtcTime):
+        return "timestamptz"
+    if isinstance(kind, type(Document)):
+        return "jsonb"
+    for known, name in (
+        (BigInteger, "int8"),
+        (Boolean, "bool"),
+        (Integer, "int4"),
+        (LargeBinary, "bytea"),
+    ):
+        if isinstance(kind, known):
+            return name
+    return "text"
+
+
+_TYPES = {
+    table: [_type_name(metadata.tables[table].c[name].type) for name in columns]
+    for table, columns in COLUMNS.items()
+}
+
+
+def write(
+    connection: "psycopg.Connection[Any]", rows: Rows, new: Checkpoint, old: Checkpoint | None
+) -> bool:
+    """Write everything inside the open transaction; False: the checkpoint was not `old`."""
+    many = [t for t in statements.ORDER if len(rows.tables.get(t, ())) > FEW]
+    with connection.cursor() as guard:
+        try:
+            with connection.pipeline():
+                _checkpoint(guard, new, old)
+                for table in statements.ORDER:
+                    few = rows.tables.get(table, [])
+                    if 0 < len(few) <= FEW:
+                        text = statements.insert_values(table, "%s")
+                        with connection.cursor() as cursor:
+                            cursor.executemany(text, few)
+                if not many:
+                    _small_writes(connection, rows, new)
+        except psycopg.IntegrityError:
+            # Sent along before the answer to the guard was known: the other one's rows are there.
+            if guard.rowcount != 0:
+                raise
+        if guard.rowcount != 1:
+            return False
+    for table in many:
+        _copy(connection, table, rows.tables[table])
+    if many:
+        # After the copies: an outcome may come in the same batch as its decision.
+        _small_writes(connection, rows, new)
+    return True
+
+
+def _checkpoint(cursor: "psycopg.Cursor[Any]", new: Checkpoint, old: Checkpoint | None) -> None:
+    values = [getattr(new, name) for name in statements.CHECKPOINT_COLUMNS]
+    if old is None:
+        cursor.execute(statements.first_checkpoint("%s"), values)
+    else:
+        guard = (new.cluster, new.shard, old.seq, old.writes)
+        cursor.execute(statements.next_checkpoint("%s"), (*values[2:], *guard))
+
+
+def _small_writes(connection: "psycopg.Connection[Any]", rows: Rows, new: Checkpoint) -> None:
+    cluster, shard = new.cluster, new.shard
+    with connection.cursor() as cursor:
+        if rows.resolved:
+            statuses, times, ids = (list(column) for column in zip(*rows.resolved, strict=True))
+            source = "unnest(%s::text[], %s::timestamptz[], %s::text[]) AS v(status, at, id)"
+            text = statements.RESOLVE.format(source=source, mark="%s")
+            cursor.execute(text, (statuses, times, ids, cluster))
+        if rows.forgotten:
+            keys = [(cluster, shard, *key) for key in rows.forgotten]
+            cursor.executemany(statements.forget("%s"), keys)
+        for done in rows.settled:
+            key_of = statements.parked_key(done.target)
+            values = (done.at, done.action, done.by, cluster, shard, *key_of)
+            cursor.execute(statements.settle("%s"), values)
+
+
+def _copy(connection: "psycopg.Connection[Any]", table: str, rows: list[Row]) -> None:
+    direct = statements.MODES[table] == "append"
+    target = table if direct else f"stage_{table}"
+    names = ", ".join(f'"{name}"' for name in COLUMNS[table])
+    with connection.cursor() as cursor:
+        if not direct:
+            cursor.execute(
+                f'CREATE TEMP TABLE IF NOT EXISTS "{target}" (LIKE "{table}") ON COMMIT DELETE ROWS'
+            )
+        with cursor.copy(f'COPY "{target}" ({names}) FROM STDIN (FORMAT BINARY)') as copy:
+            copy.set_types(_TYPES[table])
+            for row in rows:
+                copy.write_row(row)
+        if not direct:
+            cursor.execute(statements.insert_from(table, target))
+
+
+def without_nul(rows: Rows) -> Rows:
+    """Return the same rows with NUL characters replaced: PostgreSQL's text has none."""
+    return Rows(
+        tables={t: [tuple(map(_clean, row)) for row in found] for t, found in rows.tables.items()},
+        resolved=rows.resolved,
+        forgotten=rows.forgotten,
+        settled=[
+            Settled(_clean(s.action), _clean(s.target), _clean(s.by), s.at) for s in rows.settled
+        ],
+    )
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace("\x00", "\ufffd")
+    if isinstance(value, Json):
+        return Json(_NUL.sub(rb"\1\\ufffd", value))
+    return value

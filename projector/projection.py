@@ -1,0 +1,281 @@
+"""The projection: the loop that turns the log of one shard into the read model and decisions.
+
+Theory. Read what is there, fold and decide message by message, write everything that changed in one
+transaction, then publish the decisions. A batch is whatever has arrived by then, so a lone event is
+written at once and under load batches grow by themselves. While PostgreSQL works on one batch the
+next is folded; with SQLite that does not pay, because its thread and the fold would fight for the
+interpreter.
+
+Decisions are held, and timers do not fire, until the end that the log had when we came is reached.
+
+Invariant: nothing is published that is not committed, and nothing is committed twice.
+"""
+
+import asyncio
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from podgroup import subjects
+from podgroup.codec import decode_batch
+from podgroup.engine import step
+from podgroup.runtime.backoff import Backoff
+from podgroup.runtime.jetstream import (
+    Bus,
+    BusUnavailable,
+    Message,
+    Reader,
+    StreamChanged,
+    StreamMismatch,
+    StreamMissing,
+)
+from podgroup.runtime.log import get_logger
+from podgroup.runtime.settings import Settings
+from podgroup.state import World
+from projector import epochs
+from projector.announcing import Announcer
+from projector.committing import Committer, Place
+from projector.opening import decisions_lost, refill_frames, world_of
+from projector.outbox import Outbox
+from projector.record_rows import Settled, settled, with_raw
+from projector.store import Store, StoreUnavailable
+
+MAX_EVENTS = 5_000
+"""Events per transaction at most, so that a transaction stays short and its rows fit in memory."""
+BREATH_MESSAGES = 100
+"""Messages after which other tasks of the process get a turn."""
+WAIT_S = 0.25
+"""Seconds to wait for messages before looking at timers, overdue decisions and `stop`."""
+DRAIN_S = 5.0
+ENSURE_ATTEMPTS = 6
+
+log = get_logger("projector")
+
+
+class Projection:
+    """Folds one shard until told to stop. `world` is what it knows; nobody else may change it."""
+
+    def __init__(
+        self, settings: Settings, bus: Bus, store: Store, stop: asyncio.Event, *, overlap: bool
+    ) -> None:
+        self._settings = settings
+        self._bus = bus
+        self._stop = stop
+        self._shard = settings.projector.shard
+        self._announcer = Announcer(bus, settings.cluster, self._shard)
+        self._fresh = False
+        self._outbox = Outbox(
+            bus,
+            settings.cluster,
+            self._shard,
+            timeout_s=settings.projector.decision_timeout_s,
+            refused=self._announcer.refused,
+        )
+        self._committer = Committer(store, self._outbox, self._shard, stop, overlap=overlap)
+        self._reader: Reader | None = None
+        self._at: datetime | None = None
+        self._settled: list[Settled] = []
+        self._events = 0
+        self._target = 0
+        self._reconnected = False
+        self.world = World(cluster=settings.cluster, mode=settings.mode)
+
+    @property
+    def problem(self) -> str:
+        """Why this projector is not ready, "" when it is."""
+        if self._committer.problem:
+            return f"database: {self._committer.problem}"
+        if not self._bus.connected:
+            return f"NATS: {self._bus.last_error or 'not connected'}"
+        if self._reader is None or self._outbox.holding:
+            return f"catching up: at {self._stream_seq} of {self._target}"
+        return ""
+
+    @property
+    def _stream_seq(self) -> int:
+        return self.world.meta.position - self._committer.place.base
+
+    async def run(self) -> None:
+        """Fold until `stop`.
+
+        Raises:
+            StaleProjector: another projector writes this shard.
+        """
+        publishing = asyncio.create_task(self._outbox.run())
+        self._bus.on_reconnect.append(self._on_reconnect)
+        try:
+            await self._start()
+            while not self._stop.is_set():
+                await self._attach()
+                try:
+                    await self._follow(publishing)
+                except (StreamChanged, StreamMissing) as error:
+                    log.warning("stream_changed", error=str(error))
+                finally:
+                    await self._detach()
+            await self._drain()
+        except StoreUnavailable as error:
+            # Only after `stop`: what is not written is in the log and will be folded again.
+            log.warning("stopped_without_database", error=str(error))
+        finally:
+            self._bus.on_reconnect.remove(self._on_reconnect)
+            publishing.cancel()
+            with suppress(asyncio.CancelledError):
+                await publishing
+            await self._announcer.close()
+            await self._committer.close()
+
+    def _on_reconnect(self) -> None:
+        self._reconnected = True
+
+    async def _start(self) -> None:
+        loaded = await self._committer.load()
+        settings = self._settings
+        self.world = world_of(loaded, settings.cluster, settings.mode)
+        self._fresh = loaded is None
+        if loaded is None:
+            return
+        checkpoint = loaded.checkpoint
+        self._at = self.world.at = checkpoint.at
+        self._outbox.published = checkpoint.published
+        self._outbox.parked_seq = checkpoint.parked_seq
+        self._outbox.stream_created_at = checkpoint.decisions_created_at
+        self._outbox.stream_seq = checkpoint.decisions_seq
+        found = await self._committer.open_decisions(checkpoint.parked_seq)
+        for decision in found:
+            if decision.number <= checkpoint.published:
+                self._outbox.expect(decision)
+        self._outbox.put(await self._committer.decisions_after(checkpoint.published))
+        log.info(
+            "loaded",
+            position=checkpoint.seq,
+            epoch=checkpoint.epoch,
+            groups=len(self.world.groups),
+            pods=len(self.world.pods),
+            open_decisions=len(found),
+        )
+
+    async def _attach(self) -> None:
+        """Find the log and our place in it; begin an epoch if it is not the one we knew."""
+        backoff = Backoff(first_s=0.1, ceiling_s=5.0)
+        while not self._stop.is_set():
+            try:
+                await self._find_place()
+            except (StreamMissing, BusUnavailable) as error:
+                log.warning("log_unavailable", error=str(error))
+            else:
+                return
+            try:
+                await self._bus.ensure_streams(self._settings.streams)
+            except BusUnavailable:
+                pass
+            except StreamMismatch:
+                # Also what the server says while a stream is being deleted, or made by another.
+                if backoff.attempts >= ENSURE_ATTEMPTS:
+                    raise
+            await asyncio.sleep(next(backoff))
+
+    async def _find_place(self) -> None:
+        world, committer = self.world, self._committer
+        self._reconnected = False
+        stream = await self._bus.stream_state(subjects.EVENTS)
+        change = await epochs.examine(self._bus, stream, committer.checkpoint)
+        if change is not None:
+            now = datetime.now(UTC)
+            row, base = epochs.open_epoch(world, committer.checkpoint, change, stream, now)
+            log.warning("epoch_started", epoch=row.number, reason=row.reason, base=base)
+            committer.place = Place(base, stream.created)
+            self._at = change.at
+            await committer.submit(world, at=self._at, begun=(row,))
+            await committer.idle()
+        elif committer.checkpoint is not None and self._outbox.holding:
+            count = await refill_frames(self._bus, world, committer.checkpoint, stream, self._shard)
+            log.debug("frames_refilled", messages=count)
+        await self._look_at_decisions()
+        self._target = stream.last_sequence
+        self._reader = self._bus.read(
+            subjects.EVENTS,
+            subjects.events_of(world.cluster, self._shard),
+            self._stream_seq + 1,
+            batch=self._settings.projector.batch_messages,
+        )
+
+    async def _look_at_decisions(self) -> None:
+        """Send everything open again if the stream DECISIONS is not what we published to."""
+        stream = await self._bus.stream_state(subjects.DECISIONS)
+        outbox = self._outbox
+        # A fresh read model beside decisions that were published: they are being made once more.
+        outbox.rebuilding = outbox.rebuilding or (self._fresh and stream.last_sequence > 0)
+        self._fresh = False
+        if decisions_lost(stream, outbox.stream_created_at, outbox.stream_seq):
+            count = outbox.repeat_all(self.world.expecting.__contains__)
+            log.warning("decisions_lost", created=stream.created.isoformat(), repeated=count)
+            outbox.stream_seq = stream.last_sequence
+        outbox.stream_created_at = stream.created
+
+    async def _detach(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            await reader.close()
+        await self._committer.idle()
+
+    async def _follow(self, publishing: "asyncio.Task[None]") -> None:
+        interval_s = self._settings.projector.commit_interval_ms / 1000
+        while not self._stop.is_set() and (reader := self._reader) is not None:
+            messages = await reader.next(WAIT_S)
+            if messages and interval_s and not self._outbox.holding:
+                await asyncio.sleep(interval_s)
+                messages += await reader.next(0)
+            for count, message in enumerate(messages, 1):
+                self._fold(message)
+                if self._events >= MAX_EVENTS:
+                    await self._commit()
+                if count % BREATH_MESSAGES == 0:
+                    await asyncio.sleep(0)
+            if messages:
+                await self._commit()
+            if self._outbox.holding and (not messages or self._stream_seq >= self._target):
+                await self._caught_up()
+            self._committer.check()
+            if publishing.done():
+                publishing.result()
+            if self._reconnected and self._bus.connected:
+                return  # to a server that may have another past: look at the log again
+            self._tick()
+
+    def _fold(self, message: Message) -> None:
+        batch = decode_batch(message.body)
+        journal = self.world.journal
+        before = len(journal.parked)
+        step(self.world, message.sequence + self._committer.place.base, message.at, batch)
+        self._at = message.at
+        self._events += len(batch.events)
+        self._settled += settled(batch, message.at)
+        for index in range(before, len(journal.parked)):
+            journal.parked[index] = with_raw(journal.parked[index], batch)
+
+    async def _commit(self) -> None:
+        done, self._settled, self._events = self._settled, [], 0
+        await self._committer.submit(self.world, at=self._at, settled=done)
+
+    async def _caught_up(self) -> None:
+        await self._committer.idle()
+        sent = self._outbox.release(self.world.expecting.__contains__)
+        log.info("caught_up", position=self.world.meta.position, decisions_sent=sent)
+
+    def _tick(self) -> None:
+        if self._outbox.holding:
+            return
+        now = datetime.now(UTC)
+        self._announcer.tick(self.world, now)
+        repeated = self._outbox.repeat_overdue(self.world.expecting.__contains__, now)
+        if repeated:
+            log.warning("decisions_repeated", count=repeated)
+
+    async def _drain(self) -> None:
+        """Give what was decided a moment to get out, and remember how far it did."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_S if self._bus.connected else 0):
+                await self._outbox.drained()
+        if self._committer.checkpoint is not None:
+            await self._committer.submit(self.world, at=self._at)
+            await self._committer.idle()

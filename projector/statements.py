@@ -1,0 +1,136 @@
+"""SQL text of the writes, for both databases.
+
+Theory. One statement per table: insert, and when the key is there already do what the table's mode
+says. The two databases agree on `ON CONFLICT`, on `excluded` and on `UPDATE ... FROM`; they differ
+in the mark of a parameter, which the caller passes.
+
+Invariant: values are always parameters; only names from `tables` become text.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from projector.checkpoint import Checkpoint
+from projector.rows import COLUMNS
+from projector.tables import metadata
+
+Mode = Literal["append", "keep", "replace"]
+
+MODES: dict[str, Mode] = {
+    "groups": "replace",
+    "roles": "replace",
+    "pods": "replace",
+    "gates": "replace",
+    "objects": "replace",
+    "waits": "replace",
+    "admissions": "replace",
+    "epochs": "replace",
+    "history": "append",
+    "decisions": "keep",
+    "outcomes": "keep",
+    "parked": "keep",
+}
+"""append: a key never comes twice. keep: the first row stays. replace: the last row stays."""
+
+ORDER = tuple(MODES)
+"""Tables in the order they are written, the same in every transaction, so none can deadlock."""
+
+REMEMBERED = {"groups": ("admitted_at",)}
+"""Columns in which null leaves what is there."""
+
+CHECKPOINT_COLUMNS = Checkpoint.__struct_fields__
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def on_conflict(table: str) -> str:
+    """Return the ON CONFLICT clause of a table."""
+    mode = MODES[table]
+    if mode == "append":
+        return ""
+    if mode == "keep":
+        return " ON CONFLICT DO NOTHING"
+    keys = [column.name for column in metadata.tables[table].primary_key]
+    kept = REMEMBERED.get(table, ())
+    sets = ", ".join(
+        f'"{name}" = coalesce(excluded."{name}", "{table}"."{name}")'
+        if name in kept
+        else f'"{name}" = excluded."{name}"'
+        for name in COLUMNS[table]
+        if name not in keys
+    )
+    return f" ON CONFLICT ({_quoted(keys)}) DO UPDATE SET {sets}"
+
+
+def insert_values(table: str, mark: str, rows: int = 1) -> str:
+    """Return the statement that writes `rows` rows given as parameters."""
+    columns = COLUMNS[table]
+    place = "(" + ", ".join([mark] * len(columns)) + ")"
+    values = ", ".join([place] * rows)
+    return f'INSERT INTO "{table}" ({_quoted(columns)}) VALUES {values}{on_conflict(table)}'
+
+
+def insert_from(table: str, source: str) -> str:
+    """Return the statement that writes everything in table `source`."""
+    columns = _quoted(COLUMNS[table])
+    return f'INSERT INTO "{table}" ({columns}) SELECT {columns} FROM "{source}"{on_conflict(table)}'
+
+
+def first_checkpoint(mark: str) -> str:
+    """Return the statement that writes the first checkpoint of a shard; 0 rows: there is one."""
+    places = ", ".join([mark] * len(CHECKPOINT_COLUMNS))
+    return (
+        f"INSERT INTO checkpoints ({_quoted(CHECKPOINT_COLUMNS)}) VALUES ({places}) "
+        "ON CONFLICT DO NOTHING"
+    )
+
+
+def next_checkpoint(mark: str) -> str:
+    """Return the compare-and-set; 0 rows: somebody else wrote.
+
+    Parameters: the columns but for cluster and shard, then cluster, shard, and the `seq` and
+    `writes` that must still be there.
+    """
+    sets = ", ".join(f'"{name}" = {mark}' for name in CHECKPOINT_COLUMNS[2:])
+    return (
+        f"UPDATE checkpoints SET {sets} "
+        f"WHERE cluster = {mark} AND shard = {mark} AND seq = {mark} AND writes = {mark}"
+    )
+
+
+RESOLVE = (
+    "UPDATE decisions SET status = v.status, resolved_at = v.at FROM {source} "
+    "WHERE decisions.cluster = {mark} AND decisions.id = v.id "
+    "AND (decisions.status IS NULL OR decisions.status <> 'applied')"
+)
+"""Write outcomes into decisions; an applied one stays applied. Source `v(status, at, id)`."""
+
+
+def forget(mark: str) -> str:
+    """Return the statement that deletes an object: (cluster, shard, kind, namespace, name)."""
+    return (
+        f"DELETE FROM objects WHERE cluster = {mark} AND shard = {mark} "
+        f"AND kind = {mark} AND namespace = {mark} AND name = {mark}"
+    )
+
+
+def settle(mark: str) -> str:
+    """Return the statement that closes parked rows.
+
+    Parameters: (at, action, by, cluster, shard, group or "", seq or -1, ord or -1).
+    """
+    return (
+        f"UPDATE parked SET resolved_at = {mark}, resolution = {mark}, resolved_by = {mark} "
+        f"WHERE cluster = {mark} AND shard = {mark} AND resolution = '' "
+        f"AND ((group_id <> '' AND group_id = {mark}) OR (seq = {mark} AND ord = {mark}))"
+    )
+
+
+def parked_key(target: str) -> tuple[str, int, int]:
+    """Return (group, seq, ord) of what an operator named: `<seq>/<ord>` or a group id."""
+    seq, slash, ordinal = target.partition("/")
+    if slash and seq.isdecimal() and ordinal.isdecimal() and len(target) < 30:
+        return "", int(seq), int(ordinal)
+    return target, -1, -1

@@ -1,0 +1,230 @@
+"""Views for people: the questions that are asked most, answered in SQL.
+
+Theory. A view holds no data, so it is not migrated: after every upgrade the views are dropped and
+made again from here. Both databases give the same columns and, on the same rows, the same numbers;
+what they spell differently (documents, series of hours, differences of times) is in `Dialect`.
+
+Amounts leave the views in units of people: `cpu` in cores, everything else as it is counted.
+Open intervals (a pod still running, quota still held) count up to now.
+
+Invariant: views read tables only, never each other, so they can be made in any order.
+"""
+
+from msgspec import Struct
+from sqlalchemy import Connection
+
+
+class Dialect(Struct, frozen=True):
+    """What the databases spell differently, as templates."""
+
+    seconds: str
+    """Seconds from {a} to {b}."""
+    now: str
+    each: str
+    """FROM item giving {alias}.key and {alias}.value of the object {doc}."""
+    value: str
+    """Number in {doc} taken by `each`."""
+    nested: str
+    """Object in {doc} taken by `each`."""
+    hour: str
+    """Begin of the hour of {t}."""
+    day: str
+    next_hour: str
+    next_day: str
+    last: str
+    """The later of {a} and {b}."""
+    first: str
+    date: str
+    """Day of {t} as YYYY-MM-DD."""
+
+
+POSTGRES = Dialect(
+    seconds="extract(epoch FROM ({b}) - ({a}))",
+    now="now()",
+    each="CROSS JOIN LATERAL jsonb_each({doc}) AS {alias}(key, value)",
+    value="CAST({doc} #>> '{{}}' AS numeric)",
+    nested="{doc}",
+    hour="date_trunc('hour', {t}, 'UTC')",
+    day="date_trunc('day', {t}, 'UTC')",
+    next_hour="{t} + interval '1 hour'",
+    next_day="{t} + interval '24 hours'",
+    last="greatest({a}, {b})",
+    first="least({a}, {b})",
+    date="to_char({t} AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
+)
+
+_ISO = "'%Y-%m-%dT%H:%M:%fZ'"
+
+SQLITE = Dialect(
+    seconds="round((julianday({b}) - julianday({a})) * 86400.0, 3)",
+    now=f"strftime({_ISO}, 'now')",
+    each="CROSS JOIN json_each({doc}) AS {alias}",
+    value="{doc}",
+    nested="{doc}",
+    hour="strftime('%Y-%m-%dT%H:00:00.000000Z', {t})",
+    day="strftime('%Y-%m-%dT00:00:00.000000Z', {t})",
+    next_hour="strftime('%Y-%m-%dT%H:00:00.000000Z', {t}, '+1 hour')",
+    next_day="strftime('%Y-%m-%dT00:00:00.000000Z', {t}, '+1 day')",
+    last="max({a}, {b})",
+    first="min({a}, {b})",
+    date="substr({t}, 1, 10)",
+)
+
+
+def _group_timeline(_: Dialect) -> str:
+    columns = "g.cluster, g.id AS group_id, g.namespace, g.name, g.kind AS group_kind"
+    return f"""
+SELECT {columns}, h.seq, h.ord, h.at, 'history' AS source, h.kind, h.reason, h.message,
+       h.pod_uid, h.decision_id, CAST(NULL AS TEXT) AS status
+  FROM groups g JOIN history h ON h.cluster = g.cluster AND h.group_id = g.id
+UNION ALL
+SELECT {columns}, w.from_seq, 2000000, w.from_at, 'wait', 'Waiting', w.reason, w.message,
+       '', '', CASE WHEN w.to_at IS NULL THEN 'waiting' ELSE 'over' END
+  FROM groups g JOIN waits w ON w.cluster = g.cluster AND w.group_id = g.id
+UNION ALL
+SELECT {columns}, a.admitted_seq, 3000000, a.admitted_at, 'admission', 'Admission', a.decided_by,
+       'ClusterQueue ' || a.cluster_queue || ', flavors ' || CAST(a.flavors AS TEXT), '',
+       CASE WHEN a.decided_by LIKE 'd%-%' THEN a.decided_by ELSE '' END,
+       CASE WHEN a.released_at IS NULL THEN 'held' ELSE 'released: ' || a.release_reason END
+  FROM groups g JOIN admissions a ON a.cluster = g.cluster AND a.group_id = g.id
+UNION ALL
+SELECT {columns}, d.as_of_seq, 4000000 + d.number, d.issued_at, 'decision', d.action,
+       d.reason, d.message || ' [' || d.rule || ': ' || d.target || ']', '', d.id, d.status
+  FROM groups g JOIN decisions d ON d.cluster = g.cluster AND d.group_id = g.id
+UNION ALL
+SELECT {columns}, o.seq, 1000000 + o.delivery * 1000 + o.attempt, o.at, 'outcome', d.action,
+       CASE WHEN o.http_status > 0 THEN 'HTTP ' || CAST(o.http_status AS TEXT) ELSE '' END,
+       o.message, '', d.id, o.status
+  FROM groups g JOIN decisions d ON d.cluster = g.cluster AND d.group_id = g.id
+  JOIN outcomes o ON o.cluster = d.cluster AND o.decision_id = d.id
+"""
+
+
+def _why_pending(d: Dialect) -> str:
+    waiting = d.seconds.format(a="g.wait_since", b=d.now)
+    age = d.seconds.format(a="g.created_at", b=d.now)
+    return f"""
+SELECT g.cluster, g.id AS group_id, g.namespace, g.name, g.kind, g.state, g.queue,
+       g.cluster_queue, g.priority, g.total_count, g.pods_seen, g.pods_gated,
+       CASE WHEN g.wait_reason <> '' THEN g.wait_reason ELSE g.reason END AS reason,
+       CASE WHEN g.wait_reason <> '' THEN g.wait_message ELSE g.message END AS message,
+       g.wait_since AS since, {waiting} AS waiting_seconds, g.created_at, {age} AS age_seconds,
+       g.parked
+  FROM groups g
+ WHERE g.gone_at IS NULL AND g.finished_at IS NULL
+   AND g.state NOT IN ('Admitted', 'Running', 'Finishing', 'Finished', 'Gone')
+"""
+
+
+def _admission_latency(d: Dialect) -> str:
+    steps = (
+        ("g.created_at", "g.complete_at", "compose_seconds"),
+        ("a.queued_at", "a.admitted_at", "queue_seconds"),
+        ("g.created_at", "a.admitted_at", "created_to_admitted_seconds"),
+        ("a.admitted_at", "min(p.ungated_at)", "first_ungate_seconds"),
+        ("a.admitted_at", "max(p.ungated_at)", "last_ungate_seconds"),
+        ("min(p.ungated_at)", "min(p.started_at)", "first_start_seconds"),
+        ("a.admitted_at", "max(p.started_at)", "all_started_seconds"),
+    )
+    parts = ", ".join(f"{d.seconds.format(a=a, b=b)} AS {name}" for a, b, name in steps)
+    return f"""
+SELECT a.cluster, a.group_id, g.namespace, g.name, g.kind, g.queue, a.cluster_queue,
+       a.number AS admission, g.created_at, g.complete_at, a.queued_at, a.admitted_at,
+       a.released_at, min(p.ungated_at) AS first_ungated_at,
+       min(p.started_at) AS first_started_at, count(p.uid) AS pods_ungated, {parts}
+  FROM admissions a
+  JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
+  LEFT JOIN pods p ON p.cluster = a.cluster AND p.group_id = a.group_id
+   AND p.ungated_at >= a.admitted_at
+   AND (a.released_at IS NULL OR p.ungated_at < a.released_at)
+ GROUP BY a.cluster, a.group_id, g.namespace, g.name, g.kind, g.queue, a.cluster_queue, a.number,
+       g.created_at, g.complete_at, a.queued_at, a.admitted_at, a.released_at
+"""
+
+
+def _buckets(spans: str, columns: tuple[str, ...], begin: str, following: str) -> str:
+    """Recursive query `buckets` that cuts `spans` (with from_at, to_at) at round times."""
+    names = ", ".join(f"b.{name}" for name in columns)
+    return f"""
+WITH RECURSIVE spans AS ({spans}), buckets AS (
+SELECT s.*, {begin.format(t="s.from_at")} AS begins FROM spans s WHERE s.to_at > s.from_at
+UNION ALL
+SELECT {names}, {following.format(t="b.begins")} FROM buckets b
+ WHERE {following.format(t="b.begins")} < b.to_at)
+"""
+
+
+def _queue_usage_hourly(d: Dialect) -> str:
+    columns = ("cluster", "cluster_queue", "flavor", "resource", "amount", "from_at", "to_at")
+    amount = d.value.format(doc="r.value")
+    spans = f"""
+SELECT a.cluster, a.cluster_queue, f.key AS flavor, r.key AS resource,
+       CASE WHEN r.key = 'cpu' THEN {amount} / 1000.0 ELSE {amount} * 1.0 END AS amount,
+       a.admitted_at AS from_at, coalesce(a.released_at, {d.now}) AS to_at
+  FROM admissions a {d.each.format(doc="a.resources", alias="f")}
+  {d.each.format(doc=d.nested.format(doc="f.value"), alias="r")}"""
+    seconds = d.seconds.format(
+        a=d.last.format(a="b.from_at", b="b.begins"),
+        b=d.first.format(a="b.to_at", b=d.next_hour.format(t="b.begins")),
+    )
+    return f"""{_buckets(spans, columns, d.hour, d.next_hour)}
+SELECT b.cluster, b.cluster_queue, b.flavor, b.resource, b.begins AS hour,
+       sum(b.amount * {seconds}) / 3600.0 AS amount_hours, count(*) AS admissions
+  FROM buckets b GROUP BY b.cluster, b.cluster_queue, b.flavor, b.resource, b.begins
+"""
+
+
+def _namespace_cost(d: Dialect) -> str:
+    columns = ("cluster", "namespace", "uid", "resource", "amount", "from_at", "to_at")
+    amount = d.value.format(doc="r.value")
+    begin = "coalesce(p.scheduled_at, p.started_at)"
+    spans = f"""
+SELECT p.cluster, p.namespace, p.uid, r.key AS resource,
+       CASE WHEN r.key = 'cpu' THEN {amount} / 1000.0 ELSE {amount} * 1.0 END AS amount,
+       {begin} AS from_at, coalesce(p.ended_at, p.gone_at, {d.now}) AS to_at
+  FROM pods p {d.each.format(doc="p.requests", alias="r")} WHERE {begin} IS NOT NULL"""
+    seconds = d.seconds.format(
+        a=d.last.format(a="b.from_at", b="b.begins"),
+        b=d.first.format(a="b.to_at", b=d.next_day.format(t="b.begins")),
+    )
+    return f"""{_buckets(spans, columns, d.day, d.next_day)}
+SELECT b.cluster, b.namespace, {d.date.format(t="b.begins")} AS day, b.resource,
+       sum(b.amount * {seconds}) / 3600.0 AS resource_hours, count(*) AS pods
+  FROM buckets b GROUP BY b.cluster, b.namespace, b.begins, b.resource
+"""
+
+
+VIEWS = {
+    "v_group_timeline": _group_timeline,
+    "v_why_pending": _why_pending,
+    "v_admission_latency": _admission_latency,
+    "v_queue_usage_hourly": _queue_usage_hourly,
+    "v_namespace_cost": _namespace_cost,
+}
+
+COMMENTS = {
+    "v_group_timeline": "All that happened to a group; order by seq, ord",
+    "v_why_pending": "Groups that are not admitted, and what each waits for",
+    "v_admission_latency": "Seconds each admission took, step by step",
+    "v_queue_usage_hourly": "Quota held per ClusterQueue, flavor, resource and hour (UTC)",
+    "v_namespace_cost": "Requested resource-hours per namespace and day (UTC), while pods ran",
+}
+
+
+def drop(connection: Connection) -> None:
+    """Drop the views that are there."""
+    for name in VIEWS:
+        connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
+
+
+def create(connection: Connection) -> None:
+    """Make all views; the tables must be there."""
+    postgres = connection.dialect.name == "postgresql"
+    dialect = POSTGRES if postgres else SQLITE
+    for name, body in VIEWS.items():
+        connection.exec_driver_sql(
+            f"CREATE VIEW {name} AS {body(dialect).strip()}",
+            execution_options={"no_parameters": True},  # a % in the text is a %
+        )
+        if postgres:
+            connection.exec_driver_sql(f"COMMENT ON VIEW {name} IS '{COMMENTS[name]}'")

@@ -1,0 +1,83 @@
+"""Endpoints only a stand-in has: faults, statistics and webhook addresses under ``/_sim/``.
+
+Theory: tests that run the cluster in another process need the same levers as those that hold the
+object; each is one small JSON request.
+
+Invariant: reading never changes anything; a body that cannot be read changes nothing and is 400.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sized
+from typing import Any
+
+import msgspec
+
+from simcluster.errors import ApiError, bad_request
+from simcluster.faults import Faults
+from simcluster.store import Store
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Backdoor:
+    """Answers ``/_sim/`` requests."""
+
+    def __init__(
+        self,
+        store: Store,
+        faults: Faults,
+        services: dict[str, str],
+        stats: Counter[tuple[str, str, int]],
+        streams: Sized,
+    ) -> None:
+        self.store = store
+        self.faults = faults
+        self.services = services
+        self.stats = stats
+        self.streams = streams
+
+    def handle(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+        """One request: (status, JSON)."""
+        try:
+            match method, path:
+                case "POST", "/_sim/faults":
+                    self.faults.command(body)
+                    return 200, b"{}"
+                case "GET", "/_sim/faults":
+                    return 200, _encode(self.faults.rules)
+                case "GET", "/_sim/stats":
+                    return 200, _encode(self.statistics())
+                case "POST", "/_sim/services":
+                    self.services.update(_addresses(body))
+                    return 200, _encode(self.services)
+                case _:
+                    return 404, _encode({"message": f"{method} {path} is nothing here"})
+        except ApiError as error:
+            return error.code, _encode(error.body)
+
+    def statistics(self) -> dict[str, Any]:
+        """Counts by verb, resource and status; objects by resource; open watches."""
+        requests = [
+            {"verb": verb, "resource": resource, "status": status, "count": count}
+            for (verb, resource, status), count in sorted(self.stats.items())
+        ]
+        objects = {
+            ".".join(part for part in (plural, group) if part): table.count()
+            for (group, plural), table in self.store.tables.items()
+            if table.count()
+        }
+        return {
+            "requests": requests,
+            "objects": objects,
+            "watches": len(self.streams),
+            "resourceVersion": str(self.store.version),
+        }
+
+
+def _addresses(body: bytes) -> dict[str, str]:
+    try:
+        return msgspec.json.decode(body, type=dict[str, str])
+    except msgspec.DecodeError as error:
+        raise bad_request(f"services: {error}") from None

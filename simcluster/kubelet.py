@@ -1,0 +1,218 @@
+"""A kubelet for all nodes at once, acting out one script per pod.
+
+Theory: a bound pod starts after a moment, runs for the scripted time, ends as scripted; a deleted
+pod is told to stop, reports how it ended and is then deleted with grace 0, which is what frees it
+for the API server. Every step is a timer, so thousands of pods cost no tasks.
+
+Invariant: statuses only move forward (Pending, Running, then Succeeded or Failed), and conditions
+of other writers are kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from simcluster.deletion import DeleteOptions, Deletions
+from simcluster.errors import ApiError, Obj
+from simcluster.pods import PodWrites, with_condition
+from simcluster.requests import Options, Target
+from simcluster.resources import Route
+from simcluster.scripts import ANNOTATION, Script, ScriptError, parse
+from simcluster.settings import Settings
+from simcluster.store import Change, Rec, Store, Table
+
+MANAGER = "kubelet"
+_BACK_OFF_S = 0.05
+_BACK_OFF_MOST_S = 5.0
+
+
+class _Life:
+    """One pod's timers and progress."""
+
+    __slots__ = ("began", "restarts", "script", "stopping", "timer")
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.timer: asyncio.TimerHandle | None = None
+        self.began = ""
+        self.restarts = 0
+        self.stopping = False
+
+
+class Kubelet:
+    """Follows bound pods through a store hook."""
+
+    def __init__(
+        self, store: Store, pods: PodWrites, deletions: Deletions, settings: Settings
+    ) -> None:
+        self.store = store
+        self.pods = pods
+        self.deletions = deletions
+        self.settings = settings
+        self.lives: dict[str, _Life] = {}
+        self.tasks: set[asyncio.Task[None]] = set()
+        store.hooks.append(self.seen)
+
+    def stop(self) -> None:
+        """Let all pods be."""
+        self.store.hooks.remove(self.seen)
+        for life in self.lives.values():
+            if life.timer is not None:
+                life.timer.cancel()
+        for task in self.tasks:
+            task.cancel()
+
+    def seen(self, table: Table, change: Change) -> None:
+        """A change of any table."""
+        if table.resource.key != ("", "pods"):
+            return
+        rec, uid = change.rec, change.rec.uid
+        if change.type == "DELETED":
+            life = self.lives.pop(uid, None)
+            if life is not None and life.timer is not None:
+                life.timer.cancel()
+            return
+        if not rec.obj["spec"].get("nodeName"):
+            return
+        life = self.lives.get(uid)
+        if life is None:
+            life = self.lives[uid] = _Life(self._script(rec.obj))
+            start = life.script.start_s
+            delay = self.settings.kubelet_start_s if start is None else start
+            self._after(life, delay, self._start, uid)
+        if "deletionTimestamp" in rec.obj["metadata"] and not life.stopping:
+            life.stopping = True
+            grace = rec.obj["metadata"].get("deletionGracePeriodSeconds") or 0
+            delay = min(float(grace), self.settings.kubelet_termination_s)
+            self._after(life, delay, self._stopped, uid)
+
+    def _script(self, pod: Obj) -> Script:
+        chosen: Script | str | None = None
+        if self.settings.kubelet_script is not None:
+            chosen = self.settings.kubelet_script(pod)
+        if chosen is None:
+            annotations = pod["metadata"].get("annotations") or {}
+            chosen = annotations.get(ANNOTATION, self.settings.kubelet_default_script)
+        if isinstance(chosen, Script):
+            return chosen
+        try:
+            return parse(chosen)
+        except ScriptError:
+            return Script(run_s=0.0, exit_code=1)  # as a container whose command is wrong
+
+    def _after(self, life: _Life, delay_s: float, step: Any, uid: str) -> None:
+        if life.timer is not None:
+            life.timer.cancel()
+        life.timer = asyncio.get_running_loop().call_later(delay_s, step, uid)
+
+    def _present(self, uid: str) -> tuple[_Life, Rec] | None:
+        life, entry = self.lives.get(uid), self.store.by_uid.get(uid)
+        return (life, entry[1]) if life is not None and entry is not None else None
+
+    def _start(self, uid: str) -> None:
+        found = self._present(uid)
+        if found is None or _over(found[1]):
+            return
+        life, rec = found
+        life.began = life.began or self.pods.writes.clock.now()
+        if life.script.pull_error:
+            image = rec.obj["spec"]["containers"][0]["image"]
+            text = f'Back-off pulling image "{image}"'
+            state: Obj = {"waiting": {"reason": "ImagePullBackOff", "message": text}}
+            self._write(life, rec, "Pending", state, ready=False, why="ContainersNotReady")
+            return
+        state = {"running": {"startedAt": self.pods.writes.clock.now()}}
+        ready = life.script.ready
+        why = "" if ready else "ContainersNotReady"
+        self._write(life, rec, "Running", state, ready=ready, why=why)
+        if life.script.run_s is not None:
+            self._after(life, life.script.run_s, self._end, uid)
+
+    def _end(self, uid: str) -> None:
+        found = self._present(uid)
+        if found is None or _over(found[1]):
+            return
+        life, rec = found
+        code = life.script.exit_code
+        policy = rec.obj["spec"].get("restartPolicy")
+        if policy == "Always" or (policy == "OnFailure" and code):
+            life.restarts += 1
+            back_off_s = min(_BACK_OFF_MOST_S, _BACK_OFF_S * 2**life.restarts)
+            self._after(life, back_off_s, self._start, uid)
+            return
+        self._terminate(life, rec, code, life.script.reason)
+
+    def _terminate(self, life: _Life, rec: Rec, code: int, reason: str) -> None:
+        state: Obj = {
+            "terminated": {
+                "exitCode": code,
+                "reason": reason,
+                "startedAt": life.began or None,
+                "finishedAt": self.pods.writes.clock.now(),
+            }
+        }
+        phase = "Failed" if code else "Succeeded"
+        why = "PodFailed" if code else "PodCompleted"
+        self._write(life, rec, phase, state, ready=False, why=why)
+
+    def _stopped(self, uid: str) -> None:
+        found = self._present(uid)
+        if found is None:
+            return
+        life, rec = found
+        if not _over(rec):
+            code = life.script.term_code
+            self._terminate(life, rec, code, "Error" if code else "Completed")
+        task = asyncio.get_running_loop().create_task(self._delete(rec))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def _delete(self, rec: Rec) -> None:
+        resource = self.store.tables["", "pods"].resource
+        target = Target(Route(resource, "", "v1"), rec.namespace, rec.name)
+        while True:
+            try:
+                asked = DeleteOptions(grace_s=0, uid=rec.uid)
+                await self.deletions.delete(target, asked, Options(manager=MANAGER))
+            except ApiError as error:
+                if error.code >= 500:
+                    await asyncio.sleep(0.05)
+                    continue
+            return
+
+    def _write(
+        self, life: _Life, rec: Rec, phase: str, state: Obj, *, ready: bool, why: str
+    ) -> None:
+        status = dict(rec.obj.get("status") or {})
+        conditions = list(status.get("conditions") or [])
+        text = {"reason": why} if why else {}
+        for kind, value in (
+            ("PodReadyToStartContainers", phase != "Pending"),
+            ("Initialized", True),
+            ("Ready", ready),
+            ("ContainersReady", ready),
+        ):
+            extra = {} if value else text
+            condition = self.pods.condition(kind, "True" if value else "False", **extra)
+            conditions = with_condition(conditions, condition)
+        status |= {"phase": phase, "conditions": conditions}
+        status.setdefault("startTime", life.began)
+        status["containerStatuses"] = [
+            {
+                "name": container["name"],
+                "image": container["image"],
+                "imageID": "",
+                "state": state,
+                "lastState": {},
+                "ready": ready,
+                "started": ready,
+                "restartCount": life.restarts,
+            }
+            for container in rec.obj["spec"]["containers"]
+        ]
+        self.pods.status(rec, status, MANAGER)
+
+
+def _over(rec: Rec) -> bool:
+    return (rec.obj.get("status") or {}).get("phase") in ("Succeeded", "Failed")

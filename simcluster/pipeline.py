@@ -1,0 +1,63 @@
+"""What creates and updates share: the store, the clock, schemas, refusals.
+
+Theory: a write pipeline is a base with the parts every write needs, on which ``creates`` and
+``writes`` build; nothing here stores anything.
+
+Invariant: whatever is refused here is refused with the causes the server would name.
+"""
+
+from __future__ import annotations
+
+import random
+
+from simcluster import podfields, schema
+from simcluster.admission import Admission
+from simcluster.errors import Cause, Obj, bad_request, invalid, not_found
+from simcluster.objects import Clock
+from simcluster.requests import Options, Target
+from simcluster.resources import Resource
+from simcluster.store import Rec, Store, Table
+
+
+class Pipeline:
+    """Common ground of all writes over one store."""
+
+    def __init__(self, store: Store, admission: Admission, seed: int) -> None:
+        self.store = store
+        self.admission = admission
+        self.clock = Clock()
+        self.random = random.Random(seed)
+        self.priorities: dict[str, int] = {}
+
+    def table(self, target: Target) -> Table:
+        """The table a target lives in."""
+        return self.store.table(target.route.resource)
+
+    def existing(self, target: Target) -> Rec:
+        """The stored object. Raises 404."""
+        rec = self.table(target).get(target.namespace, target.name)
+        if rec is None:
+            raise not_found(target.plural, target.route.group, target.name)
+        return rec
+
+    def shaped(self, resource: Resource, obj: Obj, options: Options) -> Obj:
+        """An object by its schema: pruned, and for custom kinds defaulted and checked."""
+        causes: list[Cause] = []
+        if resource.custom:
+            obj, unknown, causes = schema.shape(obj, resource.schema)
+        elif resource.plural == "pods":
+            obj, unknown = podfields.pruned(obj)
+        else:
+            return obj
+        if unknown and options.field_validation == "Strict":
+            names = ", ".join(f'unknown field "{path}"' for path in unknown)
+            raise bad_request(f"strict decoding error: {names}")
+        if options.field_validation == "Warn":
+            options.warnings.extend(f'unknown field "{path}"' for path in unknown)
+        self.refuse(resource, obj["metadata"].get("name") or "", causes)
+        return obj
+
+    def refuse(self, resource: Resource, name: str, causes: list[Cause]) -> None:
+        """Raise 422 if there are findings."""
+        if causes:
+            raise invalid(resource.kind, resource.group, name, causes)

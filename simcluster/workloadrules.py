@@ -1,0 +1,56 @@
+"""What may change in a Kueue Workload while it holds quota.
+
+Theory: Kueue protects a Workload that has quota: pod sets, queue and priority class are fixed, and
+the admission may be withdrawn but not rewritten. Quota without an admission that names as many pod
+sets as the spec is refused. (Kueue's Workload validation; texts are its own where known.)
+
+Invariant: ``update_causes(w, w)`` is empty for a Workload that is valid itself.
+"""
+
+from __future__ import annotations
+
+from simcluster.errors import Cause, Obj
+from simcluster.podrules import go
+
+
+def _reserved(workload: Obj) -> bool:
+    conditions = (workload.get("status") or {}).get("conditions") or []
+    return any(c.get("type") == "QuotaReserved" and c.get("status") == "True" for c in conditions)
+
+
+def update_causes(old: Obj, new: Obj) -> list[Cause]:
+    """Findings in a changed Workload."""
+    found: list[Cause] = []
+    if _reserved(old) and _reserved(new):
+        for name in ("podSets", "queueName"):
+            before, after = (old.get("spec") or {}).get(name), (new.get("spec") or {}).get(name)
+            if before != after:
+                text = "field is immutable"
+                found.append(Cause.invalid(f"spec.{name}", go(after), text))
+    before, after = ((w.get("status") or {}).get("admission") for w in (old, new))
+    if before and after and _fixed(before) != _fixed(after):
+        found.append(Cause.invalid("status.admission", go(after), "field is immutable"))
+    if _reserved(new) and not (_reserved(old) and before == after):
+        found += _admission_causes(new)
+    return found
+
+
+def _fixed(admission: Obj) -> Obj:
+    """An admission without the parts that topology-aware scheduling may fill in later."""
+    later = ("topologyAssignment", "delayedTopologyRequest")
+    assignments = admission.get("podSetAssignments") or []
+    plain = [{k: v for k, v in a.items() if k not in later} for a in assignments]
+    return {**admission, "podSetAssignments": plain}
+
+
+def _admission_causes(workload: Obj) -> list[Cause]:
+    admission = (workload.get("status") or {}).get("admission")
+    if not admission:
+        text = "must be set while quota is reserved"
+        return [Cause("status.admission", "FieldValueRequired", f"Required value: {text}")]
+    assigned = len(admission.get("podSetAssignments") or [])
+    wanted = len((workload.get("spec") or {}).get("podSets") or [])
+    if assigned != wanted:
+        text = f"must have the same number of podSets as the spec ({wanted})"
+        return [Cause.invalid("status.admission.podSetAssignments", str(assigned), text)]
+    return []

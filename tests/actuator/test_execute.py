@@ -1,0 +1,477 @@
+"""Commands against a stand-in API server over HTTP: effect, verdict, repetition."""
+
+from typing import Any
+
+import pytest
+
+from actuator import podwrites
+from actuator.execute import execute
+from actuator.verdicts import Verdict
+from podgroup import names
+from podgroup.commands import (
+    Admission,
+    AdmitGroup,
+    AnyCommand,
+    DeletePod,
+    EmitEvent,
+    FinalizePod,
+    FinalizeWorkload,
+    KubeEvent,
+    ObjectRef,
+    PodSetSpec,
+    StopPod,
+    UpdateWorkload,
+    WriteWorkloadStatus,
+)
+from podgroup.objects import Assignment, Condition, Toleration
+from simcluster import Settings
+from tests.actuator.commands import (
+    create_workload,
+    decision,
+    pod,
+    pod_ref,
+    ungate,
+    workload_ref,
+)
+from tests.actuator.conftest import NAMESPACE, Lab, settings
+
+
+async def carry_out(lab: Lab, command: AnyCommand, **options: Any) -> Verdict:
+    verdict = await execute(lab.api, lab.emitter, decision(command), **options)
+    assert verdict is not None
+    return verdict
+
+
+async def twice(lab: Lab, command: AnyCommand) -> tuple[Verdict, Verdict]:
+    return await carry_out(lab, command), await carry_out(lab, command)
+
+
+async def successor(lab: Lab, old: ObjectRef) -> ObjectRef:
+    """Replace a pod by another of the same name; return the new one."""
+    await carry_out(lab, DeletePod(target=old))
+    assert await lab.live(old) is None
+    return await lab.pod(old.name)
+
+
+# -- ungating ------------------------------------------------------------------------------------
+
+
+async def test_ungating_removes_the_gate_and_merges_in_one_patch(lab: Lab) -> None:
+    target = await lab.pod()
+    command = ungate(target, node_selector={"pool": "a"})
+    first, second = await twice(lab, command)
+    live = await lab.live(target)
+    assert live is not None
+    assert "schedulingGates" not in live["spec"]
+    assert live["spec"]["nodeSelector"] == {"pool": "a"}
+    assert live["metadata"]["labels"][names.PODSET_LABEL] == "main"
+    assert live["metadata"]["finalizers"] == [names.POD_FINALIZER]
+    assert first.status == second.status == "applied"
+    assert first.uid == target.uid
+    version = live["metadata"]["resourceVersion"]
+    assert first.resource_version == second.resource_version == version
+    assert "already" in second.message
+
+
+async def test_a_plain_ungate_is_one_request(lab: Lab) -> None:
+    target = await lab.pod()
+    rule = lab.cluster.faults.answer(500, method="GET")
+    assert (await carry_out(lab, ungate(target))).status == "applied"
+    assert rule.hits == 0
+
+
+async def test_tries_without_a_look_stop_where_they_are_refused(lab: Lab) -> None:
+    """Pods with a selector of their own need a look: after a few misses nothing else is tried."""
+    refused = 0
+    for number in range(40):
+        target = await lab.pod(f"p{number}", nodeSelector={"zone": "z"})
+        rule = lab.cluster.faults.delay(0, method="PATCH")
+        verdict = await carry_out(lab, ungate(target, node_selector={"pool": "a"}))
+        assert verdict.status == "applied"
+        refused += rule.hits - 1
+        lab.cluster.faults.clear()
+    assert 5 <= refused <= 10
+
+
+async def test_writes_are_ours_in_managed_fields(lab: Lab) -> None:
+    target = await lab.pod()
+    await carry_out(lab, ungate(target))
+    live = await lab.live(target)
+    assert live is not None
+    assert "gatelog" in [entry["manager"] for entry in live["metadata"]["managedFields"]]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        {"tolerations": (Toleration(key="spot", operator="Exists"),)},
+        {"gates": (names.ADMISSION_GATE, names.TOPOLOGY_GATE)},
+        {"annotations": {names.WORKLOAD_ANNOTATION: "w"}},
+        {"labels": {names.QUEUE_NAME: "queue"}},
+    ],
+    ids=["tolerations", "a gate that is not there", "no annotations yet", "equal label"],
+)
+async def test_ungating_that_needs_a_look(lab: Lab, command: dict[str, Any]) -> None:
+    target = await lab.pod()
+    verdict = await carry_out(lab, ungate(target, **command))
+    assert verdict.status == "applied", verdict
+    live = await lab.live(target)
+    assert live is not None
+    assert "schedulingGates" not in live["spec"]
+    for key, value in command.get("annotations", {}).items():
+        assert live["metadata"]["annotations"][key] == value
+    keys = [t.get("key") for t in live["spec"]["tolerations"]]
+    assert ("spot" in keys) == ("tolerations" in command)
+
+
+async def test_a_foreign_gate_stays(lab: Lab) -> None:
+    gates = [{"name": "example.com/hold"}, {"name": names.ADMISSION_GATE}]
+    target = await lab.pod(schedulingGates=gates)
+    first, second = await twice(lab, ungate(target))
+    live = await lab.live(target)
+    assert live is not None
+    assert live["spec"]["schedulingGates"] == [{"name": "example.com/hold"}]
+    assert first.status == second.status == "applied"
+
+
+async def test_a_conflicting_selector_is_rejected_and_nothing_is_written(lab: Lab) -> None:
+    target = await lab.pod(nodeSelector={"pool": "b"})
+    before = await lab.live(target)
+    verdict = await carry_out(lab, ungate(target, node_selector={"pool": "a"}))
+    assert verdict.status == "rejected"
+    assert "'b'" in verdict.message
+    assert "'a'" in verdict.message
+    assert "pool" in verdict.message
+    assert await lab.live(target) == before
+
+
+async def test_what_the_server_finds_invalid_is_rejected_with_its_words(lab: Lab) -> None:
+    target = await lab.pod()
+    verdict = await carry_out(lab, ungate(target, labels={"a": "not a label value!"}))
+    assert verdict.status == "rejected", verdict
+    assert verdict.http_status == 422
+    assert "metadata.labels" in verdict.message
+
+
+@pytest.mark.parametrize("command", ["ungate", "finalize", "delete", "stop"])
+async def test_a_successor_of_the_same_name_is_never_touched(lab: Lab, command: str) -> None:
+    old = await lab.pod()
+    new = await successor(lab, old)
+    before = await lab.live(new)
+    made: dict[str, AnyCommand] = {
+        "ungate": ungate(old),
+        "finalize": FinalizePod(target=old),
+        "delete": DeletePod(target=old),
+        "stop": StopPod(target=old, reason="R", message="m", finalize=True),
+    }
+    verdict = await carry_out(lab, made[command])
+    assert verdict.status == "obsolete", verdict
+    assert await lab.live(new) == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ungate(pod_ref()),
+        FinalizePod(target=pod_ref()),
+        DeletePod(target=pod_ref()),
+        StopPod(target=pod_ref(), reason="R", message="m"),
+        UpdateWorkload(target=workload_ref(uid="x"), queue="q"),
+        WriteWorkloadStatus(target=workload_ref(uid="x"), clear_admission=True),
+        FinalizeWorkload(target=workload_ref(uid="x"), delete=True),
+    ],
+    ids=lambda command: type(command).__name__,
+)
+async def test_what_is_gone_is_obsolete(lab: Lab, command: AnyCommand) -> None:
+    verdict = await carry_out(lab, command)
+    assert (verdict.status, verdict.http_status) == ("obsolete", 404), verdict
+
+
+# -- finalizing, deleting, stopping ----------------------------------------------------------------
+
+
+async def test_finalizing_leaves_the_finalizers_of_others(lab: Lab) -> None:
+    wanted = pod()
+    wanted["metadata"]["finalizers"] = ["a.io/b", names.POD_FINALIZER, "c.io/d"]
+    target = await lab.create(wanted)
+    first, second = await twice(lab, FinalizePod(target=target))
+    live = await lab.live(target)
+    assert live is not None
+    assert live["metadata"]["finalizers"] == ["a.io/b", "c.io/d"]
+    assert first.status == second.status == "applied"
+    assert first.resource_version == second.resource_version
+
+
+async def test_deleting_an_excess_pod(lab: Lab) -> None:
+    target = await lab.pod()
+    first, second = await twice(lab, DeletePod(target=target))
+    assert await lab.live(target) is None
+    assert (first.status, second.status) == ("applied", "obsolete")
+    assert first.resource_version
+
+
+async def test_a_deleted_pod_that_another_finalizer_holds_is_applied_each_time(lab: Lab) -> None:
+    wanted = pod()
+    wanted["metadata"]["finalizers"] = [names.POD_FINALIZER, "a.io/b"]
+    target = await lab.create(wanted)
+    first, second = await twice(lab, DeletePod(target=target))
+    live = await lab.live(target)
+    assert live is not None
+    assert live["metadata"]["finalizers"] == ["a.io/b"]
+    assert live["metadata"]["deletionTimestamp"]
+    assert first.status == second.status == "applied"
+
+
+async def bound(lab: Lab, name: str = "p0") -> ObjectRef:
+    """A pod on a node: its deletion takes its grace period."""
+    wanted = pod(name, gates=())
+    wanted["spec"]["nodeName"] = "node-a"
+    return await lab.create(wanted)
+
+
+@pytest.mark.parametrize("finalize", [False, True])
+async def test_stopping_says_why_and_deletes(lab: Lab, finalize: bool) -> None:
+    target = await bound(lab)
+    command = StopPod(
+        target=target,
+        reason="WorkloadEvictedDueToPreempted",
+        message="to make room",
+        finalize=finalize,
+    )
+    first = await carry_out(lab, command)
+    live = await lab.live(target)
+    assert live is not None
+    second = await carry_out(lab, command)
+    assert await lab.live(target) == live
+    (condition,) = [
+        c for c in live["status"]["conditions"] if c["type"] == names.TERMINATION_TARGET
+    ]
+    assert condition["status"] == "True"
+    assert condition["reason"] == "WorkloadEvictedDueToPreempted"
+    assert condition["message"] == "to make room"
+    assert live["metadata"]["deletionTimestamp"]
+    assert (names.POD_FINALIZER in live["metadata"].get("finalizers", [])) != finalize
+    assert first.status == second.status == "applied"
+    assert first.resource_version == live["metadata"]["resourceVersion"]
+
+
+async def test_stopping_a_pod_that_vanishes_with_its_finalizer(lab: Lab) -> None:
+    target = await lab.pod()
+    verdict = await carry_out(lab, StopPod(target=target, reason="R", message="m", finalize=True))
+    assert verdict.status == "applied"
+    assert await lab.live(target) is None
+
+
+async def test_a_deletion_spares_a_successor_that_came_after_the_finalizer_went(lab: Lab) -> None:
+    old = await lab.pod()
+    new = await successor(lab, old)
+    before = await lab.live(new)
+    verdict = await podwrites.delete_only(lab.api, old)
+    assert verdict.status == "obsolete", verdict
+    assert new.uid in verdict.message
+    assert await lab.live(new) == before
+
+
+# -- Workloads -------------------------------------------------------------------------------------
+
+
+async def made(lab: Lab, *, group: bool = True) -> tuple[ObjectRef, ObjectRef, Verdict]:
+    """A pod, its Workload, and the verdict of creating it."""
+    owner = await lab.pod()
+    verdict = await carry_out(lab, create_workload(owner, group=group))
+    assert verdict.status == "applied", verdict
+    return owner, workload_ref(uid=verdict.uid), verdict
+
+
+@pytest.mark.parametrize("group", [True, False])
+async def test_a_workload_is_created_from_its_sample_pod(lab: Lab, group: bool) -> None:
+    owner, target, first = await made(lab, group=group)
+    live = await lab.live(target)
+    sample = await lab.live(owner)
+    assert live is not None
+    assert sample is not None
+    assert live["spec"]["podSets"][0]["template"]["spec"] == sample["spec"]
+    assert live["metadata"]["finalizers"] == [names.WORKLOAD_FINALIZER]
+    assert first.http_status == 201
+    assert (first.uid, first.resource_version) == (
+        live["metadata"]["uid"],
+        live["metadata"]["resourceVersion"],
+    )
+    second = await carry_out(lab, create_workload(owner, group=group))
+    assert second.status == "applied"
+    assert (second.uid, second.resource_version) == (first.uid, first.resource_version)
+
+
+async def test_somebody_elses_workload_of_that_name_is_left_alone(lab: Lab) -> None:
+    _owner, target, _ = await made(lab)
+    before = await lab.live(target)
+    other = await lab.pod("p1")
+    verdict = await carry_out(lab, create_workload(other, group=True, count=7))
+    assert verdict.status == "rejected"
+    assert "not ours" in verdict.message
+    assert await lab.live(target) == before
+
+
+async def test_a_workload_that_is_being_deleted_is_waited_for(lab: Lab) -> None:
+    owner, target, _ = await made(lab)
+    await lab.api.delete(target, {})
+    verdict = await carry_out(lab, create_workload(owner))
+    assert verdict.status == "retrying"
+    await carry_out(lab, FinalizeWorkload(target=target))
+    assert await lab.live(target) is None
+    again = await carry_out(lab, create_workload(owner))
+    assert again.status == "applied"
+    assert again.uid != target.uid
+
+
+async def test_a_sample_that_is_gone_makes_the_creation_obsolete(lab: Lab) -> None:
+    owner = await lab.pod()
+    gone = pod_ref("gone", "gone-uid")
+    sets = (
+        PodSetSpec(name="a", count=1, sample=owner),
+        PodSetSpec(name="b", count=1, sample=gone),
+    )
+    verdict = await carry_out(lab, create_workload(owner, pod_sets=sets))
+    assert verdict.status == "obsolete"
+    assert "'b'" in verdict.message
+    assert "team/gone" in verdict.message
+    assert await lab.live(workload_ref()) is None
+
+
+async def test_updating_adds_owners_and_changes_the_queue(lab: Lab) -> None:
+    _owner, target, _ = await made(lab)
+    new = await lab.pod("p1")
+    command = UpdateWorkload(target=target, add_owners=(new,), queue="other", priority=7)
+    first, second = await twice(lab, command)
+    live = await lab.live(target)
+    assert live is not None
+    assert [o["name"] for o in live["metadata"]["ownerReferences"]] == ["p0", "p1"]
+    assert live["spec"]["queueName"] == "other"
+    assert live["spec"]["priority"] == 7
+    assert first.status == second.status == "applied"
+    assert first.resource_version == second.resource_version
+
+
+async def test_status_is_merged_and_an_admission_taken_back(lab: Lab) -> None:
+    _owner, target, _ = await made(lab)
+    theirs = {"type": "Theirs", "status": "True", "reason": "R", "message": ""}
+    theirs["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+    await lab.api.patch(
+        target,
+        {"status": {"conditions": [theirs]}},
+        "application/merge-patch+json",
+        subresource="status",
+    )
+    admission = Admission(
+        cluster_queue="cq",
+        assignments=(Assignment(name="main", flavors={"cpu": "f"}, usage={"cpu": 100}, count=1),),
+    )
+    reserved = Condition(type="QuotaReserved", status="True", reason="QuotaReserved")
+    command = WriteWorkloadStatus(target=target, conditions=(reserved,), admission=admission)
+    first, second = await twice(lab, command)
+    assert first.status == second.status == "applied"
+    assert first.resource_version == second.resource_version
+    live = await lab.live(target)
+    assert live is not None
+    assert [c["type"] for c in live["status"]["conditions"]] == ["Theirs", "QuotaReserved"]
+    assert live["status"]["admission"]["clusterQueue"] == "cq"
+    released = Condition(type="QuotaReserved", status="False", reason="Pending")
+    clear = WriteWorkloadStatus(target=target, conditions=(released,), clear_admission=True)
+    assert (await carry_out(lab, clear)).status == "applied"
+    live = await lab.live(target)
+    assert live is not None
+    assert "admission" not in live["status"]
+    assert live["status"]["conditions"][1]["status"] == "False"
+
+
+@pytest.mark.parametrize("delete", [False, True])
+async def test_finalizing_a_workload(lab: Lab, delete: bool) -> None:
+    _owner, target, _ = await made(lab)
+    first, second = await twice(lab, FinalizeWorkload(target=target, delete=delete))
+    live = await lab.live(target)
+    assert first.status == "applied"
+    assert first.resource_version
+    if delete:
+        assert live is None
+        assert second.status == "obsolete"
+    else:
+        assert live is not None
+        assert "finalizers" not in live["metadata"]
+        assert second.status == "applied"
+
+
+async def test_a_workload_of_another_life_is_not_touched(lab: Lab) -> None:
+    _owner, target, _ = await made(lab)
+    before = await lab.live(target)
+    other = workload_ref(uid="another-life")
+    for command in (
+        FinalizeWorkload(target=other, delete=True),
+        WriteWorkloadStatus(target=other, executed_s=5),
+        UpdateWorkload(target=other, queue="x"),
+    ):
+        assert (await carry_out(lab, command)).status == "obsolete"
+    assert await lab.live(target) == before
+
+
+async def test_switched_off_workloads_are_rejected(lab: Lab) -> None:
+    verdict = await carry_out(lab, create_workload(await lab.pod()), write_workloads=False)
+    assert verdict.status == "rejected"
+    assert "actuator.write_workloads" in verdict.message
+    assert await lab.live(workload_ref()) is None
+
+
+@pytest.mark.parametrize(
+    "cluster_settings", [settings(kueue_versions=("v1beta1",))], ids=["v1beta1"]
+)
+async def test_the_older_version_is_used_where_it_is_all_there_is(
+    lab: Lab, cluster_settings: Settings
+) -> None:
+    _owner, target, _ = await made(lab)
+    live = await lab.live(target)
+    assert live is not None
+    assert live["apiVersion"] == "kueue.x-k8s.io/v1beta1"
+
+
+@pytest.mark.parametrize("cluster_settings", [settings(kueue_kinds=False)], ids=["no kueue"])
+async def test_a_cluster_without_workloads_rejects_and_says_why(
+    lab: Lab, cluster_settings: Settings
+) -> None:
+    verdict = await carry_out(lab, create_workload(await lab.pod()))
+    assert verdict.status == "rejected"
+    assert "CRD" in verdict.message
+
+
+# -- Events and records ----------------------------------------------------------------------------
+
+
+async def test_events_are_emitted_once_and_can_be_read(lab: Lab) -> None:
+    target = await lab.pod()
+    event = KubeEvent(type="Normal", reason="Started", message="Admitted by clusterQueue cq")
+    first, second = await twice(lab, EmitEvent(target=target, events=(event,)))
+    assert first.status == second.status == "applied"
+    (found,) = lab.events()
+    assert found["reason"] == "Started"
+    assert found["message"] == "Admitted by clusterQueue cq"
+    assert found["involvedObject"]["name"] == "p0"
+    assert found["involvedObject"]["uid"] == target.uid
+    assert found["metadata"]["namespace"] == NAMESPACE
+
+
+async def test_an_event_in_a_namespace_that_is_gone_is_obsolete(lab: Lab) -> None:
+    event = KubeEvent(type="Normal", reason="Started", message="m")
+    target = pod_ref(namespace="nowhere")
+    verdict = await carry_out(lab, EmitEvent(target=target, events=(event,)))
+    assert verdict.status == "obsolete", verdict
+
+
+async def test_a_refused_event_does_not_fail_the_command_it_belongs_to(lab: Lab) -> None:
+    lab.cluster.faults.answer(403, method="POST", path=r"/events(\?|$)")
+    target = await lab.pod()
+    event = KubeEvent(type="Normal", reason="Started", message="m")
+    verdict = await carry_out(lab, ungate(target, events=(event,)))
+    assert verdict.status == "applied"
+
+
+async def test_records_have_no_outcome(lab: Lab) -> None:
+    record = AdmitGroup(target=workload_ref(), cluster_queue="cq", assignments=())
+    assert await execute(lab.api, lab.emitter, decision(record)) is None

@@ -1,0 +1,75 @@
+"""Kubernetes Events: names that repeat, texts that fit, and a queue that never blocks."""
+
+import asyncio
+
+from actuator.kubeevents import MAX_NAME, MAX_NOTE, notes
+from podgroup.commands import EmitEvent, KubeEvent, ObjectRef
+from tests.actuator.commands import decision, pod_ref, ungate, workload_ref
+from tests.actuator.conftest import Lab
+
+
+def event(reason: str = "Started", message: str = "m", on: ObjectRef | None = None) -> KubeEvent:
+    return KubeEvent(type="Normal", reason=reason, message=message, on=on)
+
+
+def test_names_follow_from_decision_and_index_alone() -> None:
+    command = EmitEvent(target=pod_ref(), events=(event(), event()))
+    first, second = notes(decision(command), ""), notes(decision(command), "")
+    assert first == second
+    names = [note.body["metadata"]["name"] for note in first]
+    assert len(set(names)) == 2
+    assert all(name.startswith("p0.") for name in names)
+    other = notes(decision(command, number=2), "")
+    assert other[0].body["metadata"]["name"] not in names
+
+
+def test_an_event_is_about_its_target_or_what_it_says() -> None:
+    on = (event(on=workload_ref(uid="w")), event())
+    about_workload, about_pod = notes(decision(ungate(pod_ref(), events=on)), "v1beta1")
+    assert about_workload.body["regarding"] == {
+        "apiVersion": "kueue.x-k8s.io/v1beta1",
+        "kind": "Workload",
+        "namespace": "team",
+        "name": "w",
+        "uid": "w",
+    }
+    assert about_pod.body["regarding"]["apiVersion"] == "v1"
+
+
+def test_cluster_scoped_objects_have_their_events_in_default() -> None:
+    queue = ObjectRef(kind="ClusterQueue", namespace="", name="cq", uid="x")
+    (note,) = notes(decision(EmitEvent(target=queue, events=(event(),))), "v1beta2")
+    assert note.namespace == "default"
+    assert "namespace" not in note.body["regarding"]
+
+
+def test_long_texts_are_cut_to_what_the_api_takes() -> None:
+    target = pod_ref(name="p" * 253)
+    long = EmitEvent(target=target, events=(event("R" * 200, "m" * 5000),))
+    (note,) = notes(decision(long), "")
+    assert len(note.body["metadata"]["name"]) <= MAX_NAME
+    assert len(note.body["note"]) == MAX_NOTE
+    assert len(note.body["reason"]) == 128
+
+
+async def test_events_of_commands_are_sent_in_the_background(lab: Lab) -> None:
+    sender = asyncio.create_task(lab.emitter.run())
+    target = await lab.pod()
+    for number in range(30):
+        await lab.emitter.emit(decision(ungate(target, events=(event(),)), number=number))
+    await lab.emitter.emit(decision(ungate(target, events=(event(),)), number=0))
+    await lab.emitter.drain(5.0)
+    sender.cancel()
+    assert len(lab.events()) == 30
+    assert (lab.emitter.sent, lab.emitter.dropped) == (31, 0)
+
+
+async def test_what_the_server_refuses_is_dropped_and_counted(lab: Lab) -> None:
+    lab.cluster.faults.answer(500, path=r"/events(\?|$)")
+    sender = asyncio.create_task(lab.emitter.run())
+    target = await lab.pod()
+    await lab.emitter.emit(decision(ungate(target, events=(event(), event()))))
+    await lab.emitter.drain(5.0)
+    sender.cancel()
+    assert lab.events() == []
+    assert lab.emitter.dropped == 2

@@ -1,0 +1,289 @@
+"""The loop on a real stream and a stand-in API server: acks, retries, order, stops, two at once."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from actuator.bootstrap import consumer, run_actuator
+from actuator.park import Parked
+from podgroup import codec, names, subjects
+from podgroup.commands import AdmitGroup, FinalizePod, KubeEvent, ObjectRef
+from podgroup.events import Decision, OutcomeRecorded
+from podgroup.runtime.embedded import EmbeddedNats
+from podgroup.runtime.jetstream import Bus, connect
+from podgroup.runtime.settings import ActuatorSettings, Settings
+from tests.actuator.commands import pod_ref, ungate, workload_ref
+from tests.actuator.conftest import Lab
+from tests.actuator.log import CLUSTER, Outcomes, decide
+
+
+@asynccontextmanager
+async def actuator(lab: Lab, bus: Bus, **settings: Any) -> AsyncIterator[asyncio.Event]:
+    quick = {"retry_first_s": 0.05, "retry_ceiling_s": 0.2, "ack_wait_s": 1.0}
+    stop = asyncio.Event()
+    chosen = Settings(actuator=ActuatorSettings(**{**quick, **settings}))
+    task = asyncio.create_task(run_actuator(chosen, stop, bus=bus, kube=lab.kube))
+    try:
+        yield stop
+    finally:
+        stop.set()
+        await asyncio.wait_for(task, 15)
+
+
+async def pending(bus: Bus) -> list[Decision]:
+    """Decisions that nobody acknowledged, as the next worker would get them."""
+    worker = bus.work(
+        subjects.DECISIONS, consumer(CLUSTER), subjects.decisions(CLUSTER, 0), ack_wait_s=1
+    )
+    found: list[Decision] = []
+    while deliveries := await worker.next(1.5):
+        found += [codec.decode_decision(d.message.body) for d in deliveries]
+        for delivery in deliveries:
+            await delivery.ack()
+    await worker.close()
+    return found
+
+
+async def test_a_decision_is_carried_out_recorded_and_acknowledged(
+    lab: Lab, bus: Bus, outcomes: Outcomes
+) -> None:
+    target = await lab.pod()
+    (made,) = await decide(bus, ungate(target))
+    async with actuator(lab, bus):
+        (outcome,) = await outcomes.until(1)
+    live = await lab.live(target)
+    assert live is not None
+    assert outcome == OutcomeRecorded(
+        decision=made.id,
+        group=made.group,
+        status="applied",
+        http_status=200,
+        message=f"PATCH /api/v1/namespaces/team/pods/{target.name}",
+        uid=target.uid,
+        resource_version=live["metadata"]["resourceVersion"],
+        by="actuator",
+    )
+    assert await pending(bus) == []
+
+
+async def test_records_are_acknowledged_without_an_outcome(
+    lab: Lab, bus: Bus, outcomes: Outcomes
+) -> None:
+    record = AdmitGroup(target=workload_ref(), cluster_queue="cq", assignments=())
+    await decide(bus, record, ungate(await lab.pod()))
+    async with actuator(lab, bus):
+        (outcome,) = await outcomes.until(1)
+    assert outcome.decision.startswith("d2-")
+    assert await pending(bus) == []
+
+
+async def test_a_passing_failure_is_reported_once_and_retried_until_it_passes(
+    lab: Lab, bus: Bus, outcomes: Outcomes
+) -> None:
+    rule = lab.cluster.faults.answer(500, method="PATCH", count=5)
+    await decide(bus, ungate(await lab.pod()))
+    async with actuator(lab, bus):
+        seen = await outcomes.until(1)
+    assert [o.status for o in seen] == ["retrying", "applied"]
+    assert (seen[0].attempt, seen[0].http_status) == (1, 500)
+    assert seen[1].attempt == 6
+    assert rule.hits == 5
+
+
+async def test_trouble_of_the_whole_server_uses_up_no_attempts(
+    lab: Lab, bus: Bus, outcomes: Outcomes
+) -> None:
+    target = await lab.pod()
+    lab.cluster.faults.answer(429, method="PATCH", count=8)
+    await decide(bus, ungate(target))
+    async with actuator(lab, bus, max_attempts=3):
+        seen = await outcomes.until(1)
+    assert [o.status for o in seen] == ["retrying", "applied"]
+
+
+async def test_retry_after_is_waited_for(lab: Lab, bus: Bus, outcomes: Outcomes) -> None:
+    target = await lab.pod()
+    lab.cluster.faults.answer(429, method="PATCH", count=1, retry_after_s=1)
+    began = time.monotonic()
+    await decide(bus, ungate(target))
+    async with actuator(lab, bus):
+        await outcomes.until(1)
+    assert time.monotonic() - began >= 1.0
+
+
+async def test_a_server_that_comes_back_finds_all_decisions_carried_out(
+    lab: Lab, bus: Bus, outcomes: Outcomes
+) -> None:
+    targets = [await lab.pod(f"p{n}") for n in range(20)]
+    lab.cluster.faults.refuse(1.0)
+    await asyncio.sleep(0.1)
+    await decide(bus, *map(ungate, targets))
+    async with actuator(lab, bus):
+        seen = await outcomes.until(20)
+    assert all(o.http_status == 0 for o in seen if o.status == "retrying")
+    for target in targets:
+        live = await lab.live(target)
+        assert live is not None
+        assert "schedulingGates" not in live["spec"]
+
+
+async def test_too_many_attempts_park_the_decision_and_say_so(
+    lab: Lab, bus: Bus, outcomes: Outcomes
+) -> None:
+    lab.cluster.faults.answer(500, method="PATCH", path=r"/p0(\?|$)")
+    (made, _) = await decide(bus, ungate(await lab.pod()), ungate(await lab.pod("p1")))
+    async with actuator(lab, bus, max_attempts=3):
+        seen = await outcomes.until(2)
+    last = [o for o in seen if o.decision == made.id][-1]
+    assert last.status == "rejected"
+    assert last.attempt == 3
+    assert "gave up after 3 tries" in last.message
+    assert "simulated fault" in last.message
+    message = await bus.last(subjects.PARKED, subjects.parked(CLUSTER, 0))
+    assert message is not None
+    parked = msgspec.json.decode(message.body, type=Parked)
+    assert codec.decode_decision(parked.body) == made
+    assert "gave up" in parked.reason
+    assert await pending(bus) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        (b"no json", False),
+        (b'{"id":"d7-x","group":"g","command":{"action":"Dance"}}', True),
+    ],
+)
+async def test_what_cannot_be_read_is_parked_as_it_is_and_blocks_nothing(
+    lab: Lab, bus: Bus, outcomes: Outcomes, body: bytes, named: bool
+) -> None:
+    await bus.publish(subjects.decisions(CLUSTER, 0), body, "poison")
+    await decide(bus, ungate(await lab.pod()))
+    async with actuator(lab, bus):
+        seen = await outcomes.until(1 + named)
+        await asyncio.sleep(0.2)
+    message = await bus.last(subjects.PARKED, subjects.parked(CLUSTER, 0))
+    assert message is not None
+    parked = msgspec.json.decode(message.body, type=Parked)
+    assert parked.body == body
+    assert (parked.stream, parked.sequence, parked.msg_id) == ("DECISIONS", 1, "poison")
+    assert "read" in parked.reason
+    if named:
+        (poison,) = [o for o in seen if o.decision == "d7-x"]
+        assert (poison.status, poison.group) == ("rejected", "g")
+    assert await pending(bus) == []
+
+
+async def test_decisions_on_one_object_are_carried_out_in_their_order(
+    lab: Lab, bus: Bus, outcomes: Outcomes
+) -> None:
+    """The first is held up for a second; the next on the same pod waits, another pod does not."""
+    first, other = await lab.pod("first"), await lab.pod("other")
+    lab.cluster.faults.answer(500, method="PATCH", path=r"/first(\?|$)", count=1, retry_after_s=1)
+    await decide(
+        bus,
+        ungate(first, labels={"step": "1"}),
+        FinalizePod(target=first),
+        ungate(other),
+    )
+    async with actuator(lab, bus):
+        seen = [o for o in await outcomes.until(3) if o.status != "retrying"]
+    assert [o.decision[:2] for o in seen] == ["d3", "d1", "d2"]
+    versions = {o.decision[:2]: int(o.resource_version) for o in seen}
+    assert versions["d1"] < versions["d2"]
+
+
+async def test_a_stop_sends_back_what_is_waiting_for_a_retry(
+    lab: Lab, bus: Bus, outcomes: Outcomes
+) -> None:
+    lab.cluster.faults.answer(500, method="PATCH", path=r"/p0(\?|$)")
+    stuck, waiting, fine = await lab.pod(), await lab.pod("p1"), await lab.pod("p2")
+    made = await decide(bus, ungate(stuck), FinalizePod(target=stuck), ungate(fine))
+    async with actuator(lab, bus, retry_first_s=30, retry_ceiling_s=30):
+        await outcomes.until(1)
+        began = time.monotonic()
+    assert time.monotonic() - began < 3
+    assert {d.id for d in await pending(bus)} == {made[0].id, made[1].id}
+    assert await lab.live(waiting) is not None
+
+
+async def test_long_work_is_kept_from_being_delivered_again(
+    lab: Lab, bus: Bus, outcomes: Outcomes
+) -> None:
+    lab.cluster.faults.answer(500, method="PATCH", count=22)
+    await decide(bus, ungate(await lab.pod()))
+    async with actuator(lab, bus, ack_wait_s=1.0, max_attempts=50):
+        seen = await outcomes.until(1)
+        assert sum(o.attempt for o in seen if o.status == "applied") == 23
+    assert {o.delivery for o in seen} == {1}
+
+
+async def test_two_actuators_share_the_work_and_each_effect_happens_once(
+    lab: Lab, bus: Bus, outcomes: Outcomes
+) -> None:
+    targets = [await lab.pod(f"p{n:03}") for n in range(200)]
+    before = {t.name: await generation(lab, t) for t in targets}
+    await decide(bus, *map(ungate, targets))
+    async with actuator(lab, bus, max_in_flight=4), actuator(lab, bus, max_in_flight=4):
+        seen = await outcomes.until(200)
+    assert {o.status for o in seen} == {"applied"}
+    assert len({o.decision for o in seen}) == 200
+    for target in targets:
+        assert await generation(lab, target) == before[target.name] + 1
+    assert await pending(bus) == []
+
+
+async def generation(lab: Lab, target: ObjectRef) -> int:
+    live = await lab.live(target)
+    assert live is not None
+    return int(live["metadata"]["generation"])
+
+
+async def test_outcomes_share_messages_under_load(lab: Lab, bus: Bus, outcomes: Outcomes) -> None:
+    targets = [await lab.pod(f"p{n:03}") for n in range(300)]
+    event = KubeEvent(type="Normal", reason="Started", message="m")
+    await decide(bus, *(ungate(target, events=(event,)) for target in targets))
+    async with actuator(lab, bus):
+        await outcomes.until(300)
+    state = await bus.stream_state(subjects.EVENTS)
+    assert state.messages < 300
+    assert len(lab.events()) == 300
+
+
+async def test_an_outcome_that_meets_a_dead_stream_is_stored_when_it_is_back(
+    lab: Lab, tmp_path: Path
+) -> None:
+    server = EmbeddedNats(tmp_path / "own", sync_always=True)
+    await server.start()
+    bus = await connect(server.settings(), "test", deadline_s=10)
+    try:
+        await bus.ensure_streams(Settings().streams)
+        target = await lab.pod()
+        lab.cluster.faults.delay(700, method="PATCH")
+        async with actuator(lab, bus):
+            await decide(bus, ungate(target))
+            await asyncio.sleep(0.4)  # the request is under way
+            server.kill()
+            await asyncio.sleep(1.0)
+            await server.start()
+            found = Outcomes(bus)
+            seen = await found.until(1, 30)
+            await found.close()
+        assert seen[0].status == "applied"
+        assert names.ADMISSION_GATE not in str((await lab.live(target) or {})["spec"])
+    finally:
+        await bus.close()
+        await server.stop()
+
+
+async def test_a_target_nobody_has_is_obsolete(lab: Lab, bus: Bus, outcomes: Outcomes) -> None:
+    await decide(bus, ungate(pod_ref()))
+    async with actuator(lab, bus):
+        (outcome,) = await outcomes.until(1)
+    assert (outcome.status, outcome.http_status) == ("obsolete", 404)

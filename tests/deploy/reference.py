@@ -1,0 +1,134 @@
+"""The generated parts of the documentation: every setting, every table and view.
+
+    python -m tests.deploy.reference      writes them into docs/operations.md and docs/sql.md
+
+A test compares. Between `<!-- begin NAME -->` and `<!-- end NAME -->` nobody writes by hand.
+"""
+
+import tempfile
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from podgroup.runtime.settings_source import FieldDoc, describe
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+NOT_YET = frozenset(
+    {
+        "database.pool_size",
+        "projector.history_days",
+        "projector.lease_s",
+        "projector.snapshot_interval_s",
+    }
+)
+"""Settings that are read and checked but that nothing acts on yet; a test keeps the list true."""
+
+
+def settings() -> str:
+    """A table per section."""
+    lines: list[str] = []
+    section = None
+    for doc in describe():
+        if doc.section != section:
+            section = doc.section
+            lines += ["", f"**[{section}]**" if section else "**top level**", ""]
+            lines += ["| setting | default | allowed | meaning |", "|---|---|---|---|"]
+        lines.append(
+            f"| `{doc.path}` | {_default(doc)} | {_cell(doc.allowed)} | {_meaning(doc)} |"
+        )
+    return "\n".join(lines).strip()
+
+
+def _default(doc: FieldDoc) -> str:
+    value = doc.default
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, tuple):
+        return "`" + ", ".join(value) + "`" if value else "none"
+    if value in ("", None):
+        return "empty"
+    return f"`{value}`"
+
+
+def _meaning(doc: FieldDoc) -> str:
+    return _cell(doc.description) + (" *Not acted on yet.*" if doc.path in NOT_YET else "")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def tables() -> str:
+    """A section per table."""
+    from projector.tables import metadata
+
+    parts: list[str] = []
+    for table in metadata.sorted_tables:
+        parts.append(f"### {table.name}\n\n{table.comment}.\n")
+        parts.append("| column | type | |\n|---|---|---|")
+        for column in table.columns:
+            if column.name == "folded":
+                continue
+            key = "key" if column.primary_key else ("may be null" if column.nullable else "")
+            parts.append(f"| `{column.name}` | {_type(column)} | {_cell(_mark(key, column))} |")
+        parts.append("")
+    return "\n".join(parts).strip()
+
+
+def _mark(key: str, column: "sa.Column[object]") -> str:
+    return f"*{key}.* {column.comment}" if key else str(column.comment)
+
+
+def _type(column: "sa.Column[object]") -> str:
+    from projector.tables import UtcTime
+
+    if isinstance(column.type, UtcTime):
+        return "time"
+    names = {"TEXT": "text", "BIGINT": "number", "INTEGER": "number", "BOOLEAN": "yes/no"}
+    return names.get(str(column.type), "document" if "JSON" in str(column.type) else "bytes")
+
+
+def views() -> str:
+    """A table of views with their columns, as a database gives them."""
+    from projector import migrate
+    from projector.database import reader
+    from projector.views import COMMENTS
+
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{folder}/model.db"
+        migrate.upgrade(url)
+        engine = reader(url)
+        lines = ["| view | what | columns |", "|---|---|---|"]
+        with engine.connect() as connection:
+            for name, comment in COMMENTS.items():
+                found = connection.execute(sa.text(f"SELECT * FROM {name} LIMIT 0"))
+                columns = ", ".join(f"`{key}`" for key in found.keys())  # noqa: SIM118
+                lines.append(f"| `{name}` | {comment} | {columns} |")
+        engine.dispose()
+    return "\n".join(lines)
+
+
+PARTS = {
+    ("operations.md", "settings"): settings,
+    ("sql.md", "tables"): tables,
+    ("sql.md", "views"): views,
+}
+
+
+def marks(name: str) -> tuple[str, str]:
+    return f"<!-- begin {name} -->", f"<!-- end {name} -->"
+
+
+def main() -> None:
+    """Write every part into its document."""
+    for (file, name), make in PARTS.items():
+        path = DOCS / file
+        begin, end = marks(name)
+        head, rest = path.read_text().split(begin)
+        tail = rest.split(end)[1]
+        path.write_text(f"{head}{begin}\n{make()}\n{end}{tail}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,347 @@
+"""The kustomize base and its components: they hold together, and they ask for as little as can be.
+
+RBAC is compared with what the code asks of the API server; the settings are loaded by the code
+that will read them.
+"""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ingest.kinds import watched_kinds
+from ingest.webhook.policy import JOB_KINDS, OWN_NAMESPACE, PASSED_KINDS
+from podgroup.runtime.settings import Settings
+from podgroup.runtime.settings_source import describe, load
+from tests.deploy.manifests import (
+    DEPLOY,
+    Json,
+    files,
+    kustomization,
+    kustomizations,
+    objects,
+    of_kind,
+    pod_template,
+)
+
+BASE = DEPLOY / "base"
+COMPONENTS = sorted(p for p in (DEPLOY / "components").iterdir() if p.is_dir())
+OVERLAYS = sorted(p for p in (DEPLOY / "overlays").iterdir() if p.is_dir())
+WORKLOADS = ("Deployment", "StatefulSet", "Job")
+
+
+def pods() -> dict[str, Json]:
+    found: dict[str, Json] = {}
+    for directory in (BASE, DEPLOY / "components" / "nats"):
+        for kind in WORKLOADS:
+            found |= of_kind(directory, kind)
+    return found
+
+
+def environment(container: Json) -> dict[str, str]:
+    return {e["name"]: e.get("value", "") for e in container.get("env") or ()}
+
+
+def test_every_file_is_reached_and_every_reference_leads_somewhere():
+    reached = {file.resolve() for directory in kustomizations() for file in files(directory)}
+    assert all(file.is_file() for file in reached)
+    optional = {"default-queue.yaml"}  # applied by hand where namespaces have default queues
+    for file in DEPLOY.rglob("*.yaml"):
+        if file.name != "kustomization.yaml" and file.name not in optional:
+            patches = [
+                (directory / patch["path"]).resolve()
+                for directory in kustomizations()
+                for patch in kustomization(directory).get("patches") or ()
+                if "path" in patch
+            ]
+            assert file.resolve() in {*reached, *patches}, file
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kustomize comes with kubectl")
+@pytest.mark.parametrize("overlay", OVERLAYS, ids=lambda p: p.name)
+def test_kustomize_builds_every_overlay(overlay: Path):
+    done = subprocess.run(
+        ["kubectl", "kustomize", str(overlay)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    built = [obj for obj in yaml.safe_load_all(done.stdout) if obj]
+    names = {(obj["kind"], obj["metadata"]["name"]) for obj in built}
+    assert len(names) == len(built)
+    assert {("Deployment", f"gatelog-{part}") for part in ("ingest", "projector", "actuator")} <= (
+        names
+    )
+    text = done.stdout
+    assert "image: gatelog:0.1.0" in text
+    assert re.search(r"image: nats:2\.\d+", text)
+    for obj in built:
+        if obj["kind"] == "MutatingAdmissionPolicy" and overlay.name == "evaluation":
+            conditions = [c["name"] for c in obj["spec"]["matchConditions"]]
+            assert "owner-is-not-queued" not in conditions
+            assert "names-a-queue" in conditions or "has-a-parent" in conditions
+
+
+def test_an_overlay_brings_the_queue_objects_only_where_kueue_is_absent():
+    evaluation = of_kind(DEPLOY / "overlays" / "evaluation", "CustomResourceDefinition")
+    assert len(evaluation) == 5
+    assert of_kind(DEPLOY / "overlays" / "kueue", "CustomResourceDefinition") == {}
+
+
+@pytest.mark.parametrize("name", list(pods()))
+def test_pods_meet_the_restricted_standard(name: str):
+    """Pod Security Standards, profile restricted, which the namespace enforces."""
+    spec = pod_template(pods()[name])["spec"]
+    context = spec["securityContext"]
+    assert context["runAsNonRoot"] is True
+    assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert spec["enableServiceLinks"] is False
+    for key in ("hostNetwork", "hostPID", "hostIPC"):
+        assert key not in spec
+    for volume in spec["volumes"]:
+        assert not {"hostPath"} & set(volume)
+    for container in spec["containers"]:
+        own = container["securityContext"]
+        assert own["allowPrivilegeEscalation"] is False
+        assert own["readOnlyRootFilesystem"] is True
+        assert own["capabilities"] == {"drop": ["ALL"]}
+        assert {"cpu", "memory"} <= set(container["resources"]["requests"])
+        assert "memory" in container["resources"]["limits"]
+        mounts = {mount["name"] for mount in container["volumeMounts"]}
+        claims = {
+            c["metadata"]["name"] for c in pods()[name]["spec"].get("volumeClaimTemplates", ())
+        }
+        assert mounts == {volume["name"] for volume in spec["volumes"]} | claims
+
+
+def test_the_namespace_enforces_the_restricted_standard():
+    namespace = of_kind(BASE, "Namespace")[OWN_NAMESPACE]
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("gatelog-ingest", "ingest"),
+        ("gatelog-projector", "project"),
+        ("gatelog-actuator", "actuate"),
+    ],
+)
+def test_deployments_run_the_command_and_are_probed(name: str, command: str):
+    deployment = of_kind(BASE, "Deployment")[name]
+    template = pod_template(deployment)
+    (container,) = template["spec"]["containers"]
+    assert container["args"] == [command]
+    assert template["metadata"]["labels"] == deployment["spec"]["selector"]["matchLabels"]
+    assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "health"}
+    assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "health"}
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports["health"] == settings().health.port
+
+
+def settings() -> Settings:
+    return load(BASE / "gatelog.toml", {})
+
+
+def test_the_settings_file_is_read_by_the_code_that_reads_it():
+    found = settings()
+    assert found.nats.url == "nats://nats:4222"
+    assert found.database.url.startswith("postgresql://")
+    assert (found.health.host, found.health.port) == ("0.0.0.0", 8081)
+
+
+def test_variables_in_manifests_are_settings():
+    known = {doc.variable for doc in describe()} | {"GATELOG_CONFIG"}
+    from_libpq = {"PGSERVICEFILE", "PGSERVICE"}
+    seen = set()
+    texts = [p.read_text() for p in DEPLOY.rglob("*.yaml")]
+    for text in texts:
+        seen |= set(re.findall(r"name: (GATELOG_\w+|PG\w+)", text))
+    assert seen <= known | from_libpq, seen - known
+    assert {"GATELOG_NATS_USER", "GATELOG_WEBHOOK_ENABLED", "GATELOG_MODE"} <= seen
+
+
+def test_each_environment_makes_valid_settings(tmp_path: Path):
+    for obj in of_kind(BASE, "Deployment").values():
+        (container,) = pod_template(obj)["spec"]["containers"]
+        variables = environment(container)
+        assert variables.pop("GATELOG_CONFIG") == "/etc/gatelog/settings/gatelog.toml"
+        found = load(BASE / "gatelog.toml", variables)
+        mounts = {m["mountPath"] for m in container["volumeMounts"]}
+        assert str(Path(found.nats.password_file).parent) in mounts
+        assert found.state_dir in mounts
+    patch = yaml.safe_load((DEPLOY / "components" / "webhook" / "ingest.yaml").read_text())
+    (container,) = pod_template(patch)["spec"]["containers"]
+    found = load(BASE / "gatelog.toml", environment(container))
+    (port,) = container["ports"]
+    (mount,) = container["volumeMounts"]
+    assert (found.webhook.enabled, found.webhook.port) == (True, port["containerPort"])
+    assert str(Path(found.webhook.cert_file).parent) == mount["mountPath"]
+    service = of_kind(DEPLOY / "webhook", "Service")[found.webhook.service_name]
+    assert service["metadata"]["namespace"] == found.webhook.service_namespace
+    assert service["spec"]["ports"][0]["targetPort"] == found.webhook.port
+    ingest = pod_template(of_kind(BASE, "Deployment")["gatelog-ingest"])["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= ingest.items()
+
+
+def granted(role: Json) -> set[tuple[str, str, str]]:
+    return {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def bound(directory: Path, account: str) -> set[tuple[str, str, str]]:
+    """Everything a service account of gatelog may do."""
+    roles = of_kind(directory, "ClusterRole") | of_kind(directory, "Role")
+    found: set[tuple[str, str, str]] = set()
+    for kind in ("ClusterRoleBinding", "RoleBinding"):
+        for binding in of_kind(directory, kind).values():
+            for subject in binding["subjects"]:
+                assert subject["namespace"] == OWN_NAMESPACE
+                if subject["name"] == account:
+                    found |= granted(roles[binding["roleRef"]["name"]])
+    return found
+
+
+def test_ingest_may_read_what_it_watches_and_nothing_else():
+    wanted = set()
+    for row in watched_kinds(""):
+        for path in row.paths:
+            parts = path.strip("/").split("/")
+            group = "" if parts[0] == "api" else parts[1]
+            wanted |= {(group, parts[-1], verb) for verb in ("get", "list", "watch")}
+    assert bound(BASE, "gatelog-ingest") == wanted
+
+
+def test_the_webhook_may_get_every_owner_it_walks_through():
+    wanted = {(kind.group, kind.plural, "get") for kind in (*JOB_KINDS, *PASSED_KINDS)}
+    webhook = DEPLOY / "components" / "webhook"
+    assert bound(webhook, "gatelog-ingest") == wanted
+
+
+def test_the_actuator_may_write_what_its_commands_write():
+    assert bound(BASE, "gatelog-actuator") == {
+        ("", "pods", "get"),
+        ("", "pods", "patch"),
+        ("", "pods", "delete"),
+        ("", "pods/status", "patch"),
+        ("", "pods/finalizers", "update"),
+        ("kueue.x-k8s.io", "workloads", "get"),
+        ("kueue.x-k8s.io", "workloads", "create"),
+        ("kueue.x-k8s.io", "workloads", "patch"),
+        ("kueue.x-k8s.io", "workloads", "delete"),
+        ("kueue.x-k8s.io", "workloads/status", "patch"),
+        ("events.k8s.io", "events", "create"),
+    }
+
+
+def test_the_projector_has_no_rights_and_no_token():
+    assert bound(BASE, "gatelog-projector") == set()
+    for name in ("gatelog-projector", "gatelog-migrate", "nats"):
+        assert pod_template(pods()[name])["spec"]["automountServiceAccountToken"] is False
+    for account in of_kind(BASE, "ServiceAccount").values():
+        assert account["automountServiceAccountToken"] is False
+
+
+def test_no_role_uses_a_wildcard_or_reads_secrets():
+    for directory in kustomizations():
+        for role in of_kind(directory, "ClusterRole").values():
+            for group, resource, verb in granted(role):
+                assert "*" not in (group, resource, verb)
+                assert resource not in ("secrets", "configmaps")
+
+
+def test_there_are_viewer_and_editor_roles_for_every_queue_kind():
+    roles = of_kind(BASE, "ClusterRole")
+    viewer = granted(roles["gatelog-queues-viewer"]) | granted(roles["gatelog-quota-viewer"])
+    editor = set().union(
+        *(granted(roles[f"gatelog-{n}-editor"]) for n in ("workloads", "queues", "quota"))
+    )
+    for plural in (p.stem for p in (DEPLOY / "crds").glob("*s.yaml")):
+        assert ("kueue.x-k8s.io", plural, "list") in viewer
+        assert ("kueue.x-k8s.io", plural, "patch") in editor
+    labels = roles["gatelog-queues-viewer"]["metadata"]["labels"]
+    assert labels["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
+
+
+def selected(selector: Json, labels: dict[str, str]) -> bool:
+    if not selector.get("matchLabels", {}).items() <= labels.items():
+        return False
+    return all(labels.get(e["key"]) in e["values"] for e in selector.get("matchExpressions") or ())
+
+
+def allowed(name: str, direction: str, directory: Path = BASE) -> set[int]:
+    labels = pod_template(pods()[name])["metadata"]["labels"]
+    return {
+        port["port"]
+        for policy in of_kind(directory, "NetworkPolicy").values()
+        if selected(policy["spec"]["podSelector"], labels)
+        for rule in policy["spec"].get(direction) or ()
+        for port in rule["ports"]
+    }
+
+
+def test_network_is_closed_but_for_what_each_part_needs():
+    deny = of_kind(BASE, "NetworkPolicy")["gatelog-default-deny"]["spec"]
+    assert deny == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    assert allowed("gatelog-ingest", "egress") == {53, 443, 6443, 4222}
+    assert allowed("gatelog-actuator", "egress") == {53, 443, 6443, 4222}
+    assert allowed("gatelog-projector", "egress") == {53, 4222, 5432}
+    assert allowed("gatelog-migrate", "egress") == {53, 5432}
+    assert allowed("nats", "egress") == {53}
+    for name in pods():
+        assert allowed(name, "ingress") == set()
+    assert allowed("nats", "ingress", DEPLOY / "components" / "nats") == {4222}
+    webhook = DEPLOY / "components" / "webhook"
+    assert allowed("gatelog-ingest", "ingress", webhook) == {9443}
+
+
+def test_disruption_budgets_never_block_a_drain():
+    budgets = of_kind(BASE, "PodDisruptionBudget")
+    assert {"gatelog-ingest", "gatelog-actuator"} <= set(budgets)
+    for name, budget in budgets.items():
+        deployment = of_kind(BASE, "Deployment")[name]
+        assert budget["spec"]["selector"] == deployment["spec"]["selector"]
+        assert budget["spec"]["maxUnavailable"] >= 1
+
+
+def test_secrets_are_files_made_by_the_script(tmp_path: Path):
+    directory = tmp_path / "secrets"
+    command = ["sh", str(DEPLOY / "secrets.sh"), str(directory), "db.example"]
+    subprocess.run(command, check=True, capture_output=True)
+    first = {p.name: p.read_text() for p in directory.iterdir()}
+    subprocess.run(command, check=True, capture_output=True)
+    assert {p.name: p.read_text() for p in directory.iterdir()} == first
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert len({first[n] for n in ("ingest", "projector", "actuator", "operator", "postgres")}) == 5
+    assert "host=db.example" in first["pg_service.conf"]
+    wanted: set[str] = set()
+    for obj in pods().values():
+        for volume in pod_template(obj)["spec"]["volumes"]:
+            secret: dict[str, Any] = volume.get("secret") or {}
+            wanted |= {item["key"] for item in secret.get("items") or ()}
+    assert wanted <= set(first)
+
+
+def test_no_image_floats():
+    for overlay in OVERLAYS:
+        for image in kustomization(overlay)["images"]:
+            assert image["newTag"] != "latest"
+    for component in COMPONENTS:
+        assert kustomization(component)["kind"] == "Component"
+
+
+def test_objects_are_labelled_and_namespaced():
+    for obj in objects(BASE):
+        assert obj["metadata"].get("namespace", OWN_NAMESPACE) == OWN_NAMESPACE
+    assert kustomization(BASE)["namespace"] == OWN_NAMESPACE

@@ -1,0 +1,313 @@
+"""Batching, positions and ids, against a sink that stores when told to."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from ingest.bounds import MAX_EVENT_BYTES
+from ingest.publisher import EAGER, PROGRESS_S, EventPublisher
+from podgroup import codec, subjects
+from podgroup.events import (
+    Batch,
+    DeltaRefused,
+    ObjectApplied,
+    PodApplied,
+    PodDeleted,
+    RelistCompleted,
+    RelistStarted,
+    WatchProgressed,
+)
+from podgroup.objects import NamespaceView, OwnerRef, PodView
+
+
+class Sink:
+    """Keeps what is sent; `hold` keeps it from being stored."""
+
+    def __init__(self, hold: bool = False) -> None:
+        self.hold = hold
+        self.sent: list[tuple[str, Batch, str, int]] = []
+        self.waiting: list[tuple[asyncio.Future[int], int]] = []
+
+    async def send(self, subject: str, body: bytes, msg_id: str) -> asyncio.Future[int]:
+        self.sent.append((subject, codec.decode_batch(body), msg_id, len(body)))
+        stored: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.waiting.append((stored, len(self.sent)))
+        if not self.hold:
+            self.store()
+        return stored
+
+    def store(self, count: int | None = None) -> None:
+        for stored, sequence in self.waiting[:count]:
+            stored.set_result(sequence)
+        del self.waiting[:count]
+
+    def close(self) -> None:
+        for stored, _ in self.waiting:
+            stored.cancel()
+
+    @property
+    def batches(self) -> list[Batch]:
+        return [batch for _, batch, _, _ in self.sent]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def pod(name: str, version: int, **more: object) -> PodView:
+    return PodView(
+        uid=f"u-{name}",
+        namespace="ns",
+        name=name,
+        resource_version=str(version),
+        created_at=datetime(2026, 11, 21, tzinfo=UTC),
+        **more,
+    )
+
+
+def applied(name: str, version: int, relist: str = "", **more: object) -> PodApplied:
+    return PodApplied(pod=pod(name, version, **more), relist=relist)
+
+
+def publisher(sink: Sink, **more) -> EventPublisher:
+    given = {"cluster": "c", "shards": 1, "batch_bytes": 50_000, "positions": {}} | more
+    return EventPublisher(sink, **given)
+
+
+async def settle() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def running():
+    tasks = []
+
+    def start(each: EventPublisher) -> asyncio.Task[None]:
+        tasks.append(asyncio.create_task(each.run()))
+        return tasks[-1]
+
+    yield start
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_a_lone_event_goes_out_at_once_with_its_position(running):
+    sink = Sink()
+    out = publisher(sink, positions={"Namespace": "4"})
+    running(out)
+    await out.put("Pod", [applied("a", 7)], "7")
+    await settle()
+    ((subject, batch, msg_id, _),) = sink.sent
+    assert subject == subjects.events("c", 0, "watch")
+    assert batch.events == (applied("a", 7),)
+    assert batch.positions == {"Namespace": "4", "Pod": "7"}
+    assert msg_id.startswith(codec.message_id(batch))
+    assert (out.acked_sequence, out.acked_positions) == (1, batch.positions)
+
+
+async def test_under_load_events_share_messages_and_keep_their_order(running):
+    sink = Sink(hold=True)
+    out = publisher(sink)
+    running(out)
+    for version in range(1, 11):
+        await out.put("Pod", [applied("a", version)], str(version))
+        await settle()
+    assert [len(b.events) for b in sink.batches] == [1] * EAGER
+    assert sink.batches[-1].positions == {"Pod": str(EAGER)}
+    sink.store()
+    await settle()
+    assert [len(b.events) for b in sink.batches] == [1] * EAGER + [10 - EAGER]
+    told = [e.pod.resource_version for b in sink.batches for e in b.events]
+    assert told == [str(v) for v in range(1, 11)]
+    assert sink.batches[-1].positions == {"Pod": "10"}
+
+
+async def test_a_message_stays_within_its_size_and_putting_waits_when_the_log_is_slow(running):
+    sink = Sink(hold=True)
+    out = publisher(sink)
+    running(out)
+    stuck = asyncio.create_task(
+        out.put("Pod", [applied(f"p{i}", i, message="x" * 1000) for i in range(1, 2000)], "1999")
+    )
+    await asyncio.sleep(0.05)
+    assert not stuck.done()
+    sent = len(sink.sent)
+    assert EAGER < sent <= 16
+    while not stuck.done():
+        sink.store()
+        await settle()
+    assert sum(len(b.events) for b in sink.batches) < 2000
+    while sink.waiting:
+        sink.store()
+        await settle()
+    assert sum(len(b.events) for b in sink.batches) == 1999
+    assert max(size for *_, size in sink.sent) < 60_000
+    assert [b.positions for b in sink.batches[:-1]] == [{}] * (len(sink.batches) - 1)
+    assert sink.batches[-1].positions == {"Pod": "1999"}
+
+
+async def test_a_frame_takes_the_position_away_until_it_is_complete(running):
+    sink = Sink()
+    out = publisher(sink, positions={"Pod": "5", "Namespace": "3"})
+    running(out)
+    await out.put("Pod", [RelistStarted(kind="Pod", relist="r1")], None)
+    await settle()
+    await out.put("Pod", [applied("a", 2, "r1")], None)
+    await settle()
+    done = RelistCompleted(kind="Pod", relist="r1", resource_version="9", count=1)
+    await out.put("Pod", [done], "9")
+    await settle()
+    assert [b.positions for b in sink.batches] == [
+        {"Namespace": "3"},
+        {"Namespace": "3"},
+        {"Namespace": "3", "Pod": "9"},
+    ]
+
+
+async def test_bookmarks_travel_with_others_and_cost_a_message_once_a_minute(running):
+    sink, clock = Sink(), Clock()
+    out = publisher(sink, clock=clock)
+    running(out)
+    await out.put("Namespace", [ObjectApplied(object=namespace("n"))], "1")
+    await settle()
+    await out.put("Pod", (), "50")
+    await settle()
+    assert len(sink.sent) == 1
+    await out.put("Namespace", [ObjectApplied(object=namespace("m"))], "2")
+    await settle()
+    assert sink.batches[-1].positions == {"Namespace": "2", "Pod": "50"}
+    clock.now += PROGRESS_S
+    for version in ("60", "61", "62"):
+        await out.put("Pod", (), version)
+        await settle()
+    assert sink.batches[2:] == [
+        Batch(
+            source="watch",
+            events=(WatchProgressed(kind="Pod", resource_version="60"),),
+            positions={"Namespace": "2", "Pod": "60"},
+        )
+    ]
+    clock.now += PROGRESS_S
+    await out.put("Pod", (), "63")
+    await settle()
+    assert sink.batches[-1].positions["Pod"] == "63"
+
+
+def namespace(name: str) -> NamespaceView:
+    return NamespaceView(uid=f"u-{name}", name=name, resource_version="1")
+
+
+async def test_a_refusal_inside_a_frame_has_an_id_of_that_frame(running):
+    sink = Sink()
+    out = publisher(sink)
+    running(out)
+    refused = DeltaRefused(
+        kind="Pod",
+        namespace="ns",
+        name="a",
+        uid="u",
+        resource_version="1",
+        field="f",
+        message="m",
+    )
+    for relist in ("r1", "r2"):
+        await out.put("Pod", [RelistStarted(kind="Pod", relist=relist)], None)
+        await settle()
+        await out.put("Pod", [refused], None)
+        await settle()
+    done = RelistCompleted(kind="Pod", relist="r2", resource_version="9", count=1)
+    await out.put("Pod", [done], "9")
+    await settle()
+    await out.put("Pod", [refused], "10")
+    await settle()
+    ids = [msg_id for _, batch, msg_id, _ in sink.sent if batch.events == (refused,)]
+    assert len(set(ids)) == len(ids) == 3
+
+
+async def test_an_object_that_fits_in_no_message_is_refused_and_its_deletion_is_not(running):
+    sink = Sink()
+    out = publisher(sink)
+    running(out)
+    owners = tuple(OwnerRef(kind="Pod", name="x" * 200, uid="y") for _ in range(5000))
+    assert len(owners) * 200 > MAX_EVENT_BYTES
+    await out.put("Pod", [applied("a", 1, owners=owners)], "1")
+    await settle()
+    (refused,) = sink.batches[0].events
+    assert isinstance(refused, DeltaRefused)
+    assert (refused.uid, refused.name, refused.resource_version) == ("u-a", "a", "1")
+    assert "too large" in refused.message
+    await out.put("Pod", [PodDeleted(pod=pod("a", 2, owners=owners))], "2")
+    await settle()
+    assert sink.batches[1].events == (PodDeleted(pod=pod("a", 2)),)
+
+
+async def test_shards_get_their_own_messages_and_everybody_gets_frames_and_queues(running):
+    sink = Sink()
+    out = publisher(sink, shards=2)
+    spaces = {subjects.shard_of(f"n{i}", 2): f"n{i}" for i in range(10)}
+    started = RelistStarted(kind="Pod", relist="r1")
+    ours = [
+        PodApplied(
+            pod=PodView(
+                uid=f"u{shard}",
+                namespace=ns,
+                name="p",
+                resource_version="1",
+                created_at=datetime(2026, 11, 21, tzinfo=UTC),
+            )
+        )
+        for shard, ns in sorted(spaces.items())
+    ]
+    await out.put("Namespace", [ObjectApplied(object=namespace("n"))], "8")
+    await out.put("Pod", [started, *ours], None)
+    done = RelistCompleted(kind="Pod", relist="r1", resource_version="9", count=2)
+    await out.put("Pod", [done], "9")
+    await out.drain()
+    assert [subject for subject, *_ in sink.sent] == [
+        subjects.events("c", s, "watch") for s in (0, 1)
+    ]
+    for shard, batch in enumerate(sink.batches):
+        assert batch.events == (ObjectApplied(object=namespace("n")), started, ours[shard], done)
+    # Only when the second is stored is everything stored.
+    assert [b.positions for b in sink.batches] == [{}, {"Namespace": "8", "Pod": "9"}]
+    assert sink.sent[0][2] != sink.sent[1][2]
+
+
+async def test_what_is_acknowledged_counts_from_the_front_only(running):
+    sink = Sink(hold=True)
+    out = publisher(sink)
+    task = running(out)
+    for version in (1, 2, 3):
+        await out.put("Pod", [applied("a", version)], str(version))
+        await settle()
+    sink.waiting[0][0].set_result(1)
+    sink.waiting[2][0].set_result(3)
+    await settle()
+    assert (out.acked_sequence, out.acked_positions) == (1, {"Pod": "1"})
+    sink.waiting[1][0].set_exception(ConnectionError("gone"))
+    with pytest.raises(ConnectionError):
+        await task
+    assert out.acked_positions == {"Pod": "1"}
+    with pytest.raises(ConnectionError):
+        await out.put("Pod", [applied("a", 4)], "4")
+
+
+async def test_waiting_for_room_ends_when_publishing_breaks(running):
+    sink = Sink(hold=True)
+    out = publisher(sink)
+    task = running(out)
+    many = [applied(f"p{i}", i, message="x" * 1000) for i in range(2000)]
+    stuck = asyncio.create_task(out.put("Pod", many, "1"))
+    await settle()
+    sink.waiting[0][0].set_exception(ConnectionError("gone"))
+    with pytest.raises(ConnectionError):
+        await stuck
+    with pytest.raises(ConnectionError):
+        await task

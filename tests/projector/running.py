@@ -1,0 +1,77 @@
+"""Running a projector in a test: real log, real database, the toy cluster as the world outside."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from podgroup import subjects
+from podgroup.codec import decode_decision, encode_batch, message_id
+from podgroup.events import Batch, Decision
+from podgroup.runtime.jetstream import Bus
+from podgroup.runtime.settings import DatabaseSettings, ProjectorSettings, Settings
+from projector.projection import Projection
+from projector.store import SqlStore
+
+
+def settings_for(url: str, cluster: str, **projector: Any) -> Settings:
+    return Settings(
+        cluster=cluster,
+        database=DatabaseSettings(url=url),
+        projector=ProjectorSettings(**projector),
+    )
+
+
+@asynccontextmanager
+async def running(settings: Settings, bus: Bus) -> AsyncIterator[Projection]:
+    """A projection that runs while the context is open; its failure is the test's."""
+    stop = asyncio.Event()
+    store = SqlStore(settings.database.url, settings.cluster, settings.projector.shard)
+    overlap = settings.database.url.startswith("postgresql")
+    projection = Projection(settings, bus, store, stop, overlap=overlap)
+    task = asyncio.create_task(projection.run())
+    try:
+        yield projection
+    finally:
+        stop.set()
+        async with asyncio.timeout(20):
+            await task
+
+
+async def publish(bus: Bus, cluster: str, batches: Iterable[Batch], source: Any = "watch") -> int:
+    """Publish in order; returns the last stream sequence."""
+    publisher = bus.publisher()
+    futures = [
+        await publisher.send(
+            subjects.events(cluster, 0, source),
+            encode_batch(batch),
+            f"{cluster}/{message_id(batch)}",  # the toy repeats itself, clusters do not
+        )
+        for batch in batches
+    ]
+    await publisher.flush()
+    return futures[-1].result() if futures else 0
+
+
+async def eventually(check: Callable[[], Any], what: str, timeout_s: float = 15.0) -> Any:
+    """Wait until `check()` gives something true, and return it."""
+    async with asyncio.timeout(timeout_s):
+        while True:
+            found = check()
+            if asyncio.iscoroutine(found):
+                found = await found
+            if found:
+                return found
+            await asyncio.sleep(0.02)
+    raise AssertionError(what)
+
+
+async def sent_decisions(bus: Bus, cluster: str, count: int) -> list[tuple[str, Decision]]:
+    """The first `count` messages of DECISIONS of a cluster, with their message ids."""
+    reader = bus.read(subjects.DECISIONS, subjects.decisions(cluster, 0), 1)
+    found: list[tuple[str, Decision]] = []
+    async with asyncio.timeout(15):
+        while len(found) < count:
+            found += [(m.msg_id, decode_decision(m.body)) for m in await reader.next(1.0)]
+    await reader.close()
+    return found

@@ -1,0 +1,125 @@
+"""What the projector's tests share: stories on the toy cluster, and writing them to a store."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from podgroup.engine import load_world, new_world, step, take
+from podgroup.events import Batch
+from podgroup.state import World
+from projector.checkpoint import Checkpoint
+from projector.packing import pack_meta
+from projector.rows import build
+from projector.store import SqlStore
+from tests.support.toy import Toy
+
+Messages = list[tuple[int, datetime, Batch]]
+NOW = datetime(2026, 2, 1, tzinfo=UTC)
+
+
+def busy_toy() -> Toy:
+    """A namespace with a bit of everything: gone, failed, excess, running and waiting groups."""
+    toy = Toy(cpu=6)
+    toy.pod("single")
+    toy.run("single")
+    toy.end("single")
+    toy.delete("single")
+    for i in range(3):
+        toy.pod(f"a{i}", "a", 3)
+    toy.run("a0", "a1", "a2")
+    toy.end("a0", phase="Failed")
+    toy.pod("a3", "a", 3)
+    toy.pod("extra", "a", 3)
+    toy.pod("driver", "b", 3, cpu=1, labels={"team": "red"})
+    toy.pod("w0", "b", 3, cpu=1)
+    toy.pod("w1", "b", 3, cpu=1)
+    toy.run("driver")
+    toy.pod("late", "c", 2, cpu=3)
+    toy.pod("later", "c", 2, cpu=3)
+    toy.pod("half", "d", 4)
+    return toy
+
+
+def fold(messages: Messages, mode: str = "builtin") -> World:
+    world = new_world("test", mode)
+    for position, at, batch in messages:
+        step(world, position, at, batch)
+    return world
+
+
+class Writer:
+    """Folds messages into a store, `size` messages per transaction."""
+
+    def __init__(self, url: str, size: int = 7, cluster: str = "test") -> None:
+        self.store = SqlStore(url, cluster)
+        self.size = size
+        self.world = new_world(cluster)
+        self.checkpoint: Checkpoint | None = None
+
+    def load(self) -> "Writer":
+        loaded = self.store.load()
+        if loaded is not None:
+            self.checkpoint = loaded.checkpoint
+            self.world = load_world(
+                self.world.cluster,
+                loaded.checkpoint.mode,
+                loaded.meta,
+                loaded.groups,
+                loaded.pods,
+                loaded.objects,
+                loaded.workloads,
+            )
+        return self
+
+    def feed(self, messages: Messages) -> "Writer":
+        for start in range(0, len(messages), self.size):
+            for position, at, batch in messages[start : start + self.size]:
+                step(self.world, position, at, batch)
+            self.commit()
+        return self
+
+    def commit(self) -> None:
+        rows = build(self.world, take(self.world), 0)
+        meta = self.world.meta
+        new = Checkpoint(
+            cluster=self.world.cluster,
+            shard=0,
+            mode=self.world.mode,
+            seq=meta.position,
+            epoch=meta.epoch,
+            at=self.world.at,
+            written_at=NOW,
+            folded=pack_meta(meta),
+        )
+        self.checkpoint = self.store.commit(rows, new, self.checkpoint)
+
+
+def comparable(world: World) -> dict[str, Any]:
+    """The stored part of a world, and the indices that are rebuilt from it, as plain values."""
+    plain = msgspec.to_builtins
+    return {
+        "meta": {
+            **plain(msgspec.structs.replace(world.meta, frames={})),
+            "synced": sorted(world.meta.synced),
+            "missing": sorted(world.meta.missing),
+            "frames": {k: (f.relist, f.started_seq, f.seen) for k, f in world.meta.frames.items()},
+        },
+        "pods": {uid: plain(pod) for uid, pod in sorted(world.pods.items())},
+        "groups": {uid: plain(group) for uid, group in sorted(world.groups.items())},
+        "flags": {g: dict(sorted(m.flags.items())) for g, m in sorted(world.members.items())},
+        "lives": dict(sorted(world.lives.items())),
+        "by_workload": dict(sorted(world.by_workload.items())),
+        "expecting": dict(sorted(world.expecting.items())),
+        "workloads": dict(world.workloads),
+        "queues": [
+            world.local_queues,
+            world.cluster_queues,
+            world.flavors,
+            world.workload_classes,
+            world.classes,
+            world.namespaces,
+        ],
+        "usage": {q: +u for q, u in world.quotas.usage.items() if +u},
+        "charges": world.quotas.charges,
+    }

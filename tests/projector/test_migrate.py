@@ -1,0 +1,109 @@
+"""Migrations: an empty database becomes exactly the tables in code, on both databases."""
+
+import concurrent.futures
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import inspect, text
+
+from projector import migrate, statements, tables, views
+from projector.database import DatabaseError, writer
+from projector.rows import COLUMNS
+
+
+def test_upgraded_tables_are_the_tables_in_code(url: str) -> None:
+    engine = writer(url)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(
+            connection, opts={"compare_type": True, "compare_server_default": True}
+        )
+        assert compare_metadata(context, tables.metadata) == []
+        assert migrate.revision(connection) == migrate.head()
+        assert set(inspect(connection).get_view_names()) == set(views.VIEWS)
+    engine.dispose()
+    migrate.check(url)
+
+
+def test_upgrading_again_changes_nothing(url: str) -> None:
+    engine = writer(url)
+    with engine.connect() as connection:
+        connection.execute(
+            text("INSERT INTO epochs (cluster, shard, number, base, reason) VALUES ('c',0,1,0,'')")
+        )
+        connection.commit()
+    migrate.upgrade(url)
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT count(*) FROM epochs")).scalar() == 1
+    engine.dispose()
+
+
+def test_an_old_database_is_refused_with_what_to_do(empty_url: str) -> None:
+    with pytest.raises(DatabaseError, match="run `gatelog migrate`"):
+        migrate.check(empty_url)
+
+
+def test_a_newer_database_is_refused_and_left_alone(url: str) -> None:
+    engine = writer(url)
+    with engine.connect() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        connection.commit()
+    for call in (migrate.check, migrate.upgrade):
+        with pytest.raises(DatabaseError, match="newer than this gatelog knows"):
+            call(url)
+    with engine.connect() as connection:
+        assert migrate.revision(connection) == "9999"
+        assert set(inspect(connection).get_view_names()) == set(views.VIEWS)
+    engine.dispose()
+
+
+def test_downgrade_and_upgrade(url: str) -> None:
+    engine = writer(url)
+    with engine.connect() as connection:
+        command.downgrade(migrate.config(connection), "base")
+        connection.commit()
+        assert set(inspect(connection).get_table_names()) == {"alembic_version"}
+        assert inspect(connection).get_view_names() == []
+    engine.dispose()
+    migrate.upgrade(url)
+    migrate.check(url)
+
+
+def test_many_may_migrate_at_once(empty_url: str) -> None:
+    with concurrent.futures.ProcessPoolExecutor(3) as pool:
+        list(pool.map(migrate.upgrade, [empty_url] * 3, timeout=60))
+    migrate.check(empty_url)
+
+
+def test_every_column_is_written_and_every_comment_is_there() -> None:
+    for table in tables.metadata.tables.values():
+        assert table.comment, table.name
+        assert next(iter(table.primary_key)).name == "cluster"
+        for column in table.columns:
+            assert column.comment, f"{table.name}.{column.name}"
+        written = (
+            statements.CHECKPOINT_COLUMNS
+            if table.name == "checkpoints"
+            else COLUMNS[table.name]
+        )
+        assert set(written) == {column.name for column in table.columns}, table.name
+    assert set(statements.MODES) == set(COLUMNS)
+
+
+def test_scripts_are_found_in_an_installed_wheel(tmp_path: Path) -> None:
+    """A wheel carries migrations/ as projector/migrations (pyproject, force-include)."""
+    root = Path(__file__).parents[2]
+    assert migrate.scripts() == root / "migrations"
+    pyproject = (root / "pyproject.toml").read_text()
+    assert '"migrations" = "projector/migrations"' in pyproject
+    package = tmp_path / "projector"
+    package.mkdir()
+    (package / "migrations").mkdir()
+    source = (root / "projector" / "migrate.py").read_text()
+    (package / "migrate.py").write_text(source)
+    assert zipfile is not None
+    assert sys.version_info >= (3, 11)

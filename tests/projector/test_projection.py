@@ -1,0 +1,202 @@
+"""The projection against a real nats-server and both databases."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from podgroup import events as e
+from podgroup import subjects
+from podgroup.codec import encode_batch
+from podgroup.commands import RECORDS
+from podgroup.runtime.jetstream import Bus
+from projector import tables
+from projector.opening import world_of
+from projector.projection import Projection
+from projector.store import SqlStore, StaleProjector
+from tests.projector.running import (
+    eventually,
+    publish,
+    running,
+    sent_decisions,
+    settings_for,
+)
+from tests.projector.support import busy_toy, comparable
+from tests.projector.test_store import rows_of
+from tests.support.toy import Toy
+
+
+def batches(toy: Toy) -> list[e.Batch]:
+    return [batch for _, _, batch in toy.messages]
+
+
+def reloaded(url: str, cluster: str) -> Any:
+    store = SqlStore(url, cluster)
+    world = world_of(store.load(), cluster, "builtin")
+    store.close()
+    return world
+
+
+async def test_what_is_in_memory_is_what_is_in_the_database(
+    url: str, bus: Bus, cluster: str
+) -> None:
+    toy = busy_toy()
+    settings = settings_for(url, cluster, batch_messages=13)
+    async with running(settings, bus) as projection:
+        await publish(bus, cluster, batches(toy)[:40])
+        await eventually(lambda: not projection.problem, "caught up")
+        last = await publish(bus, cluster, batches(toy)[40:])
+        await eventually(lambda: projection.world.meta.position == last, "all folded")
+        world = projection.world
+    stored = comparable(reloaded(url, cluster))
+    assert stored == comparable(world)
+    assert {g["name"]: g["state"] for g in stored["groups"].values()} == {
+        g.name: g.state for g in toy.world.groups.values()
+    }
+    kinds = [h["kind"] for h in rows_of(url, tables.history)]
+    assert kinds[0] == "EpochStarted"
+    assert rows_of(url, tables.epochs)[0]["number"] == 1
+
+
+async def test_decisions_come_out_in_order_and_once(url: str, bus: Bus, cluster: str) -> None:
+    toy = Toy()
+    async with running(settings_for(url, cluster), bus) as projection:
+        await publish(bus, cluster, batches(toy))
+        await eventually(lambda: not projection.problem, "caught up")
+        toy.act = False
+        before = len(toy.messages)
+        toy.pod("foo")
+        await publish(bus, cluster, batches(toy)[before:])
+        found = await sent_decisions(bus, cluster, 3)
+        assert [d.number for _, d in found] == [1, 2, 3]
+        assert [i for i, d in found] == [d.id for _, d in found]
+        assert {type(d.command).__name__ for _, d in found} >= {"AdmitGroup", "UngatePod"}
+        assert [d for _, d in found] == projection._committer._store.decisions()
+    assert rows_of(url, tables.checkpoints)[0]["published"] == 3
+    async with running(settings_for(url, cluster), bus) as projection:
+        await eventually(lambda: not projection.problem, "caught up")
+        await asyncio.sleep(0.2)
+    state = await bus.last(subjects.DECISIONS, subjects.decisions(cluster, 0))
+    assert state is not None
+    assert state.msg_id == found[-1][0]
+
+
+async def test_what_has_its_outcome_in_the_log_is_not_sent(
+    url: str, own_bus: Bus, cluster: str
+) -> None:
+    """A projector that was away folds what happened meanwhile before it lets anyone act."""
+    bus, toy = own_bus, busy_toy()
+    toy.act = False
+    toy.pod("new", cpu=0)
+    still_open = [d for d in toy.queue if not isinstance(d.command, RECORDS)]
+    assert still_open
+    await publish(bus, cluster, batches(toy))
+    async with running(settings_for(url, cluster), bus) as projection:
+        await eventually(lambda: not projection.problem, "caught up")
+        found = await sent_decisions(bus, cluster, len(still_open))
+        unresolved = projection._committer._store.decisions(unresolved=True)
+    # The toy's decisions were made from the same log: the ids agree.
+    ids = [d.id for d in still_open]
+    assert [d.id for d in unresolved] == ids
+    assert [d.id for _, d in found] == ids
+    assert len(rows_of(url, tables.decisions)) == len(toy.decisions)
+
+
+async def test_an_undecodable_event_is_parked_and_its_neighbours_are_folded(
+    url: str, bus: Bus, cluster: str
+) -> None:
+    toy = Toy()
+    toy.pod("foo", settle=False)
+    good = batches(toy)[-1]
+    body = encode_batch(good).replace(b'"events":[', b'"events":[{"type":"from_the_future.v9"},')
+    async with running(settings_for(url, cluster), bus) as projection:
+        await publish(bus, cluster, batches(toy)[:-1])
+        subject = subjects.events(cluster, 0, "watch")
+        last = await bus.publish(subject, body, f"{cluster}-odd")
+        await eventually(lambda: projection.world.meta.position == last, "folded")
+        assert [p.view.name for p in projection.world.pods.values()] == ["foo"]
+        await eventually(
+            lambda: bus.last(subjects.PARKED, subjects.parked(cluster, 0)), "published"
+        )
+    found = rows_of(url, tables.parked)
+    assert [(p["seq"], p["ord"], p["reason"]) for p in found] == [(last, 0, "Undecodable")]
+    assert b"from_the_future.v9" in found[0]["raw"]
+    message = await bus.last(subjects.PARKED, subjects.parked(cluster, 0))
+    assert message is not None
+    told = msgspec.json.decode(message.body)
+    assert told["seq"] == last
+    assert "from_the_future" in told["message"]
+
+
+async def test_a_timer_fires_as_an_event(url: str, bus: Bus, cluster: str) -> None:
+    toy = Toy()
+    toy.act = False
+    toy.pod("foo")
+    async with running(settings_for(url, cluster), bus) as projection:
+        await eventually(lambda: not projection.problem, "caught up")
+        await publish(bus, cluster, batches(toy))
+        decision = next(
+            d for _, d in await sent_decisions(bus, cluster, 3) if d.rule.startswith("ungate")
+        )
+        refusal = e.OutcomeRecorded(
+            decision=decision.id, group=decision.group, status="rejected", http_status=422
+        )
+        await publish(bus, cluster, [e.Batch(source="actuator", events=(refusal,))], "actuator")
+        timers = await eventually(lambda: dict(projection.world.meta.timers), "a timer")
+        (name, timer) = next(iter(timers.items()))
+        # The fold asks for half a minute; move it, as the wall clock would.
+        now = projection.world.at
+        assert now is not None
+        projection.world.meta.timers[name] = msgspec.structs.replace(timer, due_at=now)
+        await eventually(lambda: not projection.world.meta.timers, "fired and folded")
+    kinds = [h["kind"] for h in rows_of(url, tables.history)]
+    assert "TimerFired" in kinds
+    message = await bus.last(subjects.EVENTS, subjects.events(cluster, 0, "projector"))
+    assert message is not None
+    assert name.encode() in message.body
+
+
+async def test_an_unanswered_decision_is_sent_again_and_never_decided_again(
+    url: str, bus: Bus, cluster: str
+) -> None:
+    toy = Toy()
+    toy.act = False
+    toy.pod("foo")
+    async with running(settings_for(url, cluster, decision_timeout_s=1.0), bus) as projection:
+        await publish(bus, cluster, batches(toy))
+        await eventually(lambda: not projection.problem, "caught up")
+        count = len(projection._committer._store.decisions())
+        found = await sent_decisions(bus, cluster, 4)
+        ids = [msg_id for msg_id, _ in found]
+        again = [i for i in ids if "/again/" in i]
+        assert again
+        assert all(i.split("/")[0] in ids for i in again)
+        assert len(projection._committer._store.decisions()) == count
+
+
+async def test_of_two_projectors_one_stops_with_a_clear_error(
+    url: str, bus: Bus, cluster: str
+) -> None:
+    toy, stop = busy_toy(), asyncio.Event()
+    settings = settings_for(url, cluster)
+    two = [Projection(settings, bus, SqlStore(url, cluster), stop, overlap=False) for _ in range(2)]
+    first = asyncio.create_task(two[0].run())
+    await eventually(lambda: not two[0].problem, "the first has caught up")
+    tasks = [first, asyncio.create_task(two[1].run())]
+    await eventually(lambda: not two[1].problem or tasks[1].done(), "the second too")
+    # Both fold the same messages; one of them loses the comparison and stops.
+    for batch in batches(toy):
+        await publish(bus, cluster, [batch])
+        if any(task.done() for task in tasks):
+            break
+        await asyncio.sleep(0.05)
+    done, running_on = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    with pytest.raises(StaleProjector, match="one projector per shard"):
+        await done.pop()
+    last = await publish(bus, cluster, batches(toy))
+    survivor = two[tasks.index(next(iter(running_on)))]
+    await eventually(lambda: survivor.world.meta.position == last, "the other goes on")
+    stop.set()
+    await next(iter(running_on))
+    assert comparable(reloaded(url, cluster)) == comparable(survivor.world)

@@ -1,0 +1,1 @@
+"""Tests of the admission webhook and of the admission policies."""

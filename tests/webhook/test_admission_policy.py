@@ -1,0 +1,218 @@
+"""The admission policies: well formed, in step with names.py, and in step with the webhook.
+
+Every row of the webhook's validation tables is put to the policy's CEL as well: the policy may
+refuse nothing that the webhook lets pass, and must refuse whatever it claims to cover.
+"""
+
+import functools
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ingest.webhook.fields import ErrorKind
+from ingest.webhook.install import HAS_KUEUE_METADATA, NOT_BEING_DELETED
+from ingest.webhook.policy import EXCLUDED_NAMESPACES, JOB_KINDS, NAMESPACE_NAME_LABEL
+from podgroup import names
+from tests.webhook.cel import Activation
+from tests.webhook.cluster import RAW, created, raw_pod, recorded_reviews, updated
+from tests.webhook.test_validation import ANNOTATION, CREATE, LABEL, UPDATE
+
+DEPLOY = Path(__file__).parents[2] / "deploy" / "admission-policy"
+Q = {names.QUEUE_NAME: "q"}
+
+
+@functools.cache
+def objects(file: str) -> tuple[RAW, ...]:
+    return tuple(yaml.safe_load_all((DEPLOY / file).read_text()))
+
+
+def policy(file: str, name: str) -> RAW:
+    return next(
+        o["spec"]
+        for o in objects(file)
+        if o["metadata"]["name"] == name and not o["kind"].endswith("Binding")
+    )
+
+
+MUTATING, DEFAULTING = "mutating-admission-policy.yaml", "default-queue.yaml"
+VALIDATING = "validating-admission-policy.yaml"
+
+
+@pytest.mark.parametrize("file", [MUTATING, DEFAULTING, VALIDATING])
+def test_form(file: str) -> None:
+    policies = {
+        o["metadata"]["name"]: o for o in objects(file) if not o["kind"].endswith("Binding")
+    }
+    bindings = [o for o in objects(file) if o["kind"].endswith("Binding")]
+    assert {b["spec"]["policyName"] for b in bindings} == set(policies)
+    for item in objects(file):
+        assert item["apiVersion"] == "admissionregistration.k8s.io/v1"
+    for item in policies.values():
+        spec = item["spec"]
+        constraints = spec["matchConstraints"]
+        (selector,) = constraints["namespaceSelector"]["matchExpressions"]
+        assert selector == {
+            "key": NAMESPACE_NAME_LABEL,
+            "operator": "NotIn",
+            "values": list(EXCLUDED_NAMESPACES),
+        }
+        (rule,) = constraints["resourceRules"]
+        assert rule["resources"] == ["pods"]
+        assert spec["failurePolicy"] in ("Fail", "Ignore")
+        assert 1 <= len(spec["matchConditions"]) <= 64
+
+
+@pytest.mark.parametrize("file", [MUTATING, DEFAULTING, VALIDATING])
+def test_every_kueue_name_is_one_of_ours(file: str) -> None:
+    known = {v for k, v in vars(names).items() if k.isupper() and isinstance(v, str)}
+    text = (DEPLOY / file).read_text()
+    used = set(re.findall(rf"(?<![\w.]){re.escape(names.PREFIX)}[-\w]+", text))
+    versions = {f"{names.PREFIX}v1beta2"}
+    assert used - versions <= known
+    assert len(used) >= 4
+
+
+def test_mutations_add_what_the_webhook_adds() -> None:
+    expected = {
+        "gatelog-queued-pods": {names.MANAGED_LABEL, names.POD_FINALIZER, names.ADMISSION_GATE},
+        "gatelog-pods-with-parent": {names.ADMISSION_GATE},
+    }
+    for name, keys in expected.items():
+        spec = policy(MUTATING, name)
+        (mutation,) = spec["mutations"]
+        assert mutation["patchType"] == "ApplyConfiguration"
+        text = mutation["applyConfiguration"]["expression"]
+        assert {word for word in text.split('"') if word.startswith(names.PREFIX)} == keys
+        assert ("finalizers" in text) is (name == "gatelog-queued-pods")
+        assert text.count("{") == text.count("}")
+        assert spec["failurePolicy"] == "Fail"
+        assert spec["reinvocationPolicy"] == "IfNeeded"
+    default = policy(DEFAULTING, "gatelog-default-queue")
+    assert default["failurePolicy"] == "Ignore"
+    assert default["paramKind"] == {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue"}
+    binding = objects(DEFAULTING)[1]["spec"]
+    assert binding["paramRef"] == {"name": "default", "parameterNotFoundAction": "Allow"}
+
+
+def reached(file: str, name: str, pod: RAW) -> bool:
+    spec = policy(file, name)
+    labels = pod["metadata"].get("labels", {})
+    for wish in spec["matchConstraints"].get("objectSelector", {}).get("matchExpressions", []):
+        if (wish["key"] in labels) is not (wish["operator"] == "Exists"):
+            return False
+    return Activation(pod).matches(spec["matchConditions"])
+
+
+PARENT = {names.SUSPENDING_PARENT: ""}
+MIRROR = {"kubernetes.io/config.mirror": "x"}
+REACH: list[Any] = [
+    pytest.param(raw_pod(labels=Q), "queued", id="queue"),
+    pytest.param(raw_pod(), "default", id="plain"),
+    pytest.param(raw_pod(labels={names.QUEUE_NAME: ""}), "", id="empty-queue"),
+    pytest.param(raw_pod(labels=Q, annotations=PARENT), "parent", id="parent-and-queue"),
+    pytest.param(raw_pod(annotations=PARENT), "parent", id="parent"),
+    pytest.param(raw_pod(labels=Q, annotations=MIRROR), "", id="mirror"),
+    pytest.param(raw_pod(annotations=MIRROR), "", id="mirror-without-queue"),
+    pytest.param(raw_pod(nodeName="n"), "", id="bound-without-queue"),
+    pytest.param(raw_pod(labels=Q, owner=("apps/v1", "ReplicaSet", "r")), "queued", id="rs"),
+    pytest.param(raw_pod(labels=Q, owner=("x.io/v1", "Job", "r")), "queued", id="foreign-job"),
+    pytest.param(raw_pod(labels=Q, owner=("v1", "Pod", "driver")), "queued", id="driver-pod"),
+    *(
+        pytest.param(raw_pod(labels=labels, owner=(f"{k.group}/v1", k.kind, "o")), "", id=k.kind)
+        for k in JOB_KINDS
+        for labels in (Q, None)
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("pod", "expected"), REACH)
+def test_each_pod_meets_at_most_one_mutation(pod: RAW, expected: str) -> None:
+    found = [
+        word
+        for word, file, name in [
+            ("queued", MUTATING, "gatelog-queued-pods"),
+            ("parent", MUTATING, "gatelog-pods-with-parent"),
+            ("default", DEFAULTING, "gatelog-default-queue"),
+        ]
+        if reached(file, name, pod)
+    ]
+    assert found == ([expected] if expected else [])
+
+
+def test_owner_that_is_no_controller_does_not_matter() -> None:
+    pod = raw_pod(labels=Q, owner=("batch/v1", "Job", "j"))
+    del pod["metadata"]["ownerReferences"][0]["controller"]
+    assert reached(MUTATING, "gatelog-queued-pods", pod)
+
+
+def refusals(new: RAW, old: RAW | None = None) -> list[str]:
+    """Messages of the validations that fail, after checking that the policy applies."""
+    spec = policy(VALIDATING, "gatelog-pods")
+    activation = Activation(new, old)
+    if not activation.matches(spec["matchConditions"]):
+        return []
+    activation.define(spec["variables"])
+    return [
+        str(
+            activation.evaluate(rule["messageExpression"])
+            if "messageExpression" in rule
+            else rule["message"]
+        )
+        for rule in spec["validations"]
+        if not activation.evaluate(rule["expression"])
+    ]
+
+
+COVERED = {
+    *(LABEL(k) for k in (
+        names.QUEUE_NAME, names.PREBUILT_WORKLOAD, names.MAX_EXEC_SECONDS, names.MANAGED_LABEL,
+        names.GROUP_NAME, names.PRIORITY_CLASS,
+    )),
+    *(ANNOTATION(k) for k in (
+        names.GROUP_NAME, names.PREBUILT_WORKLOAD, names.GROUP_TOTAL_COUNT, names.ELASTIC_JOB,
+        names.RETRIABLE_IN_GROUP,
+    )),
+    "metadata.annotations",
+}  # fmt: skip
+BEYOND_CEL = {"VC2-empty-label"}
+"""An empty prebuilt label is no name to the policy, an invalid one to the webhook."""
+
+
+def check(new: RAW, old: RAW | None, errors: list[tuple[ErrorKind, str]]) -> None:
+    wanted = {path for _, path in errors if path in COVERED}
+    texts = refusals(new, old)
+    assert {text.split(": ")[0] for text in texts} == wanted, texts
+    assert all("value" in text.lower() or "Forbidden" in text for text in texts)
+
+
+@pytest.mark.parametrize(("raw", "errors"), [p for p in CREATE if p.id not in BEYOND_CEL])
+def test_creations_as_the_webhook_judges_them(raw: RAW, errors: list[Any]) -> None:
+    check(raw, None, errors)
+
+
+@pytest.mark.parametrize(("old", "new", "errors"), UPDATE)
+def test_updates_as_the_webhook_judges_them(old: RAW, new: RAW, errors: list[Any]) -> None:
+    check(new, old, errors)
+
+
+@pytest.mark.parametrize("recorded", recorded_reviews("CREATE") + recorded_reviews("UPDATE"))
+async def test_recorded_reviews_pass(recorded: RAW) -> None:
+    new, old = recorded["request"]["object"], recorded["request"]["oldObject"]
+    assert refusals(new, old) == []
+    verdict = created(new) if old is None else await updated(old, new)
+    assert verdict.allowed
+
+
+def test_the_policy_sees_what_the_webhook_sees() -> None:
+    conditions = policy(VALIDATING, "gatelog-pods")["matchConditions"]
+    expressions = [" ".join(c["expression"].split()) for c in conditions]
+    assert expressions == [HAS_KUEUE_METADATA, NOT_BEING_DELETED]
+    ids = [
+        line.strip("# ")
+        for line in (DEPLOY / VALIDATING).read_text().splitlines()
+        if line.startswith("  # V")
+    ]
+    assert len(ids) == len(policy(VALIDATING, "gatelog-pods")["validations"])

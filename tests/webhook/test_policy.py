@@ -1,0 +1,75 @@
+"""Selectors and kinds of the webhook policy."""
+
+import pytest
+
+from ingest.webhook.policy import (
+    NAMESPACE_NAME_LABEL,
+    OwnerKind,
+    WebhookPolicy,
+    parse_kind,
+    selects,
+    selects_by_name_only,
+)
+from podgroup.objects import Requirement, Selector
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "with_a", "with_b", "without"),
+    [
+        ("In", ("a",), True, False, False),
+        ("NotIn", ("a",), False, True, True),
+        ("Exists", (), True, True, False),
+        ("DoesNotExist", (), False, False, True),
+    ],
+)
+def test_selectors(
+    operator: str, values: tuple[str, ...], with_a: bool, with_b: bool, without: bool
+) -> None:
+    selector = Selector(expressions=(Requirement(key="k", operator=operator, values=values),))
+    assert selects(selector, {"k": "a"}) is with_a
+    assert selects(selector, {"k": "b"}) is with_b
+    assert selects(selector, {}) is without
+    assert not selects_by_name_only(selector)
+
+
+def test_selector_parts_must_all_hold() -> None:
+    assert selects(Selector(), {"x": "y"})
+    both = Selector(labels={"x": "y"}, expressions=(Requirement(key="z", operator="Exists"),))
+    assert not selects(both, {"x": "y"})
+    assert selects(both, {"x": "y", "z": ""})
+    assert selects_by_name_only(Selector(labels={NAMESPACE_NAME_LABEL: "a"}))
+    with pytest.raises(ValueError, match="'Near' is not one of"):
+        selects(Selector(expressions=(Requirement(key="z", operator="Near"),)), {})
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Notebook.v1.kubeflow.org", OwnerKind("kubeflow.org", "Notebook", "notebooks")),
+        ("Proxy.v1.x.io", OwnerKind("x.io", "Proxy", "proxies")),
+        ("Mesh.v1.x.io", OwnerKind("x.io", "Mesh", "meshes")),
+        ("Gateway.v1.x.io", OwnerKind("x.io", "Gateway", "gateways")),
+        ("Ox.v1.x.io/oxen", OwnerKind("x.io", "Ox", "oxen")),
+    ],
+)
+def test_external_frameworks(text: str, kind: OwnerKind) -> None:
+    assert parse_kind(text) == kind
+    policy = WebhookPolicy(external_kinds=(kind,))
+    assert policy.counts(kind.group, kind.kind)
+    assert policy.known(kind.group, kind.kind) == kind
+    assert not WebhookPolicy().counts(kind.group, kind.kind)
+
+
+@pytest.mark.parametrize("text", ["", "Job", "Job.v1", "Job..x.io", ".v1.x.io"])
+def test_malformed_frameworks_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="external framework"):
+        parse_kind(text)
+
+
+def test_kinds_kueue_knows() -> None:
+    policy = WebhookPolicy()  # C-106
+    assert policy.counts("batch", "Job")
+    assert policy.counts("ray.io", "RayCluster")
+    assert not policy.counts("apps", "ReplicaSet")
+    assert policy.known("apps", "ReplicaSet") is not None
+    assert policy.known("", "Pod") is None

@@ -1,0 +1,453 @@
+"""Validation, row by row: rules on creation, rules on change, and bounds of our own."""
+
+from typing import Any
+
+import pytest
+
+from ingest.webhook.fields import ErrorKind
+from ingest.webhook.pod import PodError, read_pod
+from ingest.webhook.policy import WebhookPolicy
+from ingest.webhook.validate import OWNER_WARNING, Verdict
+from podgroup import names
+from tests.webhook.cluster import RAW, Cluster, created, raw_pod, recorded_reviews, updated
+
+G, T, P, Q = names.GROUP_NAME, names.GROUP_TOTAL_COUNT, names.PREBUILT_WORKLOAD, names.QUEUE_NAME
+LABEL = "metadata.labels[{}]".format
+ANNOTATION = "metadata.annotations[{}]".format
+JOB = ("batch/v1", "Job", "job")
+MANAGED = {names.MANAGED_LABEL: "true"}
+INVALID, REQUIRED, FORBIDDEN = ErrorKind.INVALID, ErrorKind.REQUIRED, ErrorKind.FORBIDDEN
+Errors = list[tuple[ErrorKind, str]]
+
+
+def found(verdict: Verdict) -> Errors:
+    return [(error.kind, error.path) for error in verdict.errors]
+
+
+def group(name: str = "g", total: str | None = "3", **labels: str) -> RAW:
+    annotations = {} if total is None else {T: total}
+    return raw_pod(labels={G: name, **labels}, annotations=annotations, gated=True)
+
+
+def both(labels: dict[str, str], annotations: dict[str, str], **more: Any) -> RAW:
+    return raw_pod(labels=labels, annotations=annotations, **more)
+
+
+CREATE: list[Any] = [
+    pytest.param(group(total=None), [(REQUIRED, ANNOTATION(T))], id="W-35-VC10"),
+    pytest.param(both({}, {T: "3"}), [(REQUIRED, LABEL(G))], id="W-36-VC8"),
+    pytest.param(group(total="0"), [(INVALID, ANNOTATION(T))], id="W-37-VC11"),
+    pytest.param(group(total=""), [(INVALID, ANNOTATION(T))], id="W-38-VC11"),
+    pytest.param(group("notAdns1123Subdomain*"), [(INVALID, LABEL(G))], id="W-39-VC9"),
+    pytest.param(both({}, {names.TOPOLOGY_REQUIRED: "cloud.com/block"}), [], id="W-40"),
+    pytest.param(
+        both({}, {names.TOPOLOGY_REQUIRED: "a", names.TOPOLOGY_PREFERRED: "a"}),
+        [(INVALID, "metadata.annotations")],
+        id="W-41-VC12",
+    ),
+    pytest.param(both({P: "w"}, {}), [], id="W-42"),
+    pytest.param(both({P: "g", G: "g"}, {T: "3"}), [], id="W-43"),
+    pytest.param(both({P: "w", G: "g"}, {T: "3"}), [(INVALID, LABEL(P))], id="W-44-VC18"),
+    pytest.param(both({}, {P: "w"}), [], id="W-45"),
+    pytest.param(both({P: "w"}, {"x": "y"}), [], id="W-46"),
+    pytest.param(both({P: "NOT VALID"}, {P: "w"}), [], id="W-47-label-ignored"),
+    pytest.param(both({}, {P: "g", G: "g", T: "3"}), [], id="W-48"),
+    pytest.param(both({}, {P: "w", G: "g", T: "3"}), [(INVALID, ANNOTATION(P))], id="W-49"),
+    pytest.param(both({P: "w"}, {G: "g", T: "3"}), [(INVALID, LABEL(P))], id="W-50"),
+    pytest.param(both({G: "g"}, {P: "w", T: "3"}), [(INVALID, ANNOTATION(P))], id="W-51"),
+    pytest.param(group("group name"), [(INVALID, LABEL(G))], id="W-52-W-53"),
+    pytest.param(both({}, {G: "group name", T: "3"}), [(INVALID, ANNOTATION(G))], id="W-54"),
+    pytest.param(both({G: "Bad Label"}, {G: "g", T: "3"}), [], id="W-55-label-ignored"),
+    pytest.param(both({Q: "Not_Valid"}, {}), [(INVALID, LABEL(Q))], id="VC1"),
+    pytest.param(both({Q: ""}, {}), [(INVALID, LABEL(Q))], id="VC1-empty"),
+    pytest.param(both({P: ""}, {}), [(INVALID, LABEL(P))], id="VC2-empty-label"),
+    pytest.param(both({}, {P: "Bad!"}), [(INVALID, ANNOTATION(P))], id="VC2-annotation"),
+    pytest.param(
+        both({names.MAX_EXEC_SECONDS: "1h"}, {}),
+        [(INVALID, LABEL(names.MAX_EXEC_SECONDS))],
+        id="VC3",
+    ),
+    pytest.param(
+        both({names.MAX_EXEC_SECONDS: "0"}, {}),
+        [(INVALID, LABEL(names.MAX_EXEC_SECONDS))],
+        id="VC4",
+    ),
+    pytest.param(both({names.MAX_EXEC_SECONDS: "60"}, {}), [], id="VC4-ok"),
+    pytest.param(
+        both({}, {names.ELASTIC_JOB: "true"}),
+        [(FORBIDDEN, ANNOTATION(names.ELASTIC_JOB))],
+        id="VC5",
+    ),
+    *(
+        pytest.param(
+            both({}, {names.ADMISSION_GATED_BY: text}),
+            [(INVALID, ANNOTATION(names.ADMISSION_GATED_BY))],
+            id=f"VC6-{i}",
+        )
+        for i, text in enumerate(["a,,b", ",", "a b", "a,a", "x/y/z"])
+    ),
+    pytest.param(both({}, {names.ADMISSION_GATED_BY: "x.io/a,x.io/b"}), [], id="VC6-ok"),
+    pytest.param(both({}, {names.ADMISSION_GATED_BY: ""}), [], id="VC6-empty"),
+    pytest.param(
+        both({names.MANAGED_LABEL: "yes"}, {}),
+        [(FORBIDDEN, LABEL(names.MANAGED_LABEL))],
+        id="VC7",
+    ),
+    *(
+        pytest.param(group(total=text), [(INVALID, ANNOTATION(T))], id=f"VC11-{text[:12]!r}")
+        for text in ["x", "-1", "1.5", "1_0", " 3", "٣", "99999999999999999999", "2147483648"]
+    ),
+    pytest.param(group(total="+3"), [], id="VC11-plus-as-in-go"),
+    *(
+        pytest.param(both({}, {key: "no name!"}), [(INVALID, ANNOTATION(key))], id=f"VC13-{i}")
+        for i, key in enumerate([names.TOPOLOGY_REQUIRED, names.TOPOLOGY_PREFERRED])
+    ),
+    pytest.param(
+        both({}, {names.SLICE_REQUIRED: "a/b/c", names.SLICE_SIZE: "2"}),
+        [(INVALID, ANNOTATION(names.SLICE_REQUIRED))],
+        id="VC13-slice",
+    ),
+    pytest.param(
+        both({}, {names.TOPOLOGY_UNCONSTRAINED: "yes"}),
+        [(INVALID, ANNOTATION(names.TOPOLOGY_UNCONSTRAINED))],
+        id="VC14",
+    ),
+    pytest.param(
+        both({}, {names.SLICE_REQUIRED: "a", names.SLICE_SIZE: "0"}),
+        [(INVALID, ANNOTATION(names.SLICE_SIZE))],
+        id="VC15-size",
+    ),
+    pytest.param(
+        both({}, {names.SLICE_REQUIRED: "a"}),
+        [(REQUIRED, ANNOTATION(names.SLICE_SIZE))],
+        id="VC15-size-missing",
+    ),
+    pytest.param(
+        both({}, {names.SLICE_SIZE: "2"}),
+        [(FORBIDDEN, ANNOTATION(names.SLICE_SIZE))],
+        id="VC15-size-alone",
+    ),
+    pytest.param(
+        both({}, {names.PODSET_GROUP_NAME: "1"}),
+        [
+            (INVALID, ANNOTATION(names.PODSET_GROUP_NAME)),
+            (FORBIDDEN, ANNOTATION(names.PODSET_GROUP_NAME)),
+        ],
+        id="VC16",
+    ),
+    pytest.param(
+        both(
+            {},
+            {
+                names.PODSET_GROUP_NAME: "pg",
+                names.TOPOLOGY_REQUIRED: "a",
+                names.SLICE_REQUIRED: "a",
+                names.SLICE_SIZE: "1",
+            },
+        ),
+        [(FORBIDDEN, ANNOTATION(names.PODSET_GROUP_NAME))],
+        id="VC16-with-slices",
+    ),
+    pytest.param(
+        both({}, {names.PODSET_GROUP_NAME: "pg", names.TOPOLOGY_REQUIRED: "a"}), [], id="VC16-ok"
+    ),
+    pytest.param(
+        both({}, {names.SLICE_CONSTRAINTS: "[]"}),
+        [(FORBIDDEN, ANNOTATION(names.SLICE_CONSTRAINTS))],
+        id="VC17-off",
+    ),
+    pytest.param(
+        both({names.MANAGED_LABEL: "x", Q: "Q"}, {T: "2", names.ELASTIC_JOB: ""}),
+        [
+            (INVALID, LABEL(Q)),
+            (FORBIDDEN, ANNOTATION(names.ELASTIC_JOB)),
+            (FORBIDDEN, LABEL(names.MANAGED_LABEL)),
+            (REQUIRED, LABEL(G)),
+        ],
+        id="all-errors-at-once",
+    ),
+    pytest.param(raw_pod(), [], id="plain-pod"),
+    # Bounds and dialects of our own.
+    pytest.param(
+        both({}, {names.ROLE_HASH: "Leader"}),
+        [(INVALID, ANNOTATION(names.ROLE_HASH))],
+        id="role-hash-upper-case",
+    ),
+    pytest.param(
+        both({}, {names.POD_GROUP_SETS: "x" * 270_000}),
+        [(REQUIRED, LABEL(G)), (INVALID, ANNOTATION(names.POD_GROUP_SETS))],
+        id="oversized-group-sets",
+    ),
+    pytest.param(both({G: "g"}, {names.POD_GROUP_SETS: "é" * 100_000}), [], id="large-group-sets"),
+    pytest.param(
+        both({}, {f"{names.PROVREQ_PREFIX}x": "é" * 2049}),
+        [(INVALID, ANNOTATION(f"{names.PROVREQ_PREFIX}x"))],
+        id="oversized-annotation",
+    ),
+    pytest.param(both({}, {"example.com/big": "x" * 70_000}), [], id="foreign-big-annotation"),
+    pytest.param(
+        group(**{names.POD_INDEX: "3"}), [(INVALID, LABEL(names.POD_INDEX))], id="index-too-large"
+    ),
+    pytest.param(
+        group(**{names.POD_INDEX: ""}), [(INVALID, LABEL(names.POD_INDEX))], id="index-empty"
+    ),
+    pytest.param(group(**{names.POD_INDEX: "2"}), [], id="index-ok"),
+    pytest.param(both({G: "g"}, {names.POD_GROUP_COUNT: "10"}), [], id="B10-count"),
+    pytest.param(
+        both({G: "g"}, {names.POD_GROUP_COUNT: "ten"}),
+        [(INVALID, ANNOTATION(names.POD_GROUP_COUNT))],
+        id="B10-bad-count",
+    ),
+    pytest.param(
+        both({}, {names.POD_GROUP_COUNT: "10"}), [(REQUIRED, LABEL(G))], id="B10-count-without-name"
+    ),
+    pytest.param(
+        both(
+            {G: "g", names.POD_GROUP_ROLE: "driver"},
+            {names.POD_GROUP_ROLES: "2", names.POD_GROUP_ROLE_COUNT: "1"},
+        ),
+        [],
+        id="B10-roles",
+    ),
+    pytest.param(
+        both({G: "g", names.POD_GROUP_ROLE: "Driver_1"}, {names.POD_GROUP_ROLES: "19"}),
+        [(INVALID, ANNOTATION(names.POD_GROUP_ROLES)), (INVALID, LABEL(names.POD_GROUP_ROLE))],
+        id="B10-bad-roles",
+    ),
+    pytest.param(
+        both({G: "g"}, {names.POD_GROUP_ROLES: "2"}),
+        [(REQUIRED, LABEL(names.POD_GROUP_ROLE))],
+        id="B10-role-missing",
+    ),
+    pytest.param(both({G: "g"}, {names.POD_GROUP_SETS: "[]"}), [], id="B9-driver"),
+    pytest.param(both({G: "g", names.POD_GROUP_ROLE: "worker"}, {}), [], id="B9-worker"),
+]
+
+
+@pytest.mark.parametrize(("raw", "errors"), CREATE)
+def test_create(raw: RAW, errors: Errors) -> None:
+    assert found(created(raw)) == errors
+
+
+def test_create_texts() -> None:
+    def texts(raw: RAW) -> str:
+        return "; ".join(str(e) for e in created(raw).errors)
+
+    assert "managed label value can only be 'true'" in texts(both({names.MANAGED_LABEL: "x"}, {}))
+    assert "should be greater than 0" in texts(both({names.MAX_EXEC_SECONDS: "-1"}, {}))
+    assert "must be a boolean value" in texts(both({}, {names.TOPOLOGY_UNCONSTRAINED: "?"}))
+    assert "prebuilt workload and pod group should be equal" in texts(
+        both({P: "w", G: "g"}, {T: "1"})
+    )
+    assert texts(group(total="0")).startswith(
+        'metadata.annotations[kueue.x-k8s.io/pod-group-total-count]: Invalid value: "0": '
+    )
+    long = texts(both({}, {names.ROLE_HASH: "X\n" * 5000}))
+    assert len(long) < 600
+    assert "(10000 chars)" in long
+
+
+def test_multi_layer_topology() -> None:
+    policy = WebhookPolicy(multi_layer_topology=True)
+    key = names.SLICE_CONSTRAINTS
+    good = '[{"topology": "a/rack", "size": 4}]'
+    assert found(created(both({}, {key: good}), policy)) == []
+    single = {names.SLICE_REQUIRED: "a", names.SLICE_SIZE: "1"}
+    assert found(created(both({}, {key: good, **single}), policy)) == [(FORBIDDEN, ANNOTATION(key))]
+    for bad in ("", "[]", "{}", "[" * 100_000, '[{"topology": "a", "size": 0}]'):
+        assert (INVALID, ANNOTATION(key)) in found(created(both({}, {key: bad}), policy))
+
+
+def test_warnings_on_create() -> None:
+    owned = raw_pod(labels={Q: "q", **MANAGED}, owner=JOB)
+    assert created(owned).warnings == (OWNER_WARNING,)  # W-34
+    assert created(owned).allowed
+    assert created(owned, WebhookPolicy(enabled_kinds=())).warnings == ()
+    mixed = created(both({G: "g", Q: "q"}, {T: "2", names.POD_GROUP_COUNT: "2"}))
+    assert mixed.allowed
+    assert "several ways" in mixed.warnings[0]
+    assert "names no queue" in created(both({G: "g"}, {T: "2"})).warnings[0]
+
+
+def ungated(labels: dict[str, str], annotations: dict[str, str] | None = None) -> RAW:
+    return raw_pod(labels=labels, annotations=annotations, phase="Running")
+
+
+def gated(labels: dict[str, str], annotations: dict[str, str] | None = None) -> RAW:
+    return raw_pod(labels=labels, annotations=annotations, gated=True)
+
+
+R = names.RETRIABLE_IN_GROUP
+X = names.MAX_EXEC_SECONDS
+C = names.PRIORITY_CLASS
+B = names.ADMISSION_GATED_BY
+UPDATE: list[Any] = [
+    pytest.param(gated({}), group(total=None), [(REQUIRED, ANNOTATION(T))], id="W-59"),
+    pytest.param(
+        group(total=None), group(total=None), [(REQUIRED, ANNOTATION(T))], id="W-59-unchanged"
+    ),
+    pytest.param(group(), group(total="0"), [(INVALID, ANNOTATION(T))], id="W-60"),
+    pytest.param(group(), group(total=""), [(INVALID, ANNOTATION(T))], id="W-61"),
+    pytest.param(group("a"), group("b"), [(INVALID, LABEL(G))], id="W-62-W-63-VU11"),
+    pytest.param(
+        gated({}, {G: "a", T: "1"}), gated({}, {G: "b", T: "1"}), [(INVALID, ANNOTATION(G))],
+        id="W-64-VU11",
+    ),
+    pytest.param(
+        group("a", "1"), gated({}, {G: "b", T: "1"}), [(INVALID, ANNOTATION(G))], id="W-65"
+    ),
+    pytest.param(gated({}, {G: "a", T: "1"}), group("b", "1"), [(INVALID, LABEL(G))], id="W-66"),
+    pytest.param(group("a", "1"), gated({}, {G: "a", T: "1"}), [], id="W-67"),
+    pytest.param(gated({}), group(), [], id="W-68"),
+    pytest.param(
+        gated({G: "g"}, {T: "1", R: "false"}), gated({G: "g"}, {T: "1"}),
+        [(FORBIDDEN, ANNOTATION(R))], id="W-69-VU10",
+    ),
+    pytest.param(
+        gated({G: "g"}, {T: "1", R: "false"}), gated({G: "g"}, {T: "1", R: "true"}),
+        [(FORBIDDEN, ANNOTATION(R))], id="W-70-VU10",
+    ),
+    pytest.param(gated({}, {R: "false"}), gated({}), [], id="VU10-single-pod"),
+    pytest.param(
+        gated({G: "g", P: "g"}, {T: "1"}), gated({G: "g", P: "w"}, {T: "1"}),
+        [(INVALID, LABEL(P))], id="W-71",
+    ),
+    pytest.param(
+        gated({}, {P: "g", G: "g", T: "1"}), gated({}, {P: "g", G: "g", T: "1", "x": "y"}), [],
+        id="W-72",
+    ),
+    pytest.param(
+        gated({}, {P: "g", G: "g", T: "1"}), gated({}, {P: "w", G: "g", T: "1"}),
+        [(INVALID, ANNOTATION(P))], id="W-73",
+    ),
+    pytest.param(ungated({Q: "a"}), ungated({Q: "b"}), [(INVALID, LABEL(Q))], id="VU1"),
+    pytest.param(gated({Q: "a"}), gated({Q: "b"}), [], id="VU1-gated"),
+    pytest.param(
+        ungated({Q: "a"}), raw_pod(labels={Q: "b"}, phase="Succeeded"), [], id="VU1-succeeded"
+    ),
+    pytest.param(gated({Q: "a"}), gated({}), [], id="VU2-no-default-queue"),
+    pytest.param(ungated({P: "a"}), ungated({P: "b"}), [(INVALID, LABEL(P))], id="VU3"),
+    pytest.param(gated({P: "a"}), gated({P: "B"}), [(INVALID, LABEL(P))], id="VU3-gated-form"),
+    pytest.param(ungated({P: "a"}), ungated({}, {P: "a"}), [], id="VU3-moved"),
+    pytest.param(gated({X: "1"}), gated({X: "2"}), [], id="VU4-both-gated"),
+    pytest.param(gated({X: "1"}), gated({X: "soon"}), [], id="VU4-no-format-check"),
+    pytest.param(gated({X: "1"}), ungated({X: "2"}), [(INVALID, LABEL(X))], id="VU4"),
+    pytest.param(ungated({}), ungated({C: "a"}), [(INVALID, LABEL(C))], id="VU5"),
+    pytest.param(gated({}), gated({C: "a"}), [], id="VU5-gated"),
+    pytest.param(gated({C: "a"}), gated({}), [(INVALID, LABEL(C))], id="VU6"),
+    pytest.param(ungated({C: "a"}), ungated({C: "b"}), [], id="VU6-changed"),
+    pytest.param(
+        gated({}), gated({}, {names.ELASTIC_JOB: "true"}),
+        [(INVALID, ANNOTATION(names.ELASTIC_JOB))], id="VU7",
+    ),
+    pytest.param(gated({}), gated({}, {B: "x.io/a"}), [(FORBIDDEN, ANNOTATION(B))], id="VU8-add"),
+    pytest.param(
+        gated({}, {B: "x.io/a,x.io/b"}), gated({}, {B: "x.io/b"}), [], id="VU8-removed"
+    ),
+    pytest.param(
+        gated({}, {B: "x.io/a"}), gated({}, {B: "x.io/b"}), [(FORBIDDEN, ANNOTATION(B))],
+        id="VU8-other",
+    ),
+    pytest.param(
+        gated(MANAGED), gated({names.MANAGED_LABEL: "no"}),
+        [(FORBIDDEN, LABEL(names.MANAGED_LABEL))], id="VU9",
+    ),
+    pytest.param(
+        group("g"), gated({}, {T: "3"}), [(INVALID, LABEL(G)), (REQUIRED, LABEL(G))],
+        id="VU11-removed",
+    ),
+    pytest.param(group(total="3"), group(total="4"), [], id="total-count-is-mutable"),
+    # Our own bounds ratchet: what is there already is not held against later changes.
+    pytest.param(
+        gated({}, {names.ROLE_HASH: "UP"}), gated({"a": "b"}, {names.ROLE_HASH: "UP"}), [],
+        id="role-hash-unchanged",
+    ),
+    pytest.param(
+        gated({}), gated({}, {names.ROLE_HASH: "UP"}), [(INVALID, ANNOTATION(names.ROLE_HASH))],
+        id="role-hash-changed",
+    ),
+    pytest.param(
+        group(**{names.POD_INDEX: "9"}), group(**{names.POD_INDEX: "9", "a": "b"}), [],
+        id="index-unchanged",
+    ),
+    pytest.param(
+        group(), group(**{names.POD_INDEX: "9"}), [(INVALID, LABEL(names.POD_INDEX))],
+        id="index-changed",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "errors"), UPDATE)
+async def test_update(old: RAW, new: RAW, errors: Errors) -> None:
+    assert found(await updated(old, new)) == errors
+
+
+async def test_queue_may_not_be_dropped_where_a_default_queue_exists() -> None:
+    cluster = Cluster()
+    cluster.queues.add(("ns", "default"))
+    verdict = await updated(gated({Q: "a"}), gated({}), cluster)  # VU2
+    assert found(verdict) == [(INVALID, LABEL(Q))]
+    assert "queue-name must not be empty in namespace with default queue" in str(verdict.errors[0])
+    assert (await updated(gated({Q: "a"}), gated({Q: "b"}), cluster)).allowed
+    assert cluster.asked == ["queue ns/default"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "warned"),
+    [
+        pytest.param({Q: "q", **MANAGED}, {Q: "q", **MANAGED}, True, id="W-56"),
+        pytest.param({Q: "q"}, {Q: "q", **MANAGED}, True, id="W-57"),
+        pytest.param({Q: "q", **MANAGED}, {Q: "q"}, False, id="label-dropped"),
+    ],
+)
+async def test_owner_warning_on_update(
+    old: dict[str, str], new: dict[str, str], warned: bool
+) -> None:
+    verdict = await updated(raw_pod(labels=old, owner=JOB), raw_pod(labels=new, owner=JOB))
+    assert verdict.warnings == ((OWNER_WARNING,) if warned else ())
+    parent = {names.SUSPENDING_PARENT: "x"}
+    silent = await updated(
+        raw_pod(labels=old, owner=JOB), raw_pod(labels=new, owner=JOB, annotations=parent)
+    )
+    assert silent.warnings == ()  # W-58
+
+
+async def test_a_pod_being_deleted_keeps_its_bad_metadata_but_not_a_new_group() -> None:
+    old, new = group(total=None), group(total=None)
+    for raw in (old, new):
+        raw["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
+        raw["metadata"]["finalizers"] = [names.POD_FINALIZER]
+    del new["metadata"]["finalizers"]
+    assert (await updated(old, new)).allowed
+    new["metadata"]["labels"][G] = "other"
+    assert found(await updated(old, new)) == [(INVALID, LABEL(G))]
+
+
+@pytest.mark.parametrize("recorded", recorded_reviews("CREATE"))
+def test_recorded_creations_pass(recorded: RAW) -> None:
+    assert created(recorded["request"]["object"]) == Verdict()
+
+
+@pytest.mark.parametrize("recorded", recorded_reviews("UPDATE"))
+async def test_recorded_updates_pass(recorded: RAW) -> None:
+    request = recorded["request"]
+    assert await updated(request["oldObject"], request["object"]) == Verdict()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        None,
+        [],
+        {"metadata": []},
+        {"metadata": {"labels": {"a": 1}}},
+        {"metadata": {"annotations": "x"}},
+        {"metadata": {"finalizers": {}}},
+        {"metadata": {"ownerReferences": [{}]}},
+        {"spec": {"schedulingGates": ["x"]}},
+        {"status": {"phase": 1}},
+    ],
+)
+def test_what_is_no_pod_is_refused_with_its_field(raw: Any) -> None:
+    with pytest.raises(PodError, match="Pod"):
+        read_pod(raw)
