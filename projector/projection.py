@@ -204,8 +204,10 @@ class Projection:
         stream = await self._bus.stream_state(subjects.DECISIONS)
         outbox = self._outbox
         # A fresh read model beside decisions that were published: they are being made once more.
-        outbox.rebuilding = outbox.rebuilding or (self._fresh and stream.last_sequence > 0)
-        self._fresh = False
+        if self._fresh:
+            subject = subjects.decisions(self.world.cluster, self._shard)
+            outbox.rebuilding = await self._bus.last(subjects.DECISIONS, subject) is not None
+            self._fresh = False
         if decisions_lost(stream, outbox.stream_created_at, outbox.stream_seq):
             count = outbox.repeat_all(self.world.expecting.__contains__)
             log.warning("decisions_lost", created=stream.created.isoformat(), repeated=count)

@@ -34,9 +34,7 @@ def settings() -> str:
             section = doc.section
             lines += ["", f"**[{section}]**" if section else "**top level**", ""]
             lines += ["| setting | default | allowed | meaning |", "|---|---|---|---|"]
-        lines.append(
-            f"| `{doc.path}` | {_default(doc)} | {_cell(doc.allowed)} | {_meaning(doc)} |"
-        )
+        lines.append(f"| `{doc.path}` | {_default(doc)} | {_cell(doc.allowed)} | {_meaning(doc)} |")
     return "\n".join(lines).strip()
 
 

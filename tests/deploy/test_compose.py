@@ -166,6 +166,7 @@ async def test_the_commands_take_a_group_from_gate_to_finish(
                 body = queued(f"train-{number}", "train", 3)
                 await api.call("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", body)
             await follow(api, children)
+            print(await api.call("GET", "/_sim/stats"))
         states = read(world.database, "SELECT name, state, pods_succeeded FROM groups")
         assert states == [("train", "Finished", 3)]
         assert len(read(world.database, "SELECT 1 FROM admissions")) == 1

@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from podgroup.commands import RECORDS
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.settings import NatsSettings
 from projector import tables
@@ -83,11 +82,10 @@ async def test_a_projector_killed_around_a_commit(
         await eventually(lambda: not projection.problem, "caught up")
         assert projection.world.meta.position == last
         decisions = projection._committer._store.decisions()
-        writes = [d for d in decisions if not isinstance(d.command, RECORDS)]
-        found = await sent_decisions(bus, cluster, len(writes))
+        found = await sent_decisions(bus, cluster, len(decisions))
         world = projection.world
-    assert [d for _, d in found] == writes
-    assert len(writes) == 2
+    assert [d for _, d in found] == decisions
+    assert len(decisions) == 3
     if before:
         assert [d.id for d in decisions] == before
     assert comparable(reloaded(url, cluster)) == comparable(world)

@@ -1,8 +1,10 @@
 """Migrations: an empty database becomes exactly the tables in code, on both databases."""
 
 import concurrent.futures
+import os
+import shutil
+import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -86,24 +88,32 @@ def test_every_column_is_written_and_every_comment_is_there() -> None:
         for column in table.columns:
             assert column.comment, f"{table.name}.{column.name}"
         written = (
-            statements.CHECKPOINT_COLUMNS
-            if table.name == "checkpoints"
-            else COLUMNS[table.name]
+            statements.CHECKPOINT_COLUMNS if table.name == "checkpoints" else COLUMNS[table.name]
         )
         assert set(written) == {column.name for column in table.columns}, table.name
     assert set(statements.MODES) == set(COLUMNS)
 
 
-def test_scripts_are_found_in_an_installed_wheel(tmp_path: Path) -> None:
+def test_scripts_are_found_where_a_wheel_puts_them(tmp_path: Path) -> None:
     """A wheel carries migrations/ as projector/migrations (pyproject, force-include)."""
     root = Path(__file__).parents[2]
     assert migrate.scripts() == root / "migrations"
-    pyproject = (root / "pyproject.toml").read_text()
-    assert '"migrations" = "projector/migrations"' in pyproject
-    package = tmp_path / "projector"
-    package.mkdir()
-    (package / "migrations").mkdir()
-    source = (root / "projector" / "migrate.py").read_text()
-    (package / "migrate.py").write_text(source)
-    assert zipfile is not None
-    assert sys.version_info >= (3, 11)
+    assert '"migrations" = "projector/migrations"' in (root / "pyproject.toml").read_text()
+    shutil.copytree(root / "projector", tmp_path / "projector")
+    shutil.copytree(root / "migrations", tmp_path / "projector" / "migrations")
+    code = (
+        "from projector import migrate; "
+        f"migrate.upgrade('sqlite:///{tmp_path}/x.db'); "
+        "migrate.check('sqlite:///" + str(tmp_path) + "/x.db'); print(migrate.scripts())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(tmp_path / "projector" / "migrations")

@@ -8,8 +8,9 @@ import pytest
 
 from podgroup import events as e
 from podgroup import subjects
-from podgroup.codec import encode_batch
+from podgroup.codec import encode_batch, encode_decision
 from podgroup.commands import RECORDS
+from podgroup.events import PodApplied
 from podgroup.runtime.jetstream import Bus
 from projector import tables
 from projector.opening import world_of
@@ -24,6 +25,7 @@ from tests.projector.running import (
 )
 from tests.projector.support import busy_toy, comparable
 from tests.projector.test_store import rows_of
+from tests.support import recordings
 from tests.support.toy import Toy
 
 
@@ -31,9 +33,9 @@ def batches(toy: Toy) -> list[e.Batch]:
     return [batch for _, _, batch in toy.messages]
 
 
-def reloaded(url: str, cluster: str) -> Any:
+def reloaded(url: str, cluster: str, mode: str = "builtin") -> Any:
     store = SqlStore(url, cluster)
-    world = world_of(store.load(), cluster, "builtin")
+    world = world_of(store.load(), cluster, mode)
     store.close()
     return world
 
@@ -82,24 +84,35 @@ async def test_decisions_come_out_in_order_and_once(url: str, bus: Bus, cluster:
     assert state.msg_id == found[-1][0]
 
 
+@pytest.mark.parametrize("rebuilding", [False, True])
 async def test_what_has_its_outcome_in_the_log_is_not_sent(
-    url: str, own_bus: Bus, cluster: str
+    url: str, own_bus: Bus, cluster: str, rebuilding: bool
 ) -> None:
-    """A projector that was away folds what happened meanwhile before it lets anyone act."""
+    """A projector that was away folds what happened meanwhile before it lets anyone act.
+
+    Records are sent (the stream holds all that was decided), but not those of a read model that is
+    made once more from a log whose decisions were published in their day.
+    """
     bus, toy = own_bus, busy_toy()
     toy.act = False
     toy.pod("new", cpu=0)
-    still_open = [d for d in toy.queue if not isinstance(d.command, RECORDS)]
+    still_open = {d.id for d in toy.queue if not isinstance(d.command, RECORDS)}
     assert still_open
+    wanted = [
+        d.id
+        for d in toy.decisions
+        if d.id in still_open or (not rebuilding and isinstance(d.command, RECORDS))
+    ]
+    if rebuilding:
+        await bus.publish(subjects.decisions(cluster, 0), encode_decision(toy.decisions[0]), "old")
     await publish(bus, cluster, batches(toy))
     async with running(settings_for(url, cluster), bus) as projection:
         await eventually(lambda: not projection.problem, "caught up")
-        found = await sent_decisions(bus, cluster, len(still_open))
+        found = (await sent_decisions(bus, cluster, len(wanted) + rebuilding))[rebuilding:]
         unresolved = projection._committer._store.decisions(unresolved=True)
     # The toy's decisions were made from the same log: the ids agree.
-    ids = [d.id for d in still_open]
-    assert [d.id for d in unresolved] == ids
-    assert [d.id for _, d in found] == ids
+    assert {d.id for d in unresolved} == still_open
+    assert [d.id for _, d in found] == wanted
     assert len(rows_of(url, tables.decisions)) == len(toy.decisions)
 
 
@@ -200,3 +213,28 @@ async def test_of_two_projectors_one_stops_with_a_clear_error(
     stop.set()
     await next(iter(running_on))
     assert comparable(reloaded(url, cluster)) == comparable(survivor.world)
+
+
+@pytest.mark.parametrize(
+    "name", ["busy_namespace", "external_workloads_under_kueue", "preempted_and_resumed"]
+)
+async def test_recorded_watch_streams_reload_as_they_are_in_memory(
+    url: str, bus: Bus, cluster: str, name: str
+) -> None:
+    """What a real cluster sent, through a real log: the database gives the same world back."""
+    recorded = [batch for _, _, batch in recordings.batches(name)]
+    settings = msgspec.structs.replace(settings_for(url, cluster, batch_messages=100), mode="kueue")
+    async with running(settings, bus) as projection:
+        half = len(recorded) // 2
+        last = await publish(bus, cluster, recorded[:half])
+        await eventually(lambda: projection.world.meta.position == last, "first half folded")
+    async with running(settings, bus) as projection:
+        last = await publish(bus, cluster, recorded[half:])
+        await eventually(lambda: projection.world.meta.position == last, "all folded")
+        world = projection.world
+    assert comparable(reloaded(url, cluster, "kueue")) == comparable(world)
+    assert not rows_of(url, tables.parked)
+    live = {p["uid"] for p in rows_of(url, tables.pods) if p["gone_at"] is None}
+    assert live == set(world.pods)
+    seen = {e.pod.uid for b in recorded for e in b.events if isinstance(e, PodApplied)}
+    assert {p["uid"] for p in rows_of(url, tables.pods)} == seen
