@@ -19,7 +19,7 @@ from typing import Final
 from actuator import podwrites, workloadwrites
 from actuator.kubeapi import KubeApi
 from actuator.kubeevents import Emitter
-from actuator.verdicts import Verdict, judge, rejected
+from actuator.verdicts import Verdict, judge
 from podgroup.commands import (
     AdmitGroup,
     CreateWorkload,
@@ -37,35 +37,27 @@ from podgroup.commands import (
 )
 from podgroup.events import Decision
 
-ON_WORKLOADS: Final = (CreateWorkload, UpdateWorkload, WriteWorkloadStatus, FinalizeWorkload)
-
 QUICK_TRIES: Final = 5
 """Tries in a row, without a pause, when an object changed between our read and our write."""
 
 
-async def execute(
-    api: KubeApi, emitter: Emitter, decision: Decision, *, write_workloads: bool = True
-) -> Verdict | None:
+async def execute(api: KubeApi, emitter: Emitter, decision: Decision) -> Verdict | None:
     """Carry out a decision once; None if it is a record and there is nothing to do.
 
     The Events of an applied command are handed to `emitter`, which sends them in its own time.
     """
-    verdict = await _once(api, emitter, decision, write_workloads)
+    verdict = await _once(api, emitter, decision)
     for _ in range(QUICK_TRIES - 1):
         if verdict is None or not verdict.again:
             break
-        verdict = await _once(api, emitter, decision, write_workloads)
+        verdict = await _once(api, emitter, decision)
     if verdict is not None and verdict.status == "applied":
         if not isinstance(decision.command, EmitEvent):
             await emitter.emit(decision)
     return verdict
 
 
-async def _once(
-    api: KubeApi, emitter: Emitter, decision: Decision, write_workloads: bool
-) -> Verdict | None:
-    if isinstance(decision.command, ON_WORKLOADS) and not write_workloads:
-        return rejected("writing Workloads is switched off (actuator.write_workloads)")
+async def _once(api: KubeApi, emitter: Emitter, decision: Decision) -> Verdict | None:
     match decision.command:
         case UngatePod() as command:
             return await podwrites.ungate(api, command)

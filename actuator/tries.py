@@ -71,9 +71,7 @@ class Tries:
             attempt += 1
             began = time.monotonic()
             try:
-                verdict = await execute(
-                    self._api, self._emitter, decision, write_workloads=settings.write_workloads
-                )
+                verdict = await execute(self._api, self._emitter, decision)
             except Exception as error:
                 self._log.exception("execute_failed", decision=decision.id, group=decision.group)
                 reason = f"carrying it out failed: {type(error).__name__}: {error}"

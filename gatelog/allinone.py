@@ -21,6 +21,7 @@ from gatelog.narrator import Narrator
 from gatelog.readiness import Ready
 from gatelog.told import near, place
 from podgroup.runtime.embedded import EmbeddedNats
+from podgroup.runtime.health import serve_health
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.jetstream import connect as connect_bus
 from podgroup.runtime.kube import KubeClient
@@ -114,9 +115,7 @@ async def _cluster(
     """Set the cluster up as asked; return the settings and whether a webhook is to be awaited."""
     version = await clusterinfo.version(kube)
     narrator.done("cluster", f"Kubernetes {version.text} at {kube.server}", server=kube.server)
-    if way is None and await install.registered_url(kube) == install.own_url(settings):
-        narrator.info("webhook_again", "the webhook is registered for this address: serving it")
-        way = "webhook"
+    way = way or await _as_before(kube, settings, narrator)
     if way in ("webhook", "policy"):
         for name in await install.install_kinds(kube):
             narrator.done("installed", f"installed {name}", object=name)
@@ -137,6 +136,24 @@ async def _cluster(
     return settings, False
 
 
+async def _as_before(
+    kube: KubeClient, settings: Settings, narrator: Narrator
+) -> install.Way | None:
+    """Go on serving a webhook that is registered for us; nobody else would."""
+    registered = await install.registered_url(kube)
+    if registered and registered == install.own_url(settings):
+        narrator.info("webhook_again", "the webhook is registered for this address: serving it")
+        return "webhook"
+    if registered and not settings.webhook.enabled:
+        narrator.warning(
+            "webhook_elsewhere",
+            f"the webhook is registered at {registered}, which is not served here: unless another "
+            "gatelog serves it, pods that name a queue are refused (--install webhook registers "
+            "this one instead)",
+        )
+    return None
+
+
 async def _parts(
     settings: Settings,
     stop: asyncio.Event,
@@ -150,20 +167,22 @@ async def _parts(
     from ingest.bootstrap import run_ingest
     from projector.bootstrap import run_projector
 
+    checks = readiness.expecting("ingest", "projector")
+
     async def watch_readiness() -> None:
         if registered:
             url = await install.wait_registered(kube)
             narrator.done("webhook", f"pods that name a queue are gated by the webhook at {url}")
-        ready = await readiness.wait_ready(settings, bus)
+        ready = await readiness.wait_ready(settings, bus, checks)
         if on_ready is not None:
             await on_ready(ready)
 
-    async with asyncio.TaskGroup() as group:
+    async with serve_health(settings.health, checks), asyncio.TaskGroup() as group:
         waiting = group.create_task(watch_readiness(), name="readiness")
         parts = (
-            ("ingest", run_ingest(settings, stop, bus=bus, kube=kube)),
-            ("projector", run_projector(settings, stop, bus=bus)),
-            ("actuator", run_actuator(settings, stop, bus=bus, kube=kube)),
+            ("ingest", run_ingest(settings, stop, bus=bus, kube=kube, checks=checks)),
+            ("projector", run_projector(settings, stop, bus=bus, checks=checks)),
+            ("actuator", run_actuator(settings, stop, bus=bus, kube=kube, checks=checks)),
         )
         for name, part in parts:
             group.create_task(_part(name, part, stop), name=name)

@@ -197,8 +197,7 @@ async def wait_registered(kube: clusterinfo.Asker, deadline_s: float = 30.0) -> 
         async with asyncio.timeout(deadline_s):
             while True:
                 url = await registered_url(kube)
-                parts = urlsplit(url)
-                if url and await _listens(parts.hostname or "", parts.port or 443):
+                if url and await listens_at(url):
                     return url
                 await asyncio.sleep(0.05)
     except TimeoutError:
@@ -209,9 +208,12 @@ async def wait_registered(kube: clusterinfo.Asker, deadline_s: float = 30.0) -> 
         ) from None
 
 
-async def _listens(host: str, port: int) -> bool:
+async def listens_at(url: str) -> bool:
+    """Tell whether something accepts connections at an address."""
+    parts = urlsplit(url)
+    opening = asyncio.open_connection(parts.hostname or "", parts.port or 443)
     try:
-        _, writer = await asyncio.wait_for(asyncio.open_connection(host, port), 1.0)
+        _, writer = await asyncio.wait_for(opening, 1.0)
     except (OSError, TimeoutError):
         return False
     writer.close()

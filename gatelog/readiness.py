@@ -1,7 +1,7 @@
 """When is it ready? When every kind was listed once and the log is folded up to its end.
 
-Theory. The projector's checkpoint says both, so readiness is asked of the same tables people read:
-if this is satisfied, so is a query.
+Theory. The parts say themselves whether they follow (their checks), and the projector's checkpoint
+says how far the tables are that people read: once both are satisfied, so is a query.
 
 Invariant: only reads; returns once and never for a log that is still being caught up with.
 """
@@ -13,6 +13,7 @@ from msgspec import Struct
 from gatelog.readmodel import CheckpointRow, ReadModel
 from podgroup import subjects
 from podgroup.objects import WATCHED_KINDS
+from podgroup.runtime.health import Checks
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.settings import Settings
 
@@ -28,14 +29,24 @@ class Ready(Struct, frozen=True):
     epoch: int
 
 
-async def wait_ready(settings: Settings, bus: Bus) -> Ready:
-    """Wait until the projector has caught up with the log and every kind was listed."""
+def expecting(*parts: str) -> Checks:
+    """Return checks by which parts are not ready before they say so."""
+    checks = Checks()
+    for part in parts:
+        checks.ready(part, lambda: "not started yet")
+    return checks
+
+
+async def wait_ready(settings: Settings, bus: Bus, checks: Checks) -> Ready:
+    """Wait until all parts follow, every kind was listed, and the log is folded up to its end."""
     from projector.database import database_url
 
     model = ReadModel(database_url(settings), settings.cluster)
     try:
         while True:
-            row = await asyncio.to_thread(model.checkpoint, settings.projector.shard)
+            row = None
+            if not await checks.readiness():
+                row = await asyncio.to_thread(model.checkpoint, settings.projector.shard)
             if row is not None:
                 ready = _ready(row)
                 last = (await bus.stream_state(subjects.EVENTS)).last_sequence

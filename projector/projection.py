@@ -182,7 +182,8 @@ class Projection:
         if change is not None:
             now = datetime.now(UTC)
             row, base = epochs.open_epoch(world, committer.checkpoint, change, stream, now)
-            log.warning("epoch_started", epoch=row.number, reason=row.reason, base=base)
+            tell = log.info if row.number == 1 else log.warning
+            tell("epoch_started", epoch=row.number, reason=row.reason, base=base)
             committer.place = Place(base, stream.created)
             self._at = change.at
             await committer.submit(world, at=self._at, begun=(row,))

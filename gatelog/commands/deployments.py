@@ -8,11 +8,12 @@ Invariant: each command imports its own deployment only, so it runs with that de
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
 from gatelog import options
 from gatelog.errors import CommandFailed, UsageFailed
 from gatelog.narrator import Narrator
+from podgroup.runtime.health import Checks, serve_health
 from podgroup.runtime.settings import Settings
 
 EPILOG = """[bold]Examples[/]
@@ -101,7 +102,6 @@ def _need_nats(settings: Settings, command: str) -> None:
 
 def _run(name: str, settings: Settings, verbose: bool, part: Part) -> None:
     from gatelog.running import run
-    from podgroup.runtime.health import Checks, serve_health
 
     narrator = Narrator(settings.log, name, verbose=verbose)
 

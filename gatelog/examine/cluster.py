@@ -9,7 +9,7 @@ Invariant: nothing is written but access reviews, which store nothing.
 import asyncio
 from typing import Any
 
-from gatelog import clusterinfo, manifests
+from gatelog import clusterinfo, install, manifests
 from gatelog.errors import CommandFailed, explain
 from gatelog.examine.findings import Finding, fail, ok, warn
 from podgroup.runtime.kube import KubeClient, KubeError, connect
@@ -116,7 +116,19 @@ async def _admission(kube: KubeClient, settings: Settings) -> list[Finding]:
     found = await clusterinfo.admission(kube, _WEBHOOK, _POLICY)
     findings: list[Finding] = []
     ways = [name for name, there in (("webhook", found.webhook), ("policy", found.policy)) if there]
-    if ways:
+    url = await install.registered_url(kube)
+    if url and not await install.listens_at(url):
+        findings.append(
+            fail(
+                AREA,
+                "gating",
+                f"the webhook is registered at {url}, but nothing listens there (seen from here): "
+                "pods that name a queue are refused",
+                "start gatelog up, or kubectl delete mutatingwebhookconfiguration,"
+                "validatingwebhookconfiguration gatelog-pods",
+            )
+        )
+    elif ways:
         findings.append(ok(AREA, "gating", f"pods get their gate by {' and '.join(ways)}"))
     else:
         findings.append(

@@ -213,8 +213,8 @@ def requirements(found: Iterable[RequirementWire] | None) -> tuple[objects.Requi
     )
 
 
-def writer(meta: ManagedMetaWire) -> str:
-    """Return the field manager of the newest write to the object itself, "" when nothing tells.
+def writer(meta: ManagedMetaWire) -> tuple[str, datetime | None]:
+    """Return manager and time of the newest write to the object itself, "" when nothing tells.
 
     Entries of subresources (status writes of kubelet and kube-scheduler, mostly) do not count; a
     binding leaves no entry at all. The newest time wins. Times have whole seconds, so a pod created
@@ -223,7 +223,7 @@ def writer(meta: ManagedMetaWire) -> str:
 
     Assumption to know about: the API server notes a manager when it *takes* fields. Whoever only
     removes (a gate, a finalizer) leaves no trace and takes nobody's time stamp along, so the answer
-    is then the writer before. One case can be recognised without history: the spec has
+    is then the writer before, with the old time: compare both with the view before. One case can be recognised without history: the spec has
     changed since creation (generation above 1), and nobody wrote after the creator's second.
     """
     newest: ManagedEntry | None = None
@@ -233,10 +233,10 @@ def writer(meta: ManagedMetaWire) -> str:
         if newest is None or newest.time is None or _later(entry, entry.time, newest, newest.time):
             newest = entry
     if newest is None:
-        return ""
+        return "", None
     if newest.creator and meta.generation > 1 and newest.time == meta.creation_timestamp:
-        return ""
-    return newest.manager
+        return "", None
+    return newest.manager, newest.time
 
 
 def _later(entry: ManagedEntry, at: datetime, than: ManagedEntry, than_at: datetime) -> bool:

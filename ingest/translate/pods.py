@@ -133,6 +133,7 @@ def pod_view(wire: PodWire, raw: bytes, variant: Variant) -> objects.PodView:
     meta, spec, status = wire.metadata, wire.spec, wire.status
     ours = annotations(meta.annotations)
     annotated = ours.get(ROLE_HASH)
+    manager, written_at = writer(meta)
     return objects.PodView(
         uid=meta.uid,
         namespace=meta.namespace,
@@ -146,7 +147,8 @@ def pod_view(wire: PodWire, raw: bytes, variant: Variant) -> objects.PodView:
         finalizers=meta.finalizers or (),
         owners=owners(meta.owner_references),
         gates=tuple([gate.name for gate in spec.scheduling_gates or ()]),
-        writer=writer(meta),
+        writer=manager,
+        written_at=written_at,
         role=_computed_role(raw, variant) if annotated is None else annotated,
         role_annotated=annotated is not None,
         requests=requests_of(spec),

@@ -69,6 +69,7 @@ def configure(settings: "LogSettings", stream: TextIO | None = None) -> None:
     root.setLevel(level)
     logging.getLogger("nats").setLevel(logging.ERROR)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
+    logging.getLogger("alembic").setLevel(logging.WARNING)
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,

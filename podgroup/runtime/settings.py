@@ -100,7 +100,6 @@ class DatabaseSettings(Section, frozen=True, kw_only=True):
             extra={"secret": True},
         ),
     ] = ""
-    pool_size: Annotated[int, Meta(ge=1, le=64, description="Connections kept open at most.")] = 4
     statement_timeout_s: Annotated[
         float, Meta(ge=1, le=3600, description="Seconds after which PostgreSQL ends a statement.")
     ] = 60.0
@@ -216,15 +215,6 @@ class ProjectorSettings(Section, frozen=True, kw_only=True):
         float,
         Meta(ge=1, le=3600, description="Seconds after which an unseen decision is reissued."),
     ] = 60.0
-    snapshot_interval_s: Annotated[
-        float, Meta(ge=1, le=86_400, description="Seconds between stored snapshots of the fold.")
-    ] = 60.0
-    lease_s: Annotated[
-        float, Meta(ge=3, le=300, description="Seconds a projector holds its shard unheard of.")
-    ] = 15.0
-    history_days: Annotated[
-        int, Meta(ge=1, le=3650, description="Days of history kept in the read model.")
-    ] = 180
 
 
 class ActuatorSettings(Section, frozen=True, kw_only=True):
@@ -246,9 +236,6 @@ class ActuatorSettings(Section, frozen=True, kw_only=True):
         float,
         Meta(ge=1, le=600, description="Seconds after which a silent actuator loses a decision."),
     ] = 15.0
-    write_workloads: Annotated[
-        bool, Meta(description="Write Workload objects (in builtin mode they only mirror).")
-    ] = True
 
 
 class HealthSettings(Section, frozen=True, kw_only=True):

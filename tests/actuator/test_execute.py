@@ -36,8 +36,8 @@ from tests.actuator.commands import (
 from tests.actuator.conftest import NAMESPACE, Lab, settings
 
 
-async def carry_out(lab: Lab, command: AnyCommand, **options: Any) -> Verdict:
-    verdict = await execute(lab.api, lab.emitter, decision(command), **options)
+async def carry_out(lab: Lab, command: AnyCommand) -> Verdict:
+    verdict = await execute(lab.api, lab.emitter, decision(command))
     assert verdict is not None
     return verdict
 
@@ -411,13 +411,6 @@ async def test_a_workload_of_another_life_is_not_touched(lab: Lab) -> None:
     ):
         assert (await carry_out(lab, command)).status == "obsolete"
     assert await lab.live(target) == before
-
-
-async def test_switched_off_workloads_are_rejected(lab: Lab) -> None:
-    verdict = await carry_out(lab, create_workload(await lab.pod()), write_workloads=False)
-    assert verdict.status == "rejected"
-    assert "actuator.write_workloads" in verdict.message
-    assert await lab.live(workload_ref()) is None
 
 
 @pytest.mark.parametrize(

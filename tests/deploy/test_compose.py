@@ -14,6 +14,7 @@ from podgroup.runtime.settings_source import describe, load
 from tests.deploy.compose import World, argv, document, services
 from tests.deploy.manifests import DEPLOY
 from tests.deploy.schemas import crd, plurals, problems
+from tests.deploy.test_manifests import BASE, bound
 from tests.support.processes import KUEUE, TOKEN, Api, Child, Simulator, make_queue, pod
 
 OURS = ("migrate", "ingest", "project", "actuate")
@@ -162,13 +163,15 @@ async def test_the_commands_take_a_group_from_gate_to_finish(
                 except AssertionError as error:
                     raise AssertionError(f"{error}\n{children[name].tail()}") from None
             await make_queue(api, NAMESPACE, cpu="3")
-            for number in range(3):
+            for number in range(4):  # one too many
                 body = queued(f"train-{number}", "train", 3)
                 await api.call("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", body)
             await follow(api, children)
-            print(await api.call("GET", "/_sim/stats"))
-        states = read(world.database, "SELECT name, state, pods_succeeded FROM groups")
-        assert states == [("train", "Finished", 3)]
+            await only_what_roles_allow(api)
+        columns = "name, state, pods_succeeded, pods_excess"
+        assert read(world.database, f"SELECT {columns} FROM groups") == [
+            ("train", "Finished", 3, 1)
+        ]
         assert len(read(world.database, "SELECT 1 FROM admissions")) == 1
         for name in OURS[1:]:
             child = children[name]
@@ -206,6 +209,20 @@ async def follow(api: Api, children: dict[str, Child]) -> None:
     for found in versions:
         assert problems("workloads", found, before) == []
         before = found
+
+
+async def only_what_roles_allow(api: Api) -> None:
+    """Every request the parts made is one that their ClusterRoles grant."""
+    made = (await api.call("GET", "/_sim/stats"))["requests"]
+    asked = {(request["resource"], request["verb"]) for request in made}
+    ours = {"customresourcedefinitions", "namespaces", "pods"}
+    ours |= {"clusterqueues", "localqueues", "resourceflavors"}
+    asked -= {(resource, "create") for resource in ours}
+    granted = bound(BASE, "gatelog-ingest") | bound(BASE, "gatelog-actuator")
+    assert asked <= {(resource, verb) for _, resource, verb in granted}
+    for written in ("patch", "delete"):
+        assert ("pods", written) in asked
+    assert {("workloads", "create"), ("workloads/status", "patch"), ("events", "create")} <= asked
 
 
 def read(url: str, statement: str) -> list[tuple]:
