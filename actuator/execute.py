@@ -30,6 +30,7 @@ from podgroup.commands import (
     FinalizeWorkload,
     FinishGroup,
     ReleaseQuota,
+    ReportPod,
     StopPod,
     UngatePod,
     UpdateWorkload,
@@ -65,6 +66,8 @@ async def _once(api: KubeApi, emitter: Emitter, decision: Decision) -> Verdict |
             return await podwrites.finalize(api, command)
         case DeletePod() as command:
             return await podwrites.delete(api, command)
+        case ReportPod() as command:
+            return await podwrites.report(api, command, decision.at)
         case StopPod() as command:
             return await podwrites.stop(api, command, decision.at)
         case CreateWorkload() as command:

@@ -21,8 +21,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from podgroup.commands import StopPod, UngatePod
-from podgroup.names import POD_FINALIZER, TERMINATION_TARGET
+from podgroup.commands import ObjectRef, ReportPod, StopPod, UngatePod
+from podgroup.names import ADMITTED_CONDITION, POD_FINALIZER, TERMINATION_TARGET
 from podgroup.objects import Toleration
 
 Json = dict[str, Any]
@@ -143,21 +143,28 @@ def termination_target(command: StopPod, at: datetime) -> Json:
 
     `at` is the time of the decision, so that a repetition applies the very same.
     """
+    return _condition(command.target, TERMINATION_TARGET, "True", command, at)
+
+
+def admitted_condition(command: ReportPod, at: datetime) -> Json:
+    """Return the pod to apply to `pods/status`: why it waits, or that it no longer does."""
+    return _condition(command.target, ADMITTED_CONDITION, command.status, command, at)
+
+
+def _condition(
+    target: ObjectRef, kind: str, status: str, said: StopPod | ReportPod, at: datetime
+) -> Json:
     condition = {
-        "type": TERMINATION_TARGET,
-        "status": "True",
-        "reason": command.reason,
-        "message": command.message,
+        "type": kind,
+        "status": status,
+        "reason": said.reason,
+        "message": said.message,
         "lastTransitionTime": seconds(at),
     }
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {
-            "name": command.target.name,
-            "namespace": command.target.namespace,
-            "uid": command.target.uid,
-        },
+        "metadata": {"name": target.name, "namespace": target.namespace, "uid": target.uid},
         "status": {"conditions": [condition]},
     }
 

@@ -16,7 +16,9 @@ from actuator import patches
 from actuator.kubeapi import APPLY_PATCH, JSON_PATCH, STRATEGIC_PATCH, KubeApi
 from actuator.replies import Reply
 from actuator.verdicts import Verdict, applied, gone_from, judge, rejected
-from podgroup.commands import DeletePod, FinalizePod, ObjectRef, StopPod, UngatePod
+from podgroup.commands import DeletePod, FinalizePod, ObjectRef, ReportPod, StopPod, UngatePod
+
+REPORT_MANAGER = "gatelog-report"
 
 
 async def ungate(api: KubeApi, command: UngatePod) -> Verdict:
@@ -94,6 +96,22 @@ async def stop(api: KubeApi, command: StopPod, at: datetime) -> Verdict:
         return applied(stripped)
     verdict = judge(stripped)
     return deleted if verdict.status == "obsolete" else verdict
+
+
+async def report(api: KubeApi, command: ReportPod, at: datetime) -> Verdict:
+    """Say in the status why the pod waits.
+
+    The condition has a field manager of its own: an apply takes away what its manager applied
+    before and does not repeat, and TerminationTarget must outlive a report.
+    """
+    reply = await api.patch(
+        command.target,
+        patches.admitted_condition(command, at),
+        APPLY_PATCH,
+        subresource="status",
+        params={"force": "true", "fieldManager": REPORT_MANAGER},
+    )
+    return applied(reply) if reply.ok else judge(reply)
 
 
 async def _strip(api: KubeApi, target: ObjectRef) -> Reply:

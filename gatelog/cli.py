@@ -8,6 +8,7 @@ Invariant: exit code 0 done, 1 failed, 2 asked wrongly, 130 interrupted; a trace
 `--debug`, which may stand anywhere on the line.
 """
 
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -75,6 +76,8 @@ def run(arguments: Sequence[str]) -> int:
     rest = [argument for argument in arguments if argument != DEBUG]
     try:
         result = app(args=rest, prog_name="gatelog", standalone_mode=False)
+    except BrokenPipeError:
+        raise
     except (Exception, KeyboardInterrupt) as error:
         return _failed(error, rest, debug)
     return result if isinstance(result, int) else 0
@@ -106,9 +109,10 @@ def main() -> None:
     try:
         code = run(sys.argv[1:])
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader of our output (head, less) has gone; that is its right.
-        sys.stderr.close()
+    except (BrokenPipeError, SystemExit):
+        # The reader of our output (head, less) has gone, which is its right; rich says so by
+        # SystemExit. Nothing may be flushed into the pipe any more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     sys.exit(code)
 

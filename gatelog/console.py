@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gatelog.readmodel import GroupRow, SummaryRow
+from gatelog.rows import GroupRow, SummaryRow
 from gatelog.timeline import Line, duration, listed
 
 PIPED_WIDTH = 160

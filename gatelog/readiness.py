@@ -10,7 +10,8 @@ import asyncio
 
 from msgspec import Struct
 
-from gatelog.readmodel import CheckpointRow, ReadModel
+from gatelog.readmodel import ReadModel
+from gatelog.rows import CheckpointRow
 from podgroup import subjects
 from podgroup.objects import WATCHED_KINDS
 from podgroup.runtime.health import Checks

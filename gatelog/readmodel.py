@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from gatelog import sql
 from gatelog.errors import CommandFailed
+from gatelog.rows import CheckpointRow, GroupRow, HolderRow, SummaryRow, WaitRow
 from gatelog.timeline import Entry
 from gatelog.told import place
 from projector import database
@@ -26,113 +27,6 @@ from projector.tables.base import utc_text
 MOST_ENTRIES = 20_000
 
 T = TypeVar("T", bound=msgspec.Struct)
-
-
-class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One life of a group, as in table `groups`."""
-
-    id: str
-    namespace: str
-    name: str
-    kind: str
-    queue: str
-    cluster_queue: str
-    priority: int
-    priority_class: str
-    total_count: int
-    state: str
-    reason: str
-    message: str
-    workload_name: str
-    pods_seen: int
-    pods_gated: int
-    pods_ungated: int
-    pods_running: int
-    pods_succeeded: int
-    pods_failed: int
-    pods_excess: int
-    pods_replaced: int
-    wait_reason: str
-    wait_message: str
-    wait_since: datetime | None
-    parked: str
-    created_at: datetime
-    complete_at: datetime | None
-    queued_at: datetime | None
-    admitted_at: datetime | None
-    finished_at: datetime | None
-    gone_at: datetime | None
-    as_of_seq: int
-
-    @property
-    def title(self) -> str:
-        """`namespace/name`."""
-        return f"{self.namespace}/{self.name}"
-
-
-class WaitRow(msgspec.Struct, frozen=True):
-    """A wait that is over or goes on (`to_at` None)."""
-
-    reason: str
-    message: str
-    from_at: datetime
-    to_at: datetime | None
-
-
-class HolderRow(msgspec.Struct, frozen=True):
-    """A group that holds quota of a ClusterQueue; amounts by flavor and resource."""
-
-    namespace: str
-    name: str
-    state: str
-    priority: int
-    admitted_at: datetime
-    resources: dict[str, dict[str, int]]
-
-
-class CheckpointRow(msgspec.Struct, frozen=True):
-    """Where a projector is. `folded` is its private record of the log."""
-
-    seq: int
-    base: int
-    epoch: int
-    mode: str
-    at: datetime | None
-    written_at: datetime
-    published: int
-    folded: bytes
-
-    @property
-    def stream_seq(self) -> int:
-        """Sequence in the stream EVENTS up to which it has folded."""
-        return self.seq - self.base
-
-
-class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A group in a list: its state, its admissions and how many decisions it took."""
-
-    id: str
-    namespace: str
-    name: str
-    kind: str
-    state: str
-    reason: str
-    total_count: int
-    pods_seen: int
-    pods_excess: int
-    pods_replaced: int
-    created_at: datetime
-    finished_at: datetime | None
-    admissions: int
-    first_admitted_at: datetime | None
-    decisions: int
-
-    @property
-    def waited_s(self) -> float | None:
-        """Seconds from its first pod to its first admission; None while there was none."""
-        if self.first_admitted_at is None:
-            return None
-        return (self.first_admitted_at - self.created_at).total_seconds()
 
 
 class ReadModel:

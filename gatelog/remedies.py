@@ -9,7 +9,7 @@ Invariant: pure; sentences name the group's own queue, ClusterQueue and counts.
 
 from collections.abc import Callable
 
-from gatelog.readmodel import GroupRow
+from gatelog.rows import GroupRow
 
 
 def _pods(group: GroupRow) -> str:

@@ -18,6 +18,8 @@ from itertools import groupby
 
 from msgspec import Struct, field
 
+from gatelog import phrases
+
 EACH = "each pod"
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _TOGETHER = timedelta(seconds=0.3)
@@ -75,64 +77,6 @@ class Line(Struct, kw_only=True):
         """Return why in words; one pod is named, several are `each pod`."""
         why = plain(self.why)
         return why.replace(EACH, f"pod {self.pods[0]}") if len(self.pods) == 1 else why
-
-
-_NOTES = {
-    "PodSeen": ("created {pods}", ""),
-    "PodRunning": ("running {pods}", ""),
-    "PodSucceeded": ("succeeded {pods}", "good"),
-    "PodFailed": ("failed {pods}", "bad"),
-    "PodDeletionRequested": ("being deleted {pods}", ""),
-    "PodGone": ("gone {pods}", ""),
-    "PodLeft": ("left the group {pods}", "bad"),
-    "GateRemoved": ("ungated {pods}", ""),
-    "GateAdded": ("gate added {pods}", ""),
-    "GroupComplete": ("group complete", ""),
-    "GroupAdmitted": ("admitted", "good"),
-    "GroupEvicted": ("evicted", "bad"),
-    "GroupFinished": ("finished", "good"),
-    "GroupGone": ("nothing of the group is left", ""),
-    "QuotaReleased": ("quota released", ""),
-    "WorkloadGone": ("Workload gone", "bad"),
-    "WorkloadDeletionRequested": ("Workload being deleted", "bad"),
-    "Parked": ("parked", "bad"),
-    "OperatorActed": ("operator acted", ""),
-}
-"""Kind of note -> what is said, and its tone. Other kinds are told by their name."""
-
-_QUIET_NOTES = frozenset(
-    {"GroupSeen", "PodScheduled", "StateChanged", "WorkloadSeen", "TimerFired", "RelistStarted"}
-)
-_REPEATED = {
-    "GroupComplete": "CreateWorkload",
-    "GroupAdmitted": "AdmitGroup",
-    "GroupEvicted": "EvictGroup",
-    "GroupFinished": "FinishGroup",
-}
-"""Kind of note -> action of the decision that says the same with its reason."""
-
-_DECISIONS = {
-    ("compose", "CreateWorkload"): ("group complete", ""),
-    ("admit", "AdmitGroup"): ("admitted", "good"),
-    ("ungate", "UngatePod"): ("ungate {pods}", "good"),
-    ("excess", "DeletePod"): ("delete surplus {pods}", "bad"),
-    ("replace", "FinalizePod"): ("replaced {pods}", ""),
-    ("yield", "ReleaseQuota"): ("quota released", ""),
-    ("finish", "FinishGroup"): ("finished", "good"),
-    ("release", "FinalizePod"): ("released {pods}", ""),
-}
-_ACTIONS = {
-    "EvictGroup": ("evicted", "bad"),
-    "StopPod": ("stop {pods}", "bad"),
-    "DeletePod": ("delete {pods}", "bad"),
-    "FinalizePod": ("release {pods}", ""),
-    "ReleaseQuota": ("quota released", ""),
-    "FinishGroup": ("finished", "good"),
-    "CreateWorkload": ("write the Workload", ""),
-}
-_QUIET_ACTIONS = frozenset(
-    {"WriteWorkloadStatus", "UpdateWorkload", "FinalizeWorkload", "EmitEvent"}
-)
 
 
 def tell(entries: Iterable[Entry]) -> list[Line]:
@@ -207,14 +151,17 @@ def _line(entry: Entry, decided: set[tuple[int, str]]) -> Line | None:
 
 
 def _note(entry: Entry, decided: set[tuple[int, str]]) -> Line | None:
-    if entry.kind in _QUIET_NOTES or (entry.seq, _REPEATED.get(entry.kind, "")) in decided:
+    if (
+        entry.kind in phrases.QUIET_NOTES
+        or (entry.seq, phrases.REPEATED.get(entry.kind, "")) in decided
+    ):
         return None
     if entry.kind == "QuotaReleased" and decided & {
         (entry.seq, "ReleaseQuota"),
         (entry.seq, "FinishGroup"),
     }:
         return None
-    what, tone = _NOTES.get(entry.kind, (entry.kind, ""))
+    what, tone = phrases.NOTES.get(entry.kind, (entry.kind, ""))
     why = entry.message
     if entry.kind == "PodSeen":
         why = entry.reason
@@ -224,9 +171,9 @@ def _note(entry: Entry, decided: set[tuple[int, str]]) -> Line | None:
 
 
 def _decision(entry: Entry) -> Line | None:
-    if entry.kind in _QUIET_ACTIONS and entry.status != "rejected":
+    if entry.kind in phrases.QUIET_ACTIONS and entry.status != "rejected":
         return None
-    known = _DECISIONS.get((entry.rule, entry.kind)) or _ACTIONS.get(entry.kind)
+    known = phrases.DECISIONS.get((entry.rule, entry.kind)) or phrases.ACTIONS.get(entry.kind)
     what, tone = known or (entry.kind, "")
     if entry.kind == "FinishGroup":
         what, tone = f"finished: {entry.reason}", "good" if entry.reason == "Succeeded" else "bad"

@@ -91,6 +91,17 @@ class StopPod(Command, tag="StopPod", frozen=True, kw_only=True):
     finalize: bool = False
 
 
+class ReportPod(Command, tag="ReportPod", frozen=True, kw_only=True):
+    """Write condition gatelog.io/admitted of a pod: why it waits, or that it does no longer.
+
+    It changes nothing else about the pod and nothing waits for it.
+    """
+
+    status: str
+    reason: str
+    message: str
+
+
 class CreateWorkload(Command, tag="CreateWorkload", frozen=True, kw_only=True):
     """Create the Workload of a group or single pod.
 
@@ -186,6 +197,7 @@ Write = (
     | FinalizePod
     | DeletePod
     | StopPod
+    | ReportPod
     | CreateWorkload
     | UpdateWorkload
     | WriteWorkloadStatus

@@ -80,6 +80,7 @@ MAX_ROLES: Final[int] = 18
 
 # -- pod conditions ----------------------------------------------------------------------------
 TERMINATION_TARGET: Final[str] = "TerminationTarget"
+ADMITTED_CONDITION: Final[str] = "gatelog.io/admitted"
 REASON_EVICTED_PREFIX: Final[str] = "WorkloadEvictedDueTo"
 REASON_NOT_ADMITTED: Final[str] = "NotAdmitted"
 REASON_WORKLOAD_DELETED: Final[str] = "WorkloadDeleted"

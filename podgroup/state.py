@@ -74,6 +74,8 @@ class Pod(Struct):
     fate: str = ""
     exit_reason: str = ""
     expect: Expectation | None = None
+    reported: tuple[str, str] | None = None
+    """(reason, message) that its condition says now."""
     refused_version: str = ""
     """Version of the pod at which the API server rejected a decision: wait for a newer one."""
 
@@ -204,8 +206,11 @@ class Group(Struct):
     state: str = ""
     reason: str = ""
     message: str = ""
-    warned: str = ""
-    """What the last warning Event said, so that it is said once per change."""
+    report_key: str = ""
+    """What there is to tell users about; a timer tells it once it has held for 5 s."""
+    report_due: bool = False
+    reported: int = 0
+    """Pods whose condition says that they wait."""
     ready: bool = False
     recovered: bool = False
     short: tuple[str, str] | None = None

@@ -128,7 +128,9 @@ class Committer:
         )
         await self.idle()
         self._running = asyncio.create_task(self._write(rows, new, taken.journal))
-        if not self._overlap:
+        if self._overlap:
+            await asyncio.sleep(0)  # let it begin
+        else:
             await self.idle()
 
     def check(self) -> None:

@@ -8,7 +8,7 @@ Invariant: each command imports its own deployment only, so it runs with that de
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from gatelog import options
 from gatelog.errors import CommandFailed, UsageFailed

@@ -51,7 +51,7 @@ def history(
 ) -> int | None:
     """Run `gatelog history`; see HELP."""
     from gatelog import asking, console, timeline
-    from gatelog.readmodel import GroupRow
+    from gatelog.rows import GroupRow
     from gatelog.sql import ENTRIES
 
     namespace, name = asking.parse_title(title)

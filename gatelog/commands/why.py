@@ -16,7 +16,8 @@ from gatelog.errors import FAILED
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from gatelog.readmodel import GroupRow, HolderRow, ReadModel, WaitRow
+    from gatelog.readmodel import ReadModel
+    from gatelog.rows import GroupRow, HolderRow, WaitRow
 
 HELP = (
     "Why a pod group or single pod is where it is: the reason now, since when, what it would "

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from gatelog import statedir
 from gatelog.errors import explain
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
-from gatelog.readmodel import CheckpointRow
+from gatelog.rows import CheckpointRow
 from gatelog.timeline import duration
 from podgroup import subjects
 from podgroup.runtime.settings import NatsSettings, Settings

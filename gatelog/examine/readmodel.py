@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from gatelog.errors import CommandFailed, explain
 from gatelog.examine.findings import Finding, fail, ok, warn
-from gatelog.readmodel import CheckpointRow, ReadModel
+from gatelog.readmodel import ReadModel
+from gatelog.rows import CheckpointRow
 from gatelog.timeline import duration
 from gatelog.told import place
 from podgroup.runtime.settings import Settings

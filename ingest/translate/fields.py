@@ -223,8 +223,9 @@ def writer(meta: ManagedMetaWire) -> tuple[str, datetime | None]:
 
     Assumption to know about: the API server notes a manager when it *takes* fields. Whoever only
     removes (a gate, a finalizer) leaves no trace and takes nobody's time stamp along, so the answer
-    is then the writer before, with the old time: compare both with the view before. One case can be recognised without history: the spec has
-    changed since creation (generation above 1), and nobody wrote after the creator's second.
+    is then the writer before, with the old time: a consumer compares both with the view before.
+    One case can be recognised without history: the spec has changed since creation (generation
+    above 1), and nobody wrote after the creator's second.
     """
     newest: ManagedEntry | None = None
     for entry in meta.managed_fields or ():

@@ -12,6 +12,7 @@ After each message, for every group it touched (in order of first touch):
     mirroring   Workload status
     sweep       the Workload of a group without pods
     explaining  state and reason in words
+    reporting   condition and Event on the pods, once a reason has held for 5 s
 
 Nothing is decided before every watched kind was listed completely, nor for a parked group.
 Invariant: deciding twice on the same state decides nothing the second time.
@@ -27,6 +28,7 @@ from podgroup.decide.composing import composing
 from podgroup.decide.context import Deciding
 from podgroup.decide.explaining import explain
 from podgroup.decide.mirroring import mirroring
+from podgroup.decide.reporting import reporting
 from podgroup.decide.staffing import staffing
 from podgroup.decide.starting import starting, stopping
 from podgroup.events import Decision
@@ -111,3 +113,4 @@ def _carry_on(d: Deciding, group: Group) -> None:
         mirroring(d, group)
         sweep(d, group)
     explain(d, group)
+    reporting(d, group)

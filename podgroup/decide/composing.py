@@ -15,11 +15,10 @@ Composition is the one pass over all pods of a group. Invariant: once composed, 
 change no more for this Workload.
 """
 
+from typing import NamedTuple
+
 from podgroup.commands import (
     CreateWorkload,
-    EmitEvent,
-    KubeEvent,
-    ObjectRef,
     PodSetSpec,
     PriorityRef,
 )
@@ -30,9 +29,6 @@ from podgroup.members import Flag
 from podgroup.names import (
     ADMISSION_GATED_BY,
     EVENT_CREATED_WORKLOAD,
-    EVENT_ERR_WORKLOAD_COMPOSE,
-    EVENT_PRIORITY_CLASS_NOT_FOUND,
-    EVENT_WORKLOAD_NAME_CONFLICT,
     GROUP_TOTAL_COUNT,
     IS_GROUP_WORKLOAD,
     JOB_UID,
@@ -48,20 +44,15 @@ MAX_OWNERS = 1000
 """Owner references written to one Workload at most (B16): about 170 bytes each in 1.5 MiB."""
 
 
-class Problem:
-    """Why a group cannot be composed: words, and whether only a person can help."""
+class Problem(NamedTuple):
+    """Why a group cannot be composed: a word and a sentence."""
 
-    __slots__ = ("blocked", "event", "message", "reason")
-
-    def __init__(self, reason: str, message: str, *, blocked: bool, event: str = "") -> None:
-        self.reason = reason
-        self.message = message
-        self.blocked = blocked
-        self.event = event
+    reason: str
+    message: str
 
 
 def composing(d: Deciding, group: Group) -> None:
-    """Compose the group if it can be; else leave the reason in `queue_reason` and an Event."""
+    """Compose the group if it can be; else leave the reason in `queue_reason`."""
     if group.composed or group.finish is not None or not len(d.members(group)):
         return
     _release_inactive(d, group)
@@ -75,9 +66,6 @@ def composing(d: Deciding, group: Group) -> None:
             _compose(d, group)
         return
     group.queue_reason = (problem.reason, problem.message)
-    said = problem.reason + "\n" + problem.message
-    if problem.event and group.warned != said:
-        _warn(d, group, problem)
 
 
 def _release_inactive(d: Deciding, group: Group) -> None:
@@ -101,8 +89,6 @@ def _incomplete(d: Deciding, group: Group) -> Problem | None:
             "WorkloadNameConflict",
             f'A Workload named "{group.workload_name}" already exists but is not a pod group '
             "workload; this pod group cannot be admitted",
-            blocked=True,
-            event=EVENT_WORKLOAD_NAME_CONFLICT,
         )
     active = members.count(Flag.ACTIVE) + sum(r.succeeded_gone for r in group.roles.values())
     needed = 1 if group.fast else group.total
@@ -111,8 +97,6 @@ def _incomplete(d: Deciding, group: Group) -> Problem | None:
             "WaitingForPods",
             f"'{group.name}' group has fewer runnable pods than expected "
             f"(total count {group.total})",
-            blocked=False,
-            event="" if group.single else EVENT_ERR_WORKLOAD_COMPOSE,
         )
     if members.count(Flag.STOPPABLE):
         # B17: a gate cannot be added to a pod that exists. It runs, and everybody can see why.
@@ -120,7 +104,6 @@ def _incomplete(d: Deciding, group: Group) -> Problem | None:
             "RunningUnadmitted",
             "pods are past the gate without an admission that gatelog knows of; "
             "a Workload is made when none of them is left",
-            blocked=True,
         )
     return None
 
@@ -133,8 +116,6 @@ def _unfit(d: Deciding, group: Group) -> Problem | None:
             f"pod group can't include more than {MAX_ROLES} roles, it has {len(roles)}: "
             "pods count as one role when their requests, ports, selectors, affinity, tolerations "
             "and priority are the same",
-            blocked=True,
-            event=EVENT_ERR_WORKLOAD_COMPOSE,
         )
     return _class_problem(d, group)
 
@@ -149,8 +130,6 @@ def _disagreement(d: Deciding, group: Group) -> Problem | None:
             "BadTotalCount",
             f"pod {pod.view.name if pod else '?'}: annotation {GROUP_TOTAL_COUNT} is {value!r}, "
             "it must be an integer of at least 1",
-            blocked=True,
-            event=EVENT_ERR_WORKLOAD_COMPOSE,
         )
     for counter, key, reason in (
         (members.queues, QUEUE_NAME, "DifferentQueues"),
@@ -162,8 +141,6 @@ def _disagreement(d: Deciding, group: Group) -> Problem | None:
                 reason,
                 f"pods '{one}' and '{other}' have different '{key}' values: "
                 f"{values[0]} and {values[1]}",
-                blocked=True,
-                event=EVENT_ERR_WORKLOAD_COMPOSE,
             )
     return None
 
@@ -235,8 +212,6 @@ def _class_problem(d: Deciding, group: Group) -> Problem | None:
     return Problem(
         "WorkloadPriorityClassNotFound",
         f'WorkloadPriorityClass "{group.priority_class}" not found',
-        blocked=True,
-        event=EVENT_PRIORITY_CLASS_NOT_FOUND,
     )
 
 
@@ -301,20 +276,3 @@ def _annotations(group: Group, lead: Pod) -> dict[str, str]:
 def _max_execution_s(lead: Pod) -> int | None:
     text = lead.view.labels.get(MAX_EXEC_SECONDS, "")
     return int(text) if text.isdecimal() and int(text) > 0 else None
-
-
-def _warn(d: Deciding, group: Group, problem: Problem) -> None:
-    first = d.members(group).first()
-    if first is None:
-        return
-    on = pod_ref(d.pod(first))
-    d.emit(
-        group,
-        "warn",
-        problem.reason,
-        problem.message,
-        EmitEvent(
-            target=ObjectRef(kind="Pod", namespace=on.namespace, name=on.name, uid=on.uid),
-            events=(KubeEvent(type="Warning", reason=problem.event, message=problem.message),),
-        ),
-    )

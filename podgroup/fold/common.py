@@ -57,15 +57,24 @@ def note(
     world.note_ord += 1
 
 
-def stale(world: World, kind: str, version: str, known: str, relist: str) -> bool:
+def listed(world: World, kind: str, relist: str, uid: str) -> bool:
+    """Tell whether a delta belongs to the open relist frame of its kind, and note its object."""
+    frame = world.meta.frames.get(kind)
+    if not relist or frame is None or frame.relist != relist:
+        return False
+    frame.seen.add(uid)
+    return True
+
+
+def stale(world: World, kind: str, version: str, known: str, in_frame: bool) -> bool:
     """Tell whether a delta says nothing new; if it does, remember its version.
 
     A watch delivers one kind in the order of its versions, so a delta that is not newer than the
-    newest of its kind is a duplicate, also of an object that has been forgotten since. A listed
-    object may be older than others: it is compared with what is known of itself only.
+    newest of its kind is a duplicate, also of an object that has been forgotten since. A complete
+    list is the truth of its moment, whatever was known: after a restore of etcd versions go back.
     """
     seen = world.meta.versions.get(kind, "")
-    if not newer(version, known) or (not relist and not newer(version, seen)):
+    if version == known or (not in_frame and not newer(version, seen)):
         return True
     if newer(version, seen):
         world.meta.versions[kind] = version

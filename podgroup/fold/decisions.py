@@ -17,6 +17,7 @@ from podgroup.commands import (
     FinalizeWorkload,
     FinishGroup,
     ReleaseQuota,
+    ReportPod,
     StopPod,
     UngatePod,
     UpdateWorkload,
@@ -53,7 +54,9 @@ def apply_decision(world: World, decision: Decision) -> None:
         case UpdateWorkload() | WriteWorkloadStatus() | FinalizeWorkload():
             expect(world, group, None, expectation)
         case EmitEvent():
-            group.warned = decision.reason + "\n" + decision.message
+            pass  # an Event is said, nothing waits for it
+        case ReportPod():
+            _report(world, group, command)
         case AdmitGroup():
             admission = Admission(
                 cluster_queue=command.cluster_queue, assignments=command.assignments
@@ -89,6 +92,17 @@ def apply_decision(world: World, decision: Decision) -> None:
             release(world, here, group, "Finished")
             world.quotas.dequeue(group.id)
     touch(world, group.id)
+
+
+def _report(world: World, group: Group, command: ReportPod) -> None:
+    pod = world.pods.get(PodUID(command.target.uid))
+    if pod is None:
+        return
+    group.reported -= pod.reported is not None
+    waits = command.status == "False"
+    pod.reported = (command.reason, command.message) if waits else None
+    group.reported += pod.reported is not None
+    world.journal.pods.add(command.target.uid)
 
 
 def _fate(group: Group, pod: Pod, decision: Decision) -> None:

@@ -19,6 +19,7 @@ from podgroup.outcomes import FINAL
 from podgroup.state import Group, Pod, Timer, World
 
 RETRY_AFTER = timedelta(seconds=30)
+REPORT = "report"
 
 
 def outcome_recorded(world: World, here: At, event: OutcomeRecorded) -> None:
@@ -101,6 +102,10 @@ def timer_fired(world: World, here: At, event: TimerFired) -> None:
     del world.meta.timers[event.timer]
     group = world.groups.get(GroupID(timer.group))
     if group is None:
+        return
+    if timer.purpose == REPORT:
+        group.report_due = True
+        touch(world, group.id)
         return
     uid = event.timer.rsplit("/", 1)[1]
     pod = world.pods.get(PodUID(uid)) if uid else None

@@ -16,6 +16,7 @@ from podgroup.fold.common import (
     KEPT,
     LOST,
     At,
+    listed,
     new_members,
     note,
     reindex,
@@ -43,12 +44,10 @@ from podgroup.state import GROUP, SINGLE, Group, Pod, Role, World
 def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
     """Fold a created, changed or listed pod."""
     uid = PodUID(view.uid)
-    frame = world.meta.frames.get("Pod")
-    if relist and frame is not None and frame.relist == relist:
-        frame.seen.add(uid)
+    in_frame = listed(world, "Pod", relist, uid)
     known = world.pods.get(uid)
     version = known.view.resource_version if known is not None else ""
-    if stale(world, "Pod", view.resource_version, version, relist):
+    if stale(world, "Pod", view.resource_version, version, in_frame):
         return
     wanted = (GROUP, view.namespace, group_name(view.labels, view.annotations))
     if not wanted[2]:
@@ -276,6 +275,7 @@ def _leave(world: World, here: At, group: Group, pod: Pod) -> None:
     """Take a pod out of a group because its group name changed."""
     note(world, here, "PodLeft", group=group.id, pod=pod.view.uid, reason="group name changed")
     settle(world, group, pod)
+    group.reported -= pod.reported is not None
     world.members[group.id].drop(pod.view.uid)
     del world.pods[PodUID(pod.view.uid)]
     lead(world, group)
@@ -286,6 +286,7 @@ def _leave(world: World, here: At, group: Group, pod: Pod) -> None:
 def _forget(world: World, group: Group, pod: Pod) -> None:
     uid = PodUID(pod.view.uid)
     world.members[group.id].drop(uid)
+    group.reported -= pod.reported is not None
     del world.pods[uid]
     world.gone_pods[uid] = pod
     world.journal.pods.discard(uid)
@@ -323,6 +324,11 @@ def lead(world: World, group: Group) -> None:
             reindex(world, group, world.pods[PodUID(other)])
 
 
+def report_timer(identity: GroupID) -> str:
+    """Return the name of the timer after which a group's reason is told to its users."""
+    return f"report/{identity}/"
+
+
 def retire(world: World, here: At, identity: GroupID) -> None:
     """End a life: no pod and no Workload of it is left."""
     group = world.groups.get(identity)
@@ -343,6 +349,7 @@ def retire(world: World, here: At, identity: GroupID) -> None:
     world.by_workload.pop((group.namespace, group.workload_name), None)
     world.quotas.dequeue(identity)
     world.quotas.discharge(identity)
+    world.meta.timers.pop(report_timer(identity), None)
     world.touched.pop(identity, None)
     world.journal.groups.discard(identity)
     world.gone_groups[identity] = group

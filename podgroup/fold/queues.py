@@ -8,7 +8,7 @@ Invariant: of two versions of one object the newer stays, whatever order they co
 
 from typing import Any
 
-from podgroup.fold.common import At, stale, touch
+from podgroup.fold.common import At, listed, stale, touch
 from podgroup.ids import newer
 from podgroup.objects import (
     ClusterQueueView,
@@ -25,13 +25,11 @@ from podgroup.state import World
 def object_applied(world: World, here: At, view: QueueObject, relist: str) -> None:
     """Fold a created, changed or listed object."""
     kind = type(view).__name__.removesuffix("View").replace("Flavor", "ResourceFlavor")
-    frame = world.meta.frames.get(kind)
-    if relist and frame is not None and frame.relist == relist:
-        frame.seen.add(view.uid)
+    in_frame = listed(world, kind, relist, view.uid)
     store, key = _place(world, view)
     known = store.get(key)
     version = known.resource_version if known is not None and known.uid == view.uid else ""
-    if stale(world, kind, view.resource_version, version, relist):
+    if stale(world, kind, view.resource_version, version, in_frame):
         return
     store[key] = view
     world.journal.objects.add((kind, view.namespace, view.name))

@@ -14,7 +14,6 @@ from podgroup.fold.common import At, note, touch
 from podgroup.fold.pods import pod_deleted
 from podgroup.fold.queues import object_deleted
 from podgroup.fold.workloads import workload_deleted
-from podgroup.ids import newer
 from podgroup.objects import WATCHED_KINDS, WorkloadView
 from podgroup.state import Frame, World
 
@@ -37,8 +36,8 @@ def relist_completed(world: World, here: At, event: RelistCompleted) -> None:
         return
     del world.meta.frames[event.kind]
     missing = _infer(world, here, event.kind, frame.seen)
-    if newer(event.resource_version, world.meta.versions.get(event.kind, "")):
-        world.meta.versions[event.kind] = event.resource_version
+    # Also when it is lower than what was seen: etcd was restored, and the watch goes on from here.
+    world.meta.versions[event.kind] = event.resource_version
     if event.installed:
         world.meta.missing.discard(event.kind)
     else:

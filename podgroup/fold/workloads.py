@@ -10,7 +10,7 @@ Invariant: `group.workload` is the newest version seen, or None when there is no
 """
 
 from podgroup.commands import Admission
-from podgroup.fold.common import At, note, own, settle, stale, touch
+from podgroup.fold.common import At, listed, note, own, settle, stale, touch
 from podgroup.fold.pods import retire
 from podgroup.ids import newer
 from podgroup.journal import AdmissionRow
@@ -43,14 +43,12 @@ def is_true(workload: WorkloadView | None, kind: str) -> bool:
 
 def workload_applied(world: World, here: At, view: WorkloadView, relist: str) -> None:
     """Fold a created, changed or listed Workload."""
-    frame = world.meta.frames.get("Workload")
-    if relist and frame is not None and frame.relist == relist:
-        frame.seen.add(view.uid)
+    in_frame = listed(world, "Workload", relist, view.uid)
     key = (view.namespace, view.name)
     group = _owner(world, view)
     known = group.workload if group is not None else world.workloads.get(key)
     version = known.resource_version if known is not None and known.uid == view.uid else ""
-    if stale(world, "Workload", view.resource_version, version, relist):
+    if stale(world, "Workload", view.resource_version, version, in_frame):
         return
     if group is None:
         world.workloads[key] = view

@@ -329,7 +329,7 @@ class Toy:
                     )
                 )
                 return "applied", w.resource_version, w.uid
-            case c.EmitEvent():
+            case c.EmitEvent() | c.ReportPod():
                 return "applied", "", ""
             case c.UpdateWorkload() | c.WriteWorkloadStatus() | c.FinalizeWorkload():
                 return self._write_workload(command)

@@ -1,0 +1,65 @@
+"""How a story words what happened: one phrase per kind of note and per decision.
+
+Theory. `{pods}` stands for the names of the pods concerned. The tone is for colour: good, bad or
+none. What is quiet is left out of stories, because another line says it or nobody asks; `--full`
+shows it all the same.
+
+Invariant: phrases are in the words of the glossary (gate, ungate, surplus, replaced, released).
+"""
+
+NOTES = {
+    "PodSeen": ("created {pods}", ""),
+    "PodRunning": ("running {pods}", ""),
+    "PodSucceeded": ("succeeded {pods}", "good"),
+    "PodFailed": ("failed {pods}", "bad"),
+    "PodDeletionRequested": ("being deleted {pods}", ""),
+    "PodGone": ("gone {pods}", ""),
+    "PodLeft": ("left the group {pods}", "bad"),
+    "GateRemoved": ("ungated {pods}", ""),
+    "GateAdded": ("gate added {pods}", ""),
+    "GroupComplete": ("group complete", ""),
+    "GroupAdmitted": ("admitted", "good"),
+    "GroupEvicted": ("evicted", "bad"),
+    "GroupFinished": ("finished", "good"),
+    "GroupGone": ("nothing of the group is left", ""),
+    "QuotaReleased": ("quota released", ""),
+    "WorkloadGone": ("Workload gone", "bad"),
+    "WorkloadDeletionRequested": ("Workload being deleted", "bad"),
+    "Parked": ("parked", "bad"),
+    "OperatorActed": ("operator acted", ""),
+}
+"""Kind of note -> what is said, and its tone. Other kinds are told by their name."""
+
+QUIET_NOTES = frozenset(
+    {"GroupSeen", "PodScheduled", "StateChanged", "WorkloadSeen", "TimerFired", "RelistStarted"}
+)
+REPEATED = {
+    "GroupComplete": "CreateWorkload",
+    "GroupAdmitted": "AdmitGroup",
+    "GroupEvicted": "EvictGroup",
+    "GroupFinished": "FinishGroup",
+}
+"""Kind of note -> action of the decision that says the same with its reason."""
+
+DECISIONS = {
+    ("compose", "CreateWorkload"): ("group complete", ""),
+    ("admit", "AdmitGroup"): ("admitted", "good"),
+    ("ungate", "UngatePod"): ("ungate {pods}", "good"),
+    ("excess", "DeletePod"): ("delete surplus {pods}", "bad"),
+    ("replace", "FinalizePod"): ("replaced {pods}", ""),
+    ("yield", "ReleaseQuota"): ("quota released", ""),
+    ("finish", "FinishGroup"): ("finished", "good"),
+    ("release", "FinalizePod"): ("released {pods}", ""),
+}
+ACTIONS = {
+    "EvictGroup": ("evicted", "bad"),
+    "StopPod": ("stop {pods}", "bad"),
+    "DeletePod": ("delete {pods}", "bad"),
+    "FinalizePod": ("release {pods}", ""),
+    "ReleaseQuota": ("quota released", ""),
+    "FinishGroup": ("finished", "good"),
+    "CreateWorkload": ("write the Workload", ""),
+}
+QUIET_ACTIONS = frozenset(
+    {"WriteWorkloadStatus", "UpdateWorkload", "FinalizeWorkload", "EmitEvent"}
+)

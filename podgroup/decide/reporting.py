@@ -1,0 +1,155 @@
+"""What users see on their pods: a condition and an Event that say why a pod waits.
+
+Following the review of KEP-5501: a reason is told once it has held for 5 s, once per change, in
+stable words, and taken back when it no longer holds. `PodScheduled` stays the API server's and the
+scheduler's; ours is condition gatelog.io/admitted.
+
+Told are, when the timer of a group falls due:
+  - the reason the group waits for, to its first `MAX_PODS` pods by age and uid (every pod of a
+    group says the same; the others are one `gatelog why` away)
+  - to a gated pod of a role that the admitted Workload does not have: which roles it has (B7)
+  - to a gated pod of a role whose places are all taken: that it waits for one (B4)
+
+The Event is Normal while quota or pods are waited for and a Warning when only a person can help.
+Invariant: a pod is told something only if it differs from what it was told last.
+"""
+
+from datetime import timedelta
+
+from podgroup.commands import KubeEvent, ReportPod
+from podgroup.decide.context import Deciding, pod_ref
+from podgroup.decide.explaining import BLOCKED
+from podgroup.decide.order import start_key
+from podgroup.fold.outcomes import REPORT
+from podgroup.fold.pods import report_timer
+from podgroup.members import Flag
+from podgroup.names import (
+    ADMITTED,
+    EVENT_ERR_WORKLOAD_COMPOSE,
+    EVENT_PRIORITY_CLASS_NOT_FOUND,
+    EVENT_WORKLOAD_NAME_CONFLICT,
+)
+from podgroup.state import Group, Pod, Timer
+
+HOLD = timedelta(seconds=5)
+MAX_PODS = 50
+
+UNKNOWN_ROLE = "UnknownRole"
+WAITING_FOR_PLACE = "WaitingForPlace"
+
+_EVENT_REASONS = {
+    "WaitingForPods": EVENT_ERR_WORKLOAD_COMPOSE,
+    "BadTotalCount": EVENT_ERR_WORKLOAD_COMPOSE,
+    "DifferentQueues": EVENT_ERR_WORKLOAD_COMPOSE,
+    "DifferentTotalCounts": EVENT_ERR_WORKLOAD_COMPOSE,
+    "TooManyRoles": EVENT_ERR_WORKLOAD_COMPOSE,
+    "WorkloadNameConflict": EVENT_WORKLOAD_NAME_CONFLICT,
+    "WorkloadPriorityClassNotFound": EVENT_PRIORITY_CLASS_NOT_FOUND,
+}
+"""Events that users of Kueue know by name; other reasons are their own name."""
+
+
+def reporting(d: Deciding, group: Group) -> None:
+    """Tell users what there is to tell, or arrange for it to be told later."""
+    key = _key(d, group)
+    timers = d.world.meta.timers
+    if key != group.report_key:
+        group.report_key = key
+        group.report_due = False
+        timers.pop(report_timer(group.id), None)
+        if key:
+            timers[report_timer(group.id)] = Timer(d.here.at + HOLD, group.id, REPORT)
+    if group.report_due:
+        group.report_due = False
+        for pod, (reason, message) in _reports(d, group):
+            if pod.reported != (reason, message):
+                _tell(d, group, pod, reason, message)
+    elif group.reported and group.wait is None and not key:
+        _take_back(d, group)
+
+
+def _key(d: Deciding, group: Group) -> str:
+    """Name what there is to tell, "" if nothing: constant work, compared on every event."""
+    if group.finish is not None:
+        return ""
+    if group.wait is not None:
+        return f"{group.wait.reason}\n{group.wait.message}"
+    odd = _odd(d, group)
+    return f"{odd} odd" if odd else ""
+
+
+def _odd(d: Deciding, group: Group) -> int:
+    """Count gated pods of an admitted group that are not about to start."""
+    if group.holding is None or group.evicted is not None:
+        return 0
+    members = d.members(group)
+    return members.count(Flag.GATED) - members.count(Flag.OPENING)
+
+
+def _reports(d: Deciding, group: Group) -> list[tuple[Pod, tuple[str, str]]]:
+    members = d.members(group)
+    wait = group.wait
+    if wait is not None:
+        pods = [d.pod(uid) for uid in members.with_flags(Flag.ACTIVE)]
+        chosen = sorted(pods, key=start_key)[:MAX_PODS]
+        return [(pod, (wait.reason, wait.message)) for pod in chosen]
+    found = []
+    for uid in members.listed(Flag.GATED):
+        pod = d.pod(uid)
+        role = group.roles[pod.role]
+        if pod.deleting:
+            continue
+        if not role.count:
+            known = ", ".join(sorted(name for name, r in group.roles.items() if r.count))
+            text = (
+                f"pod {pod.view.name} has role {pod.role}, which the admitted Workload "
+                f"{group.workload_name} does not have; its roles are {known}"
+            )
+            found.append((pod, (UNKNOWN_ROLE, text)))
+        else:
+            text = (
+                f"all {role.count} places of role {pod.role} are taken; "
+                "the pod starts when one is given up"
+            )
+            found.append((pod, (WAITING_FOR_PLACE, text)))
+    return found
+
+
+def _tell(d: Deciding, group: Group, pod: Pod, reason: str, message: str) -> None:
+    serious = reason in BLOCKED or reason == UNKNOWN_ROLE
+    event = KubeEvent(
+        type="Warning" if serious or reason in _EVENT_REASONS else "Normal",
+        reason=_EVENT_REASONS.get(reason, reason),
+        message=message,
+    )
+    d.emit(
+        group,
+        "report",
+        reason,
+        message,
+        ReportPod(
+            target=pod_ref(pod), status="False", reason=reason, message=message, events=(event,)
+        ),
+    )
+
+
+def _take_back(d: Deciding, group: Group) -> None:
+    """Say that what was told no longer holds, to those it was told."""
+    holding = group.holding
+    if holding is not None:
+        reason = ADMITTED
+        message = f"Admitted by clusterQueue {holding.admission.cluster_queue}"
+    elif group.finish is not None:
+        reason, message = group.finish.reason, group.finish.message
+    else:
+        return
+    for uid in list(d.members(group).flags):
+        pod = d.pod(uid)
+        if pod.reported is not None:
+            d.emit(
+                group,
+                "report",
+                reason,
+                message,
+                ReportPod(target=pod_ref(pod), status="True", reason=reason, message=message),
+            )

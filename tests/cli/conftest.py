@@ -1,0 +1,88 @@
+"""Fixtures of the command line's tests."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from gatelog import cli
+from podgroup.runtime.kube import KubeClient, connect
+from podgroup.runtime.settings import KubernetesSettings
+from projector import migrate
+from simcluster import Settings as SimSettings
+from simcluster import SimCluster
+from tests.projector.support import Writer, busy_toy
+from tests.support.toy import Toy
+
+Ran = tuple[int, str, str]
+
+
+@pytest.fixture
+def gatelog(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Ran]:
+    """Run a command line in this process: (exit code, stdout, stderr)."""
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(*args: str) -> Ran:
+        capsys.readouterr()
+        code = cli.run(list(args))
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def busy_db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Toy]]:
+    """A read model of cluster `test` with a bit of everything in namespace `ns`."""
+    url = f"sqlite:///{tmp_path}/read-model.sqlite3"
+    if request.param == "postgresql":
+        url = str(request.getfixturevalue("postgres_database"))
+    migrate.upgrade(url)
+    toy = busy_toy()
+    writer = Writer(url)
+    writer.feed(toy.messages)
+    yield url, toy
+    writer.store.close()
+
+
+@pytest.fixture
+async def bare_cluster(tmp_path: Path) -> AsyncIterator[tuple[SimCluster, KubeClient]]:
+    """A cluster without Kueue's kinds, and a client of it."""
+    async with SimCluster(SimSettings(kueue_kinds=False)) as cluster:
+        file = cluster.kubeconfig(tmp_path / "kubeconfig")
+        kube = await connect(KubernetesSettings(kubeconfig=str(file)))
+        yield cluster, kube
+        await kube.close()
+
+
+@pytest.fixture
+async def old_server(tmp_path: Path) -> AsyncIterator[KubeClient]:
+    """A client of a server that says it is Kubernetes 1.29, on an address that is no loopback."""
+
+    async def version(_: web.Request) -> web.Response:
+        return web.json_response({"major": "1", "minor": "29+", "gitVersion": "v1.29.4"})
+
+    app = web.Application()
+    app.router.add_get("/version", version)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = runner.addresses[0][1]
+    file = tmp_path / "old.kubeconfig"
+    # 0.0.0.0 leads to this machine, and does not look like loopback.
+    file.write_text(
+        '{"apiVersion": "v1", "kind": "Config", "current-context": "c", '
+        f'"clusters": [{{"name": "c", "cluster": {{"server": "http://0.0.0.0:{port}"}}}}], '
+        '"users": [{"name": "u", "user": {"token": "t"}}], '
+        '"contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}'
+    )
+    kube = await connect(KubernetesSettings(kubeconfig=str(file)))
+    yield kube
+    await kube.close()
+    await runner.cleanup()
+    await asyncio.sleep(0)

@@ -1,0 +1,180 @@
+"""`history` and `why` on a read model with a bit of everything, on both databases."""
+
+import json
+import sqlite3
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from gatelog import timeline
+from gatelog.readmodel import ReadModel
+from gatelog.timeline import Entry
+from tests.cli.conftest import Ran
+from tests.support.toy import Toy
+
+Db = tuple[str, Toy]
+Gatelog = Callable[..., Ran]
+
+
+def ask(gatelog: Gatelog, db: Db, command: str, *args: str) -> Ran:
+    return gatelog(command, *args, "--db", db[0], "--cluster", "test")
+
+
+def test_history_tells_what_when_and_why(gatelog: Gatelog, busy_db: Db) -> None:
+    code, out, err = ask(gatelog, busy_db, "history", "ns/a")
+    assert (code, err) == (0, "")
+    assert "ns/a  group of 3 pods, queue lq → cq" in out
+    for words in (
+        "created a0, a1, a2",
+        "compose: all 3 pods are there",
+        "admit: fits the quota of ClusterQueue cq",
+        "ungate a0, a1, a2",
+        "failed a0",
+        "delete surplus extra",
+        "excess: ",
+        "replaced a0",
+        "replace: pod a0 ended",
+    ):
+        assert words in " ".join(out.split()), words
+    assert "+0.00 s" in out and max(map(len, out.splitlines())) <= 100
+
+
+def test_a_pod_leads_to_its_group(gatelog: Gatelog, busy_db: Db) -> None:
+    _, of_group, _ = ask(gatelog, busy_db, "history", "ns/b")
+    code, of_pod, _ = ask(gatelog, busy_db, "history", "ns/w1")
+    assert code == 0 and of_pod == of_group
+
+
+def test_history_as_json_has_every_row(gatelog: Gatelog, busy_db: Db) -> None:
+    code, out, _ = ask(gatelog, busy_db, "history", "ns/a", "--json")
+    assert code == 0
+    (found,) = json.loads(out)
+    assert found["group"]["name"] == "a" and found["group"]["pods_excess"] == 1
+    toy = busy_db[1]
+    decided = [d for d in toy.decisions if d.name == "a" and d.namespace == "ns"]
+    rows = [e for e in found["entries"] if e["source"] == "decision"]
+    assert [e["decision"] for e in rows] == [d.id for d in decided]
+    assert [e["rule"] for e in rows] == [d.rule for d in decided]
+
+
+def test_full_history_has_a_line_for_every_row(gatelog: Gatelog, busy_db: Db) -> None:
+    _, out, _ = ask(gatelog, busy_db, "history", "ns/b", "--json")
+    entries = json.loads(out)[0]["entries"]
+    code, full, _ = ask(gatelog, busy_db, "history", "ns/b", "--full", "--utc")
+    assert code == 0
+    assert full.count("2026-01-01 00:00:") >= len(entries)
+
+
+def test_the_printed_statement_gives_the_same_rows(gatelog: Gatelog, busy_db: Db) -> None:
+    if not busy_db[0].startswith("sqlite"):
+        return
+    _, statement, _ = ask(gatelog, busy_db, "history", "ns/a", "--sql")
+    _, out, _ = ask(gatelog, busy_db, "history", "ns/a", "--json")
+    with sqlite3.connect(busy_db[0].removeprefix("sqlite:///")) as database:
+        rows = database.execute(statement).fetchall()
+    assert len(rows) == len(json.loads(out)[0]["entries"])
+
+
+def test_all_lives_of_a_name_newest_first(gatelog: Gatelog, busy_db: Db) -> None:
+    url, toy = busy_db
+    from tests.projector.support import Writer
+
+    before = len(toy.messages)
+    toy.pod("single")
+    writer = Writer(url).load()
+    writer.feed(toy.messages[before:])
+    writer.store.close()
+    code, out, _ = ask(gatelog, busy_db, "history", "ns/single")
+    assert code == 0 and "1 earlier life of this name: add --all" in out
+    code, out, _ = ask(gatelog, busy_db, "history", "ns/single", "--all", "--json")
+    newer, older = json.loads(out)
+    assert code == 0 and newer["group"]["id"] != older["group"]["id"]
+    assert newer["group"]["created_at"] > older["group"]["created_at"]
+    assert older["group"]["gone_at"] is not None
+
+
+def test_why_a_group_waits_for_quota(gatelog: Gatelog, busy_db: Db) -> None:
+    code, out, err = ask(gatelog, busy_db, "why", "ns/c")
+    assert (code, err) == (0, "")
+    text = " ".join(out.split())
+    assert "ns/c group of 2 pods, queue lq → cq Queued" in text
+    assert "waits for WaitingForQuota, since 2026-01-01" in text
+    assert "it takes that others in ClusterQueue cq finish" in text
+    assert "in line nobody before it in ClusterQueue cq" in text
+    assert "held by ns/a 3 cpu of f" in text and "ns/b 3 cpu of f" in text
+
+
+def test_why_a_group_waits_for_pods(gatelog: Gatelog, busy_db: Db) -> None:
+    code, out, _ = ask(gatelog, busy_db, "why", "ns/half")
+    text = " ".join(out.split())
+    assert code == 0 and "waits for WaitingForPods" in text
+    assert "3 more pods with label kueue.x-k8s.io/pod-group-name=d; 1 of 4 are there" in text
+
+
+def test_why_a_group_that_waits_for_nothing(gatelog: Gatelog, busy_db: Db) -> None:
+    code, out, _ = ask(gatelog, busy_db, "why", "ns/b")
+    assert code == 0 and "it waits for nothing: admitted by ClusterQueue cq" in out
+    code, out, _ = ask(gatelog, busy_db, "why", "ns/single")
+    assert code == 0 and "it is over" in out
+
+
+def test_why_as_json(gatelog: Gatelog, busy_db: Db) -> None:
+    code, out, _ = ask(gatelog, busy_db, "why", "ns/c", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["group"]["wait_reason"] == "WaitingForQuota"
+    assert [h["name"] for h in found["holders"]] == ["a", "b"] and found["ahead"] == 0
+    assert found["holders"][0]["resources"] == {"f": {"cpu": 3000}}
+
+
+def test_nothing_found_says_what_it_may_be(gatelog: Gatelog, busy_db: Db) -> None:
+    code, out, err = ask(gatelog, busy_db, "history", "ns/singel")
+    assert (code, out) == (1, "")
+    assert "no group or pod ns/singel" in err and "did you mean ns/single" in err
+    code, _, err = ask(gatelog, busy_db, "why", "elsewhere/a")
+    assert code == 1 and "ns/a" in err
+    code, _, err = ask(gatelog, busy_db, "why", "far/zzzzzzzzzz")
+    assert code == 1 and "projector last wrote" in err and "kueue.x-k8s.io/queue-name" in err
+
+
+def test_the_wrong_cluster_is_noticed(gatelog: Gatelog, busy_db: Db) -> None:
+    code, _, err = gatelog("why", "ns/a", "--db", busy_db[0])
+    assert code == 1 and "knows the clusters test" in err and "--cluster" in err
+
+
+def test_names_are_parameters_and_never_sql(gatelog: Gatelog, busy_db: Db) -> None:
+    code, _, err = ask(gatelog, busy_db, "history", "ns/a' OR '1'='1")
+    assert code == 1 and "no group or pod" in err
+
+
+def test_a_database_that_is_no_read_model(gatelog: Gatelog, tmp_path: object) -> None:
+    file = f"{tmp_path}/other.db"
+    with sqlite3.connect(file) as database:
+        database.execute("CREATE TABLE t (x)")
+    code, _, err = gatelog("why", "a/b", "--db", file)
+    assert code == 1 and "gatelog migrate" in err
+
+
+def test_summary_and_checkpoint_agree_with_the_world(busy_db: Db) -> None:
+    url, toy = busy_db
+    with ReadModel(url, "test") as model:
+        rows = {row.name: row for row in model.summary()}
+        checkpoint = model.checkpoint()
+        unresolved = model.unresolved(datetime(2027, 1, 1, tzinfo=UTC))
+        assert model.unresolved(datetime(2020, 1, 1, tzinfo=UTC)) == 0
+        assert model.parked() == 0
+    assert set(rows) == {"single", "a", "b", "c", "d"}
+    assert rows["a"].decisions == len([d for d in toy.decisions if d.name == "a"])
+    assert rows["c"].waited_s is None and rows["a"].admissions == 1
+    assert checkpoint is not None and checkpoint.seq == toy.position
+    assert checkpoint.folded and checkpoint.stream_seq == toy.position
+    assert unresolved == 0
+
+
+def test_rows_come_with_aware_times_and_in_order(busy_db: Db) -> None:
+    url, _ = busy_db
+    with ReadModel(url, "test") as model:
+        (group,) = model.groups("ns", "a")
+        entries: list[Entry] = model.entries(group.id)
+    assert [e.seq for e in entries] == sorted(e.seq for e in entries)
+    assert all(e.at.tzinfo is not None for e in entries)
+    lines = timeline.tell(entries)
+    assert [line.at for line in lines] == sorted(line.at for line in lines)

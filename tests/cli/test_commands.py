@@ -1,0 +1,148 @@
+"""The command line itself: help, refusals, exit codes; nothing is started here."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gatelog import cli
+from gatelog.commands import demo, deployments, doctor, history, migrate, up, why
+
+COMMANDS = [
+    "up",
+    "demo",
+    "ingest",
+    "project",
+    "actuate",
+    "migrate",
+    "history",
+    "why",
+    "doctor",
+]
+EPILOGS = [m.EPILOG for m in (demo, deployments, doctor, history, migrate, up, why)]
+EXAMPLES = re.findall(r"gatelog ([a-z]+ ?[^\n|&]*)", "\n".join(EPILOGS))
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
+    code = cli.run(list(args))
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_helps_with_examples(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    code, out, err = run(capsys, command, "--help")
+    assert code == 0 and not err
+    assert f"gatelog {command}" in out and "Examples" in out
+    assert max(map(len, out.splitlines())) <= 100
+    assert "Traceback" not in out
+
+
+def test_help_lists_every_command_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--help")
+    assert code == 0
+    assert sorted(c.name for c in cli.app.registered_commands if c.name) == sorted(COMMANDS)
+    for command in COMMANDS:
+        assert re.search(rf"^│ {command}\b", out, re.M), command
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_examples_in_help_are_understood(example: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, *example.split(), "--help")
+    assert (code, err) == (0, "")
+
+
+def test_an_option_that_does_not_exist_is_noticed_before_help() -> None:
+    """What the test above relies on."""
+    assert cli.run(["up", "--nope", "--help"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (["frobnicate"], 2, ["frobnicate", "gatelog --help"]),
+        (["up", "--nope"], 2, ["--nope", "gatelog up --help"]),
+        (["up", "--install", "magic"], 2, ["magic", "webhook", "policy"]),
+        (["up", "--mode", "both"], 2, ["both", "builtin", "kueue"]),
+        (["up", "--set", "novalue"], 2, ["--set novalue", "section.field=value"]),
+        (["up", "--set", "no.such=1"], 2, ["no.such"]),
+        (["up", "--set", "projector.batch_messages=0"], 2, ["projector.batch_messages", "1"]),
+        (["up", "--cluster", "a b"], 2, ["cluster", "'a b'"]),
+        (["project", "--config", "/nowhere.toml"], 2, ["/nowhere.toml", "No such file"]),
+        (["ingest"], 2, ["nats.url", "gatelog up"]),
+        (["project"], 2, ["nats.url"]),
+        (["actuate"], 2, ["nats.url"]),
+        (["history"], 2, ["NAMESPACE/NAME"]),
+        (["history", "train"], 2, ["'train'", "NAMESPACE/NAME"]),
+        (["why", "a/b/c"], 2, ["'a/b/c'"]),
+        (["history", "a/b", "--db", "/nowhere/x.db"], 1, ["/nowhere/x.db", "--db"]),
+        (["why", "a/b", "--db", "mysql://h/d"], 1, ["mysql", "postgresql://"]),
+        (["migrate", "--db", "nonsense://"], 1, ["database.url"]),
+    ],
+)
+def test_refusals_are_one_sentence_with_the_right_code(
+    args: list[str], code: int, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    got, out, err = run(capsys, *args)
+    assert got == code, err
+    assert out == ""
+    assert err.startswith("gatelog: ") and err.count("\n") == 1
+    for word in words:
+        assert word in err
+
+
+def test_bad_settings_in_file_and_environment_name_field_and_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "gatelog.toml"
+    file.write_text("[streams]\nreplicas = 9\n")
+    code, _, err = run(capsys, "migrate", "-c", str(file))
+    assert code == 2 and "streams.replicas = 9" in err and str(file) in err
+    monkeypatch.setenv("GATELOG_PROJECTOR_SHARD", "many")
+    code, _, err = run(capsys, "migrate")
+    assert code == 2 and "projector.shard" in err and "GATELOG_PROJECTOR_SHARD" in err
+
+
+def test_a_password_is_never_echoed(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(
+        capsys, "why", "a/b", "--db", "postgresql://gatelog:s3cret@127.0.0.1:1/none"
+    )
+    assert code == 1
+    assert "s3cret" not in out + err and "127.0.0.1" in err
+
+
+def test_debug_adds_the_traceback_and_may_stand_anywhere(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for args in (["--debug", "history", "x"], ["history", "x", "--debug"]):
+        code, _, err = run(capsys, *args)
+        assert code == 2 and "Traceback" in err
+        assert err.splitlines()[-1].startswith("gatelog: ")
+
+
+def test_version_and_module(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "gatelog", "--version"], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0 and re.fullmatch(r"gatelog \d+\.\d+.*\n", done.stdout)
+
+
+def test_the_command_line_loads_no_extra_before_a_command_needs_it() -> None:
+    code = (
+        "import sys, gatelog.cli; "
+        "print([m for m in ('nats', 'kubernetes_asyncio', 'sqlalchemy', 'alembic', 'aiohttp', "
+        "'cryptography', 'yaml', 'simcluster') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    line = f"{sys.executable} -m gatelog --help | head -c 1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == ""

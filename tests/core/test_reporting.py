@@ -1,0 +1,127 @@
+"""What users are told on their pods: after 5 s, once per change, taken back when it is over."""
+
+from datetime import timedelta
+from typing import Any
+
+from podgroup.commands import ReportPod
+from podgroup.engine import due_timers
+from podgroup.events import PodApplied, RelistCompleted, RelistStarted
+from tests.support.toy import Toy
+
+
+def reports(toy: Toy) -> list[tuple[str, str, str]]:
+    return [
+        (d.command.target.name, d.command.status, d.command.reason)
+        for d in toy.decisions
+        if isinstance(d.command, ReportPod)
+    ]
+
+
+def wait(toy: Toy, seconds: float) -> None:
+    toy.now += timedelta(seconds=seconds)
+    due = due_timers(toy.world, toy.now)
+    if due:
+        toy.do(*due)
+
+
+def test_a_reason_is_told_once_it_has_held_for_five_seconds_and_taken_back() -> None:
+    toy = Toy(cpu=2)
+    toy.pod("hog", cpu=2)
+    toy.run("hog")
+    toy.pod("foo", cpu=1)
+    wait(toy, 4)
+    assert reports(toy) == []
+    wait(toy, 2)
+    assert reports(toy) == [("foo", "False", "WaitingForQuota")]
+    wait(toy, 60)
+    assert len(reports(toy)) == 1, "told once"
+    toy.end("hog")
+    assert reports(toy)[1:] == [("foo", "True", "Admitted")]
+
+
+def test_a_group_that_is_admitted_soon_says_nothing() -> None:
+    toy = Toy()
+    toy.pod("p0", "g", 2)
+    wait(toy, 3)
+    toy.pod("p1", "g", 2)
+    wait(toy, 30)
+    assert reports(toy) == []
+    assert not toy.world.meta.timers
+
+
+def test_a_blocked_group_warns_on_its_pods_naming_both_and_the_values() -> None:
+    toy = Toy()
+    toy.pod("p0", "g", 2)
+    toy.pod("p1", "g", 3)
+    wait(toy, 6)
+    assert {name for name, _, _ in reports(toy)} == {"p0", "p1"}
+    kind, reason, message = toy.events[-1]
+    assert (kind, reason) == ("Warning", "ErrWorkloadCompose")
+    assert "'p0'" in message and "'p1'" in message and "2" in message and "3" in message
+
+
+def test_pods_that_arrive_one_by_one_do_not_repeat_the_reason() -> None:
+    toy = Toy()
+    for i in range(4):
+        toy.pod(f"p{i}", "g", 10)
+        wait(toy, 1)
+    wait(toy, 6)
+    assert {r for _, _, r in reports(toy)} == {"WaitingForPods"}
+    assert len(reports(toy)) == len({name for name, _, _ in reports(toy)})
+
+
+def test_a_pod_of_a_role_the_workload_does_not_have_is_told_which_roles_there_are() -> None:
+    toy = Toy()
+    toy.pod("p0", "g", 2)
+    toy.pod("p1", "g", 2)
+    toy.run("p0", "p1")
+    toy.end("p0", phase="Failed")
+    toy.pod("odd", "g", 2, cpu=3)
+    wait(toy, 6)
+    assert reports(toy) == [("odd", "False", "UnknownRole")]
+    assert toy.gated("odd")
+    assert "r1" in toy.events[-1][2] and "r3" in toy.events[-1][2]
+
+
+def test_a_thousand_waiting_pods_of_one_group_are_told_of_by_some() -> None:
+    toy = Toy(cpu=1)
+    for i in range(120):
+        toy.pod(f"p{i:03d}", "g", 120)
+    wait(toy, 6)
+    assert len(reports(toy)) == 50
+
+
+def restored(toy: Toy, views: list[Any], version: str) -> None:
+    toy.do(
+        RelistStarted(kind="Pod", relist="again", reason="410"),
+        *[PodApplied(pod=v, relist="again") for v in views],
+        RelistCompleted(kind="Pod", relist="again", resource_version=version),
+    )
+
+
+def test_a_list_after_a_restore_of_etcd_is_believed_although_its_versions_are_older() -> None:
+    import msgspec
+
+    toy = Toy()
+    foo = toy.pod("foo")
+    toy.run("foo")
+    old = msgspec.structs.replace(
+        toy.pods[foo.uid], resource_version="3", phase="Pending", node="", conditions=()
+    )
+    restored(toy, [old], "4")
+    pod = toy.world.pods[foo.uid]  # type: ignore[index] # PodUID
+    assert pod.view.phase == "Pending"
+    later = msgspec.structs.replace(old, resource_version="5", phase="Running", node="n")
+    toy.do(PodApplied(pod=later))
+    assert pod.view.phase == "Running"
+
+
+def test_a_redelivered_list_item_of_a_closed_frame_is_a_duplicate() -> None:
+    toy = Toy()
+    foo = toy.pod("foo")
+    view = toy.pods[foo.uid]
+    restored(toy, [view], toy.bump())
+    toy.delete("foo")
+    assert not toy.world.pods
+    toy.do(PodApplied(pod=view, relist="again"))
+    assert not toy.world.pods
