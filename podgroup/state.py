@@ -206,6 +206,8 @@ class Group(Struct):
     state: str = ""
     reason: str = ""
     message: str = ""
+    recounted: tuple[PodUID, str, str] | None = None
+    """(pod, old, new) of a total count that was changed after composition, until it is told."""
     report_key: str = ""
     """What there is to tell users about; a timer tells it once it has held for 5 s."""
     report_due: bool = False

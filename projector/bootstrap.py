@@ -4,14 +4,17 @@ Invariant: what was made here is closed here; a bus that was handed in stays ope
 """
 
 import asyncio
+import sys
+from contextlib import suppress
 
+from podgroup.runtime.backoff import Backoff
 from podgroup.runtime.health import Checks
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.jetstream import connect as connect_bus
 from podgroup.runtime.log import get_logger
 from podgroup.runtime.settings import Settings
 from projector import migrate
-from projector.database import database_url, parse, shown
+from projector.database import DatabaseUnavailable, database_url, parse, shown
 from projector.projection import Projection
 from projector.store import SqlStore
 
@@ -36,7 +39,11 @@ async def run_projector(
         BusError: the streams cannot be prepared and retrying does not help.
     """
     url = database_url(settings)
-    await asyncio.to_thread(migrate.check, url)
+    if not await _database_ready(url, stop):
+        return
+    # The fold and the thread that writes share the interpreter. At the default of 5 ms each of the
+    # many short waits of a commit would cost that much while the fold is busy.
+    sys.setswitchinterval(0.0005)
     own_bus: Bus | None = None
     try:
         if bus is None:
@@ -58,3 +65,20 @@ async def run_projector(
     finally:
         if own_bus is not None:
             await own_bus.close()
+
+
+async def _database_ready(url: str, stop: asyncio.Event) -> bool:
+    """Wait for a database that does not answer yet; False when `stop` came first."""
+    backoff = Backoff(first_s=0.5, ceiling_s=10.0)
+    while not stop.is_set():
+        try:
+            await asyncio.to_thread(migrate.check, url)
+        except DatabaseUnavailable as error:
+            wait_s = next(backoff)
+            log.warning("database_unavailable", error=str(error), wait_s=round(wait_s, 2))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await stop.wait()
+        else:
+            return True
+    return False

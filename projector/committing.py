@@ -25,11 +25,12 @@ from podgroup.runtime.log import get_logger
 from podgroup.state import World
 from projector import record_rows
 from projector.checkpoint import Checkpoint
+from projector.loading import Loaded
 from projector.outbox import Outbox
 from projector.packing import pack_meta
 from projector.record_rows import Settled, target_text
 from projector.rows import Rows, build
-from projector.store import Loaded, Store, StoreUnavailable
+from projector.store import Store, StoreUnavailable
 
 T = TypeVar("T")
 

@@ -24,6 +24,10 @@ class DatabaseError(Exception):
     """The database cannot be used as it is; the message says why and what to do."""
 
 
+class DatabaseUnavailable(DatabaseError):
+    """The database does not answer; trying again later may help."""
+
+
 def database_url(settings: Settings) -> str:
     """Return the URL of the read model: the setting, or SQLite in the state directory."""
     if settings.database.url:

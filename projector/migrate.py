@@ -7,6 +7,8 @@ start at once: one migrates, the others wait and find nothing to do. SQLite has 
 Invariant: a database that a newer gatelog has migrated is refused, never written.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from alembic import command
@@ -14,8 +16,9 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
 
-from projector.database import DatabaseError, shown, writer
+from projector.database import DatabaseError, DatabaseUnavailable, shown, writer
 
 LOCK = 0x6761_7465_6C6F_67  # "gatelog"; pg_advisory_lock takes 64 bits
 UPGRADE_TIMEOUT_S = 3600.0
@@ -54,21 +57,31 @@ def upgrade(url: str) -> None:
 
     Raises:
         DatabaseError: the database was migrated by a newer gatelog, or the URL is unusable.
+        DatabaseUnavailable: it does not answer.
     """
+    with _connected(url) as connection:
+        postgres = connection.dialect.name == "postgresql"
+        if postgres:
+            connection.exec_driver_sql(f"SELECT pg_advisory_lock({LOCK})")
+            connection.commit()
+        try:
+            _upgrade(connection, url)
+        finally:
+            if postgres:
+                connection.rollback()
+                connection.exec_driver_sql(f"SELECT pg_advisory_unlock({LOCK})")
+                connection.commit()
+
+
+@contextmanager
+def _connected(url: str) -> Iterator[Connection]:
     engine = writer(url, UPGRADE_TIMEOUT_S)
     try:
         with engine.connect() as connection:
-            postgres = connection.dialect.name == "postgresql"
-            if postgres:
-                connection.exec_driver_sql(f"SELECT pg_advisory_lock({LOCK})")
-                connection.commit()
-            try:
-                _upgrade(connection, url)
-            finally:
-                if postgres:
-                    connection.rollback()
-                    connection.exec_driver_sql(f"SELECT pg_advisory_unlock({LOCK})")
-                    connection.commit()
+            yield connection
+    except OperationalError as error:
+        reason = str(error.orig).strip().splitlines()[0]
+        raise DatabaseUnavailable(f"{shown(url)}: {reason}") from error
     finally:
         engine.dispose()
 
@@ -100,14 +113,11 @@ def check(url: str) -> None:
 
     Raises:
         DatabaseError: it is older (run `gatelog migrate`) or newer.
+        DatabaseUnavailable: it does not answer.
     """
-    engine = writer(url)
-    try:
-        with engine.connect() as connection:
-            check_not_newer(connection, url)
-            at = revision(connection)
-    finally:
-        engine.dispose()
+    with _connected(url) as connection:
+        check_not_newer(connection, url)
+        at = revision(connection)
     if at != head():
         raise DatabaseError(
             f"{shown(url)} is at schema {at or 'none'}, this gatelog needs {head()}: "

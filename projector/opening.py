@@ -17,7 +17,7 @@ from podgroup.runtime.jetstream import Bus, StreamState
 from podgroup.runtime.log import get_logger
 from podgroup.state import World
 from projector.checkpoint import Checkpoint
-from projector.store import Loaded
+from projector.loading import Loaded
 
 log = get_logger("projector")
 

@@ -31,6 +31,7 @@ from podgroup.decide.mirroring import mirroring
 from podgroup.decide.reporting import reporting
 from podgroup.decide.staffing import staffing
 from podgroup.decide.starting import starting, stopping
+from podgroup.decide.unadmitted import charge_unadmitted
 from podgroup.events import Decision
 from podgroup.fold.common import At
 from podgroup.fold.pods import retire
@@ -104,6 +105,7 @@ def _shape_up(d: Deciding, group: Group) -> None:
     stopping(d, group)
     if d.world.mode == "builtin":
         recharge(d.world, group)
+        charge_unadmitted(d, group)
         enqueue(d, group)
 
 

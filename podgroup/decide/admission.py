@@ -284,6 +284,8 @@ class _Pass:
             if not any(charge.usage.get(key) for key in short):
                 continue
             other = self.d.world.groups[GroupID(identity)]
+            if other.holding is None:
+                continue  # runs unadmitted: evicting it would be a lie
             lower = charge.priority < group.priority
             newer = (
                 newer_too

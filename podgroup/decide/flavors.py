@@ -182,6 +182,13 @@ def _try_flavors(
     return _Try("none", reason=reason, message=message)
 
 
+def usable_flavor(world: World, resources: ResourceGroup, pod: PodView) -> str:
+    """Return the first flavor of a resource group that the pod's shape may use, "" if none."""
+    known = [world.flavors[q.name] for q in resources.flavors if q.name in world.flavors]
+    keys = {key for flavor in known for key in flavor.node_labels}
+    return next((f.name for f in known if not _obstacle(f, pod, keys)), "")
+
+
 def _obstacle(flavor: FlavorView, sample: PodView | None, keys: set[str]) -> str:
     """Say why pods like `sample` cannot use a flavor; "" if they can."""
     if sample is None:

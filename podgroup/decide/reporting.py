@@ -16,18 +16,20 @@ Invariant: a pod is told something only if it differs from what it was told last
 
 from datetime import timedelta
 
-from podgroup.commands import KubeEvent, ReportPod
+from podgroup.commands import EmitEvent, KubeEvent, ReportPod
 from podgroup.decide.context import Deciding, pod_ref
 from podgroup.decide.explaining import BLOCKED
 from podgroup.decide.order import start_key
 from podgroup.fold.outcomes import REPORT
 from podgroup.fold.pods import report_timer
+from podgroup.ids import PodUID
 from podgroup.members import Flag
 from podgroup.names import (
     ADMITTED,
     EVENT_ERR_WORKLOAD_COMPOSE,
     EVENT_PRIORITY_CLASS_NOT_FOUND,
     EVENT_WORKLOAD_NAME_CONFLICT,
+    GROUP_TOTAL_COUNT,
 )
 from podgroup.state import Group, Pod, Timer
 
@@ -66,6 +68,27 @@ def reporting(d: Deciding, group: Group) -> None:
                 _tell(d, group, pod, reason, message)
     elif group.reported and group.wait is None and not key:
         _take_back(d, group)
+    if group.recounted is not None:
+        _recounted(d, group, *group.recounted)
+        group.recounted = None
+
+
+def _recounted(d: Deciding, group: Group, uid: PodUID, old: str, new: str) -> None:
+    pod = d.world.pods.get(uid)
+    if pod is None:
+        return
+    message = (
+        f"pod {pod.view.name}: {GROUP_TOTAL_COUNT} was changed from {old} to {new}; "
+        f"the group is complete and stays at {group.composed_total}"
+    )
+    event = KubeEvent(type="Warning", reason="TotalCountChanged", message=message)
+    d.emit(
+        group,
+        "report",
+        "TotalCountChanged",
+        message,
+        EmitEvent(target=pod_ref(pod), events=(event,)),
+    )
 
 
 def _key(d: Deciding, group: Group) -> str:

@@ -147,6 +147,7 @@ def _change(world: World, here: At, group: Group, pod: Pod, view: PodView) -> No
         if gate not in view.gates:
             _ungated(world, here, group, pod, gate, before)
     _progress(world, here, group, pod, before=before)
+    _recount(world, here, group, before, view)
     expectation = pod.expect
     if expectation is not None and _observed(pod):
         settle(world, group, pod)
@@ -154,6 +155,23 @@ def _change(world: World, here: At, group: Group, pod: Pod, view: PodView) -> No
     lead(world, group)
     _retry_workload(group)
     touch(world, group.id)
+
+
+def _recount(world: World, here: At, group: Group, before: PodView, view: PodView) -> None:
+    """B8: a total count changed after composition is not obeyed, but it is not silent either."""
+    old, new = (v.annotations.get(GROUP_TOTAL_COUNT, "") for v in (before, view))
+    if not group.composed or old == new:
+        return
+    group.recounted = (PodUID(view.uid), old, new)
+    note(
+        world,
+        here,
+        "TotalCountChanged",
+        group=group.id,
+        pod=view.uid,
+        reason="ignored",
+        message=f"pod {view.name}: {old} became {new}; the group stays at {group.composed_total}",
+    )
 
 
 def _retry_workload(group: Group) -> None:

@@ -1,6 +1,7 @@
 """Fixtures of the command line's tests."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +18,16 @@ from tests.projector.support import Writer, busy_toy
 from tests.support.toy import Toy
 
 Ran = tuple[int, str, str]
+
+
+@pytest.fixture(autouse=True)
+def own_logging() -> Iterator[None]:
+    """A command that runs in this process sets logging up for a stream that ends with the test."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture

@@ -125,3 +125,33 @@ def test_a_redelivered_list_item_of_a_closed_frame_is_a_duplicate() -> None:
     assert not toy.world.pods
     toy.do(PodApplied(pod=view, relist="again"))
     assert not toy.world.pods
+
+
+def test_a_total_changed_after_composition_is_told_and_not_obeyed() -> None:
+    from podgroup.names import GROUP_TOTAL_COUNT
+
+    toy = Toy()
+    toy.pod("p0", "g", 2)
+    toy.pod("p1", "g", 2)
+    p0 = toy.named("p0")
+    toy.change(p0.uid, annotations=p0.annotations | {GROUP_TOTAL_COUNT: "3"})
+    assert toy.events[-1][:2] == ("Warning", "TotalCountChanged")
+    assert "2 to 3" in toy.events[-1][2]
+    assert any(n.kind == "TotalCountChanged" for n in toy.world.journal.notes)
+    toy.pod("p2", "g", 3)
+    assert "p2" not in {p.name for p in toy.pods.values()}, "still a group of two"
+
+
+def test_a_pod_that_was_never_gated_runs_is_reported_and_takes_quota() -> None:
+    toy = Toy(cpu=4)
+    toy.pod("sly", cpu=3, gated=False)
+    toy.run("sly")
+    wait(toy, 6)
+    group = toy.group("sly")
+    assert group.state == "Blocked"
+    assert reports(toy) == [("sly", "False", "RunningUnadmitted")]
+    assert not toy.workloads
+    toy.pod("foo", cpu=2)
+    assert toy.gated("foo"), "three of four are taken"
+    toy.end("sly")
+    assert not toy.gated("foo")

@@ -14,7 +14,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import inspect, text
 
 from projector import migrate, statements, tables, views
-from projector.database import DatabaseError, writer
+from projector.database import DatabaseError, DatabaseUnavailable, writer
 from projector.rows import COLUMNS
 
 
@@ -117,3 +117,11 @@ def test_scripts_are_found_where_a_wheel_puts_them(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == str(tmp_path / "projector" / "migrations")
+
+
+def test_a_database_that_does_not_answer_is_no_reason_to_give_up() -> None:
+    with pytest.raises(DatabaseUnavailable, match="postgresql"):
+        migrate.check("postgresql://someone:secret@127.0.0.1:1/none")
+    with pytest.raises(DatabaseUnavailable) as info:
+        migrate.upgrade("postgresql://someone:secret@127.0.0.1:1/none")
+    assert "secret" not in str(info.value)

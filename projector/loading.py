@@ -1,0 +1,135 @@
+"""Reading from the read model what a projector starts from.
+
+Theory. A checkpoint and the records of everything live: that is the whole state, whatever the
+length of the log. Besides it, decisions in the order they were made and parked events, for the
+outbox.
+
+Invariant: one call reads from one snapshot of the database; the caller brings the transaction.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from sqlalchemy import Connection, RowMapping, Table, select
+
+from podgroup.commands import AnyCommand
+from podgroup.events import Decision
+from podgroup.journal import ParkedRow
+from podgroup.objects import QueueObject, WorkloadView
+from podgroup.state import Group, Meta, Pod
+from projector import tables
+from projector.checkpoint import Checkpoint
+from projector.packing import (
+    unpack_group,
+    unpack_meta,
+    unpack_object,
+    unpack_pod,
+    unpack_workload,
+)
+
+
+class Loaded(Struct):
+    """What a projector starts from."""
+
+    checkpoint: Checkpoint
+    meta: Meta
+    groups: list[Group]
+    pods: list[Pod]
+    objects: list[QueueObject]
+    workloads: list[WorkloadView]
+
+
+def load_shard(connection: Connection, cluster: str, shard: int) -> Loaded | None:
+    """Return the checkpoint and the state it covers; None before the first commit.
+
+    Groups and pods come by the position they were first seen at, ties by id; objects by kind,
+    namespace and name.
+    """
+    checkpoint = load_checkpoint(connection, cluster, shard)
+    if checkpoint is None:
+        return None
+
+    def folded(table: Table, where: Any, *order: Any) -> Sequence[bytes]:
+        mine = (table.c.cluster == cluster, table.c.shard == shard, where)
+        query = select(table.c.folded).where(*mine).order_by(*order, *table.primary_key)
+        return connection.scalars(query).all()
+
+    group, pod = tables.groups.c, tables.pods.c
+    unlinked = tables.objects.c.kind == "Workload"
+    groups = folded(tables.groups, group.gone_at.is_(None), group.created_seq)
+    pods = folded(tables.pods, pod.gone_at.is_(None), pod.seen_seq)
+    return Loaded(
+        checkpoint=checkpoint,
+        meta=unpack_meta(checkpoint.folded),
+        groups=[unpack_group(data) for data in groups],
+        pods=[unpack_pod(data) for data in pods],
+        objects=[unpack_object(data) for data in folded(tables.objects, ~unlinked)],
+        workloads=[unpack_workload(data) for data in folded(tables.objects, unlinked)],
+    )
+
+
+def load_checkpoint(connection: Connection, cluster: str, shard: int) -> Checkpoint | None:
+    """Return the checkpoint of a shard, None if it has none."""
+    table = tables.checkpoints
+    query = select(table).where(table.c.cluster == cluster, table.c.shard == shard)
+    row = connection.execute(query).mappings().one_or_none()
+    if row is None:
+        return None
+    return Checkpoint(**{**row, "folded": bytes(row["folded"])})
+
+
+def load_decisions(
+    connection: Connection, cluster: str, shard: int, after: int, *, unresolved: bool
+) -> list[Decision]:
+    """Return decisions with a number above `after`, by number; `unresolved`: without outcome."""
+    table = tables.decisions
+    query = (
+        select(table)
+        .where(table.c.cluster == cluster, table.c.shard == shard, table.c.number > after)
+        .order_by(table.c.number)
+    )
+    if unresolved:
+        query = query.where(table.c.status.is_(None))
+    return [decision_of(row) for row in connection.execute(query).mappings()]
+
+
+def load_parked(connection: Connection, cluster: str, shard: int, after: int) -> list[ParkedRow]:
+    """Return what was parked at positions above `after`, by position and ordinal."""
+    table = tables.parked
+    query = (
+        select(table)
+        .where(table.c.cluster == cluster, table.c.shard == shard, table.c.seq > after)
+        .order_by(table.c.seq, table.c.ord)
+    )
+    return [
+        ParkedRow(
+            seq=row["seq"],
+            ord=row["ord"],
+            at=row["at"],
+            reason=row["reason"],
+            message=row["message"],
+            group=row["group_id"],
+            object=row["object"],
+            raw=bytes(row["raw"] or b""),
+        )
+        for row in connection.execute(query).mappings()
+    ]
+
+
+def decision_of(row: RowMapping) -> Decision:
+    """Return the decision in a row of table `decisions`, as it was made."""
+    return Decision(
+        id=row["id"],
+        number=row["number"],
+        as_of=row["as_of_seq"],
+        at=row["issued_at"],
+        group=row["group_id"],
+        namespace=row["namespace"],
+        name=row["name"],
+        rule=row["rule"],
+        reason=row["reason"],
+        message=row["message"],
+        command=msgspec.convert(row["command"], AnyCommand),
+    )

@@ -1,0 +1,98 @@
+"""Setting a cluster up, against the stand-in and a server that is too old."""
+
+import pytest
+
+from gatelog import clusterinfo, install
+from gatelog.errors import CommandFailed, UsageFailed
+from podgroup.runtime.kube import KubeClient
+from podgroup.runtime.settings import Settings, WebhookSettings
+from simcluster import SimCluster
+
+Bare = tuple[SimCluster, KubeClient]
+
+
+async def test_kinds_are_installed_once_and_served_then(bare_cluster: Bare) -> None:
+    cluster, kube = bare_cluster
+    before = await clusterinfo.kueue(kube)
+    assert before.missing == list(clusterinfo.NEEDED_KINDS) and before.version == ""
+    done = await install.install_kinds(kube)
+    assert len(done) == 5 and all(d.startswith("CustomResourceDefinition ") for d in done)
+    after = await clusterinfo.kueue(kube)
+    assert after.missing == [] and after.version == "v1beta2"
+    assert await install.install_kinds(kube) == []
+    assert len(cluster.objects("apiextensions.k8s.io", "customresourcedefinitions")) == 5
+
+
+async def test_a_half_installed_kueue_is_left_alone(bare_cluster: Bare) -> None:
+    _, kube = bare_cluster
+    from gatelog import manifests
+
+    crds = manifests.read("crds/workloads.yaml")
+    await install.apply(kube, crds)
+    with pytest.raises(CommandFailed, match="localqueues.*does not mix"):
+        await install.install_kinds(kube)
+
+
+async def test_policy_is_applied_and_applying_again_changes_nothing(bare_cluster: Bare) -> None:
+    cluster, kube = bare_cluster
+    done = await install.install_policy(kube)
+    assert any(d.startswith("MutatingAdmissionPolicy ") for d in done)
+    group = "admissionregistration.k8s.io"
+    versions = [
+        o["metadata"]["resourceVersion"]
+        for o in cluster.objects(group, "mutatingadmissionpolicies")
+    ]
+    assert versions and await install.install_policy(kube) == done
+    assert versions == [
+        o["metadata"]["resourceVersion"]
+        for o in cluster.objects(group, "mutatingadmissionpolicies")
+    ]
+
+
+async def test_an_old_server_gets_neither_policy_nor_webhook(old_server: KubeClient) -> None:
+    with pytest.raises(CommandFailed, match=r"1\.36.*v1\.29\.4.*--install webhook"):
+        await install.install_policy(old_server)
+    with pytest.raises(CommandFailed, match=r"1\.30.*v1\.29\.4"):
+        await install.webhook_settings(old_server, Settings())
+    assert (await clusterinfo.version(old_server)).at_least(1, 29)
+
+
+async def test_a_webhook_on_loopback_is_refused_for_a_distant_server(
+    bare_cluster: Bare, old_server: KubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(install, "WEBHOOK_SINCE", (1, 20))
+    with pytest.raises(UsageFailed, match=r"cannot reach.*127\.0\.0\.1:9443.*webhook\.url"):
+        await install.webhook_settings(old_server, Settings())
+    chosen = Settings(webhook=WebhookSettings(url="https://10.0.0.1:1/"))
+    on = await install.webhook_settings(old_server, chosen)
+    assert on.webhook.enabled and on.webhook.url == "https://10.0.0.1:1"
+    here = await install.webhook_settings(bare_cluster[1], Settings())
+    assert here.webhook.url == "https://127.0.0.1:9443"
+    with pytest.raises(UsageFailed, match="https only"):
+        plain = Settings(webhook=WebhookSettings(url="http://h:1"))
+        await install.webhook_settings(bare_cluster[1], plain)
+
+
+async def test_waiting_for_a_webhook_nobody_registers_ends_with_a_sentence(
+    bare_cluster: Bare,
+) -> None:
+    _, kube = bare_cluster
+    assert await install.registered_url(kube) == ""
+    with pytest.raises(CommandFailed, match="registered: nothing"):
+        await install.wait_registered(kube, deadline_s=0.2)
+
+
+async def test_a_refusal_of_the_server_is_passed_on(bare_cluster: Bare) -> None:
+    _, kube = bare_cluster
+    broken = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "Not Valid!"},
+        "spec": {},
+    }
+    with pytest.raises(CommandFailed, match="cannot install CustomResourceDefinition Not Valid!"):
+        await install.apply(kube, [broken])
+    with pytest.raises(CommandFailed, match="Secret"):
+        await install.apply(
+            kube, [{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}]
+        )

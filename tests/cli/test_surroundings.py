@@ -1,0 +1,90 @@
+"""State directory, manifests, and how errors are put into words."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gatelog import manifests
+from gatelog.errors import CommandFailed, UsageFailed, explain
+from gatelog.statedir import StateDir, StateDirInUse
+from podgroup.runtime.kube_errors import KubeUnavailable
+from podgroup.runtime.settings import SettingsError
+
+HOLD = (
+    "import sys, time\n"
+    "from gatelog.statedir import StateDir\n"
+    "with StateDir(sys.argv[1]).hold():\n"
+    "    print('held', flush=True)\n"
+    "    time.sleep(60)\n"
+)
+
+
+def test_one_process_holds_a_state_directory_and_a_killed_one_lets_go(tmp_path: Path) -> None:
+    state = StateDir(tmp_path / "state")
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(state.path)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        with pytest.raises(StateDirInUse, match=f"process {holder.pid}.*--state-dir"):
+            with state.hold():
+                pass
+    finally:
+        holder.kill()
+        holder.wait()
+        assert holder.stdout is not None
+        holder.stdout.close()
+    with state.hold():
+        assert state.holder() == os.getpid()
+    assert state.holder() is None
+
+
+def test_the_state_directory_is_private_and_stays_out_of_repositories(tmp_path: Path) -> None:
+    state = StateDir(tmp_path / "state")
+    with state.hold():
+        assert state.path.stat().st_mode & 0o077 == 0
+        assert (state.path / ".gitignore").read_text() == "*\n"
+
+
+def test_a_state_directory_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CommandFailed, match="cannot use the state directory.*--state-dir"):
+        with StateDir(tmp_path / "file" / "below").hold():
+            pass
+
+
+def test_manifests_are_found_and_are_objects() -> None:
+    crds = [o for o in manifests.read("crds") if o["kind"] == "CustomResourceDefinition"]
+    names = {o["spec"]["names"]["plural"] for o in crds}
+    assert names >= {"workloads", "localqueues", "clusterqueues", "resourceflavors"}
+    with pytest.raises(CommandFailed, match="deploy/nothing"):
+        manifests.read("nothing")
+
+
+def test_of_several_errors_the_one_we_know_speaks() -> None:
+    group = BaseExceptionGroup(
+        "g", [ValueError("odd"), BaseExceptionGroup("h", [KubeUnavailable("no answer")])]
+    )
+    said = explain(group)
+    assert (said.sentence, said.exit_code, said.known) == ("no answer", 1, True)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (UsageFailed("a\nb"), 2, "a b"),
+        (SettingsError("x = 1: must be 2"), 2, "x = 1: must be 2"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (PermissionError(13, "Permission denied", "/x"), 1, "/x: Permission denied"),
+        (ModuleNotFoundError("n", name="sqlalchemy.orm"), 1, "gatelog[projector]"),
+        (ZeroDivisionError("division by zero"), 1, "--debug"),
+        (ValueError(), 1, "unexpected ValueError: no message"),
+    ],
+)
+def test_every_error_is_one_sentence(error: BaseException, code: int, words: str) -> None:
+    said = explain(error)
+    assert said.exit_code == code
+    assert words in said.sentence and "\n" not in said.sentence
