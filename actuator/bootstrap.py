@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from actuator.kubeapi import KubeApi
 from actuator.kubeevents import Emitter
 from actuator.loop import Loop
+from actuator.metrics import ActuatorMetrics
 from actuator.pace import Pace
 from podgroup import subjects
 from podgroup.runtime.health import Checks
@@ -22,6 +23,7 @@ from podgroup.runtime.jetstream import connect as connect_bus
 from podgroup.runtime.kube import KubeClient
 from podgroup.runtime.kube import connect as connect_kube
 from podgroup.runtime.log import get_logger
+from podgroup.runtime.metrics import of as metrics_of
 from podgroup.runtime.settings import Settings
 
 HELD_PER_REQUEST = 8
@@ -73,8 +75,11 @@ async def _run(
     log = get_logger("actuator")
     await bus.ensure_streams(settings.streams)
     pace = Pace(settings.actuator.max_in_flight)
-    api = KubeApi(kube, pace)
-    loop = Loop(settings, bus, api, Emitter(api, pace))
+    metrics = ActuatorMetrics(metrics_of(checks, settings))
+    api = KubeApi(kube, pace, metrics.answered)
+    emitter = Emitter(api, pace)
+    loop = Loop(settings, bus, api, emitter, metrics)
+    metrics.watch(pace, emitter, lambda: loop.held)
     if checks is not None:
         checks.ready("actuator: log", lambda: "" if bus.connected else f"away: {bus.last_error}")
         checks.ready("actuator: API server", lambda: api.trouble)

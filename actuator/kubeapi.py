@@ -10,7 +10,7 @@ that is `verdicts`.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -67,12 +67,17 @@ class Guess:
         self._hits += 0.1 * (hit - self._hits)
 
 
+Answered = Callable[[str, str, int, float], None]
+"""Told of each request: verb, path, HTTP status (0: no answer), its start by `time.monotonic`."""
+
+
 class KubeApi:
     """Verbs on pods, Workloads and Events."""
 
-    def __init__(self, http: Http, pace: Pace) -> None:
+    def __init__(self, http: Http, pace: Pace, answered: Answered | None = None) -> None:
         self._http = http
         self._pace = pace
+        self._answered = answered
         self._version: str | None = None
         self._looked_at = float("-inf")
         self.unread = Guess()
@@ -175,17 +180,21 @@ class KubeApi:
         if verb in ("POST", "PATCH"):
             params = {"fieldManager": FIELD_MANAGER, **(params or {})}
         async with self._pace.slot() as slot:
+            began_s = time.monotonic()
             try:
                 answer = await self._http.request(
                     verb, path, params=params, body=data, content_type=content_type
                 )
             except KubeUnauthorized as error:
                 self.trouble = str(error)
-                return Reply(verb=verb, path=path, status=401, message=str(error))
+                reply = Reply(verb=verb, path=path, status=401, message=str(error))
             except KubeError as error:
                 self.trouble = str(error)
-                return Reply(verb=verb, path=path, status=0, message=str(error))
-            self.trouble = ""
-            reply = read(verb, path, answer)
-            slot.answered(reply.status, reply.retry_after_s)
+                reply = Reply(verb=verb, path=path, status=0, message=str(error))
+            else:
+                self.trouble = ""
+                reply = read(verb, path, answer)
+                slot.answered(reply.status, reply.retry_after_s)
+            if self._answered is not None:
+                self._answered(verb, path, reply.status, began_s)
             return reply

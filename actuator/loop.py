@@ -21,6 +21,7 @@ import msgspec
 
 from actuator.kubeapi import KubeApi
 from actuator.kubeevents import Emitter
+from actuator.metrics import ActuatorMetrics
 from actuator.outcomelog import OutcomeLog
 from actuator.park import parked_body
 from actuator.tries import Held, Tries, first
@@ -42,7 +43,14 @@ Key = tuple[str, str, str]
 class Loop:
     """Carries out the decisions of a worker until told to stop."""
 
-    def __init__(self, settings: Settings, bus: Bus, api: KubeApi, emitter: Emitter) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        bus: Bus,
+        api: KubeApi,
+        emitter: Emitter,
+        metrics: ActuatorMetrics,
+    ) -> None:
         self._settings = settings.actuator
         self._streams = settings.streams
         self._cluster = settings.cluster
@@ -52,7 +60,9 @@ class Loop:
         self._held: dict[int, Held] = {}
         self._last: dict[Key, asyncio.Event] = {}
         self._stopping = asyncio.Event()
-        self._tries = Tries(settings.actuator, api, emitter, self._outcomes, self._stopping)
+        self._tries = Tries(
+            settings.actuator, api, emitter, self._outcomes, self._stopping, metrics
+        )
         self._log = get_logger("actuator")
 
     @property

@@ -19,6 +19,7 @@ from msgspec import Struct
 from actuator.execute import execute
 from actuator.kubeapi import KubeApi
 from actuator.kubeevents import Emitter
+from actuator.metrics import PARKED, ActuatorMetrics
 from actuator.outcomelog import OutcomeLog
 from actuator.park import decision_head
 from actuator.verdicts import Verdict, rejected
@@ -53,12 +54,14 @@ class Tries:
         emitter: Emitter,
         outcomes: OutcomeLog,
         stopping: asyncio.Event,
+        metrics: ActuatorMetrics,
     ) -> None:
         self._settings = settings
         self._api = api
         self._emitter = emitter
         self._outcomes = outcomes
         self._stopping = stopping
+        self._metrics = metrics
         self._log = get_logger("actuator")
 
     async def carry_out(self, held: Held, decision: Decision) -> Disposition:
@@ -81,7 +84,9 @@ class Tries:
             self._line(decision, verdict, attempt, began)
             if verdict.status != "retrying":
                 await self._record(held, decision, verdict, attempt)
+                self._metrics.ended(decision, verdict.status)
                 return Ack()
+            self._metrics.retried(decision)
             counted += not verdict.whole_server
             if counted >= settings.max_attempts:
                 reason = f"gave up after {attempt} tries; the last: {verdict.message}"
@@ -120,6 +125,10 @@ class Tries:
         self, held: Held, reason: str, decision: Decision | None = None, attempt: int = 1
     ) -> Disposition:
         """Record a final outcome if the message says for which decision, then park."""
+        if decision is not None:
+            self._metrics.ended(decision, PARKED)
+        else:
+            self._metrics.unreadable()
         head = decision or decision_head(held.delivery.message.body)
         if head is not None:
             verdict = rejected(f"parked: {reason}")

@@ -66,7 +66,11 @@ def open_model(settings: Settings) -> ReadModel:
 def say_not_found(model: ReadModel, namespace: str, name: str) -> None:
     """Say on stderr that a name is not there, and what the reason may be."""
     lines = [f"gatelog: no group or pod {namespace}/{name} in {model.place}"]
-    near = model.similar(namespace, name)
+    aside = model.set_aside(namespace, name)
+    lines += [f"  {row.object} was set aside: {row.message}" for row in aside]
+    if aside:
+        lines.append("  it stays as it is until that is mended: gatelog does not see it")
+    near = [] if aside else model.similar(namespace, name)
     if near:
         lines.append(f"  did you mean {one_of(near)}?")
     clusters = model.clusters()
@@ -82,7 +86,7 @@ def say_not_found(model: ReadModel, namespace: str, name: str) -> None:
                 f"  the projector last wrote {duration(age_s)} ago (seq {row.stream_seq}): it may "
                 "be stopped or behind (gatelog doctor), or nothing has happened since"
             )
-        if not near:
+        if not near and not aside:
             lines.append(
                 "  only pods that name a queue (label kueue.x-k8s.io/queue-name) and were gated "
                 "when they were created are known here"

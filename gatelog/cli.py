@@ -17,7 +17,7 @@ from typing import Annotated
 
 import typer
 
-from gatelog.commands import demo, deployments, doctor, history, migrate, up, why
+from gatelog.commands import demo, deployments, doctor, history, migrate, replay, up, why
 from gatelog.errors import USAGE, explain
 
 DEBUG = "--debug"
@@ -67,6 +67,7 @@ app.command("history", help=history.HELP, epilog=history.EPILOG, rich_help_panel
     history.history
 )
 app.command("why", help=why.HELP, epilog=why.EPILOG, rich_help_panel=ASK)(why.why)
+app.command("replay", help=replay.HELP, epilog=replay.EPILOG, rich_help_panel=ASK)(replay.replay)
 app.command("doctor", help=doctor.HELP, epilog=doctor.EPILOG, rich_help_panel=ASK)(doctor.doctor)
 
 

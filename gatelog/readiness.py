@@ -22,12 +22,15 @@ _POLL_S = 0.1
 
 
 class Ready(Struct, frozen=True):
-    """What is known once it is ready. `missing` are kinds that are not installed."""
+    """What is known once it is ready. `missing` are kinds that are not installed.
+
+    `sequence` is that of the stream, `position` that of the read model: they differ after an epoch.
+    """
 
     kinds: int
     missing: tuple[str, ...]
     sequence: int
-    epoch: int
+    position: int
 
 
 def expecting(*parts: str) -> Checks:
@@ -68,5 +71,5 @@ def _ready(row: CheckpointRow) -> Ready | None:
         kinds=len(meta.synced - meta.missing),
         missing=tuple(sorted(meta.missing)),
         sequence=row.stream_seq,
-        epoch=row.epoch,
+        position=row.seq,
     )

@@ -18,7 +18,15 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from gatelog import sql
 from gatelog.errors import CommandFailed
-from gatelog.rows import CheckpointRow, GroupRow, HolderRow, SummaryRow, WaitRow
+from gatelog.rows import (
+    ChangeRow,
+    CheckpointRow,
+    GroupRow,
+    HolderRow,
+    SetAsideRow,
+    SummaryRow,
+    WaitRow,
+)
 from gatelog.timeline import Entry
 from gatelog.told import place
 from projector import database
@@ -96,6 +104,11 @@ class ReadModel:
         given = {"since": since_seq, "limit": limit}
         return list(self._rows(SummaryRow, sql.SUMMARY, given))
 
+    def changes(self, after: int, shard: int = 0, limit: int = 500) -> list[ChangeRow]:
+        """Return changes of groups' states at positions above `after`, oldest first."""
+        given = {"after": after, "shard": shard, "limit": limit}
+        return list(self._rows(ChangeRow, sql.CHANGES, given))
+
     def checkpoint(self, shard: int = 0) -> CheckpointRow | None:
         """Return the checkpoint of a shard, None before the first one."""
         return next(self._rows(CheckpointRow, sql.CHECKPOINT, {"shard": shard}), None)
@@ -108,6 +121,15 @@ class ReadModel:
     def parked(self) -> int:
         """Return how many events are set aside and wait for a person."""
         return int(self._value(sql.PARKED, {}))
+
+    def set_aside(self, namespace: str, name: str, group_id: str = "") -> list[SetAsideRow]:
+        """Return what was set aside of a group or pod and has not been taken since, newest first.
+
+        A refused pod is known by its own name and by that of the group it bears.
+        """
+        pods = f"Pod {namespace}/"
+        given = {"group_id": group_id or "-", "name": name, "pods": pods, "pod": pods + name}
+        return list(self._rows(SetAsideRow, sql.SET_ASIDE, {**given, "limit": 5}))
 
     def unresolved(self, before: datetime) -> int:
         """Return how many decisions from before a time have no outcome yet."""

@@ -75,7 +75,15 @@ _REMEDIES: dict[str, Callable[[GroupRow], str]] = {
         "that are wrong and make them again"
     ),
     "BadTotalCount": lambda g: (
-        "pods with a whole number of at least 1 in kueue.x-k8s.io/pod-group-total-count"
+        "pods with a whole number from 1 to 2147483647 in kueue.x-k8s.io/pod-group-total-count"
+    ),
+    "BadGroupName": lambda g: (
+        "pods with another group name: delete these and make them again while the webhook or "
+        "policy is in place, which refuses such names"
+    ),
+    "BadRoleHash": lambda g: (
+        "pods without the annotation kueue.x-k8s.io/role-hash, or with a valid one: delete those "
+        "that are wrong and make them again"
     ),
     "DifferentQueues": lambda g: (
         "pods that all name the same queue: delete the others and make them again"

@@ -113,3 +113,32 @@ class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):
         if self.first_admitted_at is None:
             return None
         return (self.first_admitted_at - self.created_at).total_seconds()
+
+
+class ChangeRow(msgspec.Struct, frozen=True):
+    """A group that came into a state; reason and message are those of its state by now."""
+
+    seq: int
+    ord: int
+    at: datetime
+    namespace: str
+    name: str
+    state: str
+    state_now: str
+    reason: str
+    message: str
+
+    @property
+    def why(self) -> str:
+        """Why it is in this state, "" when it has gone on since."""
+        if self.state != self.state_now:
+            return ""
+        known = self.reason and self.reason not in self.message
+        return f"{self.reason}: {self.message}" if known else self.message
+
+
+class SetAsideRow(msgspec.Struct, frozen=True):
+    """An object that could not be taken, and what is wrong with it (the field and why)."""
+
+    object: str
+    message: str

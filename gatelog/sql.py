@@ -96,6 +96,14 @@ SELECT g.id, g.namespace, g.name, g.kind, g.state, g.reason, g.total_count, g.po
  ORDER BY g.created_seq, g.id LIMIT :limit
 """
 
+CHANGES = """
+SELECT h.seq, h.ord, h.at, g.namespace, g.name, h.reason AS state, g.state AS state_now,
+       g.reason, g.message
+  FROM history h JOIN groups g ON g.cluster = h.cluster AND g.id = h.group_id
+ WHERE h.cluster = :cluster AND h.shard = :shard AND h.seq > :after AND h.kind = 'StateChanged'
+ ORDER BY h.seq, h.ord LIMIT :limit
+"""
+
 CHECKPOINT = """
 SELECT seq, base, epoch, mode, at, written_at, published, folded
   FROM checkpoints
@@ -105,6 +113,20 @@ SELECT seq, base, epoch, mode, at, written_at, published, folded
 CLUSTERS = "SELECT DISTINCT cluster FROM checkpoints ORDER BY cluster"
 
 PARKED = "SELECT count(*) FROM parked WHERE cluster = :cluster AND resolution = ''"
+
+SET_ASIDE = """
+SELECT p.object, p.message, max(p.seq) AS seq
+  FROM parked p
+ WHERE p.cluster = :cluster AND p.resolution = ''
+   AND (p.group_id = :group_id OR p.object = :pod
+        OR (p.group_id = :name
+            AND substr(p.object, 1, length(CAST(:pods AS TEXT))) = CAST(:pods AS TEXT)))
+   AND NOT EXISTS (
+       SELECT 1 FROM pods q
+        WHERE q.cluster = p.cluster AND q.as_of_seq > p.seq
+          AND 'Pod ' || q.namespace || '/' || q.name = p.object)
+ GROUP BY p.object, p.message ORDER BY seq DESC LIMIT :limit
+"""
 
 UNRESOLVED = """
 SELECT count(*)

@@ -17,8 +17,11 @@ from typing import TypeVar
 
 import msgspec
 
+from ingest.metrics import IngestMetrics, WebhookMetrics
+from ingest.requests import relist_requested
 from ingest.resume import Known
 from ingest.session import Changed, Session, begin
+from podgroup.objects import WATCHED_KINDS, Kind
 from podgroup.runtime import jetstream
 from podgroup.runtime import kube as kubernetes
 from podgroup.runtime.backoff import Backoff
@@ -34,6 +37,7 @@ from podgroup.runtime.jetstream import (
 )
 from podgroup.runtime.kube import KubeClient
 from podgroup.runtime.log import get_logger
+from podgroup.runtime.metrics import of as metrics_of
 from podgroup.runtime.settings import Settings
 
 T = TypeVar("T")
@@ -58,7 +62,8 @@ async def run_ingest(
         KubeError, BusError: the configuration cannot be used; what passes by itself is retried.
         OSError, CertificateError: the webhook cannot be served as configured.
     """
-    ingest = _Ingest(settings)
+    metrics = metrics_of(checks, settings)
+    ingest = _Ingest(settings, IngestMetrics(metrics))
     if checks is not None:
         # Before anything can wait: a probe must not find us ready because nobody was asked.
         checks.ready("ingest", lambda: ingest.problem)
@@ -75,15 +80,22 @@ async def run_ingest(
             # Its dependencies are not needed, and need not be installed, where it is off.
             from ingest.registration import webhook
 
-            await stack.enter_async_context(webhook(settings, kube))
+            server = await stack.enter_async_context(webhook(settings, kube))
+            server.answered = WebhookMetrics(metrics, server.counts).answered
         await ingest.run(bus, kube, stop)
+
+
+class Asked(Changed):
+    """Somebody needs everything listed again."""
 
 
 class _Ingest:
     """Sessions, one after the other."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, metrics: IngestMetrics) -> None:
         self._settings = settings
+        self._metrics = metrics
+        metrics.watch(self._following, self._pending_bytes)
         self._bus: Bus | None = None
         self._session: Session | None = None
         self._known: Known | None = None
@@ -95,6 +107,13 @@ class _Ingest:
         if self._bus is None or not self._bus.connected:
             return "not connected to NATS"
         return self._session.problem if self._session else self._cause or "starting"
+
+    def _following(self) -> dict[Kind, bool]:
+        watchers = self._session.watchers if self._session else ()
+        return dict.fromkeys(WATCHED_KINDS, False) | {w.kind: not w.problem for w in watchers}
+
+    def _pending_bytes(self) -> int:
+        return self._session.publisher.pending_bytes if self._session else 0
 
     async def run(self, bus: Bus, kube: KubeClient, stop: asyncio.Event) -> None:
         self._bus = bus
@@ -118,12 +137,24 @@ class _Ingest:
         await bus.ensure_streams(self._settings.streams)
         where = await begin(self._settings, bus, self._known, self._cause)
         log.info("session_begins", positions=where.positions, otherwise=where.reason)
-        return Session(self._settings, bus, kube, where)
+        self._metrics.session()
+        return Session(self._settings, bus, kube, where, self._metrics)
 
     async def _follow(self, session: Session, stop: asyncio.Event) -> None:
         self._session = session
+        assert self._bus is not None
+        asked = asyncio.create_task(
+            relist_requested(self._bus, self._settings.cluster, session.known.last_sequence)
+        )
+        running = asyncio.create_task(session.run(stop))
         try:
-            await session.run(stop)
+            await asyncio.wait([asked, running], return_when=asyncio.FIRST_COMPLETED)
+            if not running.done():
+                raise Asked(asked.result())
+            running.result()
+        except Asked:
+            self._known = msgspec.structs.replace(session.known, positions={})
+            raise
         except OrderLost:
             # The log has everything, but not in the order that positions stand for.
             self._known = msgspec.structs.replace(session.known, positions={})
@@ -132,6 +163,9 @@ class _Ingest:
             self._known = session.known
             raise
         finally:
+            asked.cancel()
+            running.cancel()
+            await asyncio.gather(asked, running, return_exceptions=True)
             if session.publisher.acked_sequence:
                 self._backoff.reset()
             self._session = None

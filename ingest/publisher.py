@@ -29,6 +29,7 @@ from typing import NamedTuple, Protocol
 
 from ingest.bounds import MAX_EVENT_BYTES, bounded
 from ingest.kinds import CLUSTER_SCOPED
+from ingest.metrics import IngestMetrics
 from podgroup import codec, subjects
 from podgroup.events import (
     Batch,
@@ -93,6 +94,7 @@ class EventPublisher:
         batch_bytes: int,
         positions: dict[str, str],
         clock: Callable[[], float] = time.monotonic,
+        metrics: IngestMetrics | None = None,
     ) -> None:
         self.acked_positions = dict(positions)
         self.acked_sequence = 0
@@ -108,6 +110,7 @@ class EventPublisher:
         self._positions = dict(positions)
         self._frames: dict[Kind, str] = {}
         self._clock = clock
+        self._metrics = metrics
         self._sent_at = -PROGRESS_S
         self._pending: deque[_Entry] = deque()
         self._pending_bytes = 0
@@ -116,6 +119,11 @@ class EventPublisher:
         self._work = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of events that wait to be put into a message."""
+        return self._pending_bytes
 
     async def put(self, kind: Kind, events: Iterable[Event], position: str | None) -> None:
         """Take events of one kind; `position` holds once the last of them is stored.
@@ -203,7 +211,10 @@ class EventPublisher:
             batch = Batch(source="watch", events=tuple(events), positions=positions)
             msg_id = f"{codec.message_id(batch)}.{self._cluster}.{shard}{salt}"
             subject = subjects.events(self._cluster, shard, "watch")
-            stored = await self._sink.send(subject, codec.encode_batch(batch), msg_id)
+            body = codec.encode_batch(batch)
+            stored = await self._sink.send(subject, body, msg_id)
+            if self._metrics:
+                self._metrics.sent(stored, len(body))
             self._outstanding.append(_Sent(stored, positions, msg_id))
             stored.add_done_callback(lambda _: self._work.set())
         self._sent_at = self._clock()

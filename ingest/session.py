@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from ingest import resume
 from ingest.calls import WatchApi, WatchOptions
 from ingest.kinds import Watched, watched_kinds
+from ingest.metrics import IngestMetrics
 from ingest.publisher import WINDOW, EventPublisher, Sink
 from ingest.resume import Known, Log, Resume
 from ingest.watcher import Watcher
@@ -52,7 +53,14 @@ class Changed(Exception):
 class Session:
     """One run of all watchers. `watchers` tell how each kind stands."""
 
-    def __init__(self, settings: Settings, bus: EventLog, api: WatchApi, begin: Resume) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        bus: EventLog,
+        api: WatchApi,
+        begin: Resume,
+        metrics: IngestMetrics | None = None,
+    ) -> None:
         self._bus = bus
         self._begin = begin
         self.publisher = EventPublisher(
@@ -61,7 +69,9 @@ class Session:
             shards=settings.shards,
             batch_bytes=settings.ingest.batch_bytes,
             positions=begin.positions,
+            metrics=metrics,
         )
+        self._metrics = metrics
         self.watchers = self._make_watchers(settings, api)
         self._reconnected = asyncio.Event()
 
@@ -148,6 +158,7 @@ class Session:
             options=options,
             new_relist=new_relist,
             log=log,
+            metrics=self._metrics,
         )
 
 

@@ -18,6 +18,7 @@ import msgspec
 from ingest import states
 from ingest.calls import NewRelist, WatchApi, WatchOptions, step
 from ingest.kinds import Watched
+from ingest.metrics import IngestMetrics
 from ingest.states import Absent, InitialWatch, Start, State, Step, Trouble, Watching
 from podgroup.events import Event
 from podgroup.objects import Kind
@@ -56,6 +57,7 @@ class Watcher:
         options: WatchOptions,
         new_relist: NewRelist,
         log: Logger,
+        metrics: IngestMetrics | None = None,
     ) -> None:
         self.state: State = Start(reason) if since is None else Watching(since)
         self.trouble: Trouble | None = None
@@ -67,6 +69,7 @@ class Watcher:
         self._emit = emit
         self._options = options
         self._new_relist = new_relist
+        self._metrics = metrics
         self._log = log.bind(kind=spec.kind)
         self._backoff = Backoff(options.first_wait_s, ceiling_s=options.lasting_wait_s)
         self._last_trouble = -PEACE_S
@@ -105,15 +108,20 @@ class Watcher:
         """Make one call; tell whether anything came of it."""
         productive = opened = False
         streaming = isinstance(self.state, InitialWatch)
+        watching = isinstance(self.state, InitialWatch | Watching)
         call = step(self._api, self._spec, self.state, self._options, self._new_relist)
         async with aclosing(call) as steps:
             async for each in steps:
+                if self._metrics:
+                    self._metrics.came(self.kind, each)
                 await self._emit(self.kind, each.events, states.position(each.state))
                 productive = productive or bool(each.events) or each.state != self.state
                 opened = opened or (streaming and each.trouble is None)
                 self._enter(each)
         if opened and isinstance(self.state, InitialWatch | Start):
             self._interrupted()
+        if watching and self._metrics:
+            self._metrics.ended(self.kind, trouble=self.trouble is not None)
         return productive
 
     def _enter(self, each: Step) -> None:

@@ -44,12 +44,17 @@ class PriorityRef(Value, frozen=True, kw_only=True):
 
 
 class PodSetSpec(Value, frozen=True, kw_only=True):
-    """A podset to write: its template is filled in from the live pod `sample`."""
+    """A podset to write: its template is filled in from the live pod `sample`.
+
+    Where no pod is there yet `sample` is None and `template` is the declared pod spec as JSON text
+    (KEP-976, groups of pods where the driver generates workers).
+    """
 
     name: str
     count: int
-    sample: ObjectRef
+    sample: ObjectRef | None = None
     requests: dict[str, int] = {}
+    template: str = ""
 
 
 class Command(Value, tag_field="action", frozen=True, kw_only=True):

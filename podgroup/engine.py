@@ -30,10 +30,10 @@ from podgroup.events import (
     WorkloadDeleted,
 )
 from podgroup.fold import At, evolve
-from podgroup.fold.common import new_members, note, reindex, touch
+from podgroup.fold.common import new_members, park, reindex, touch
 from podgroup.fold.workloads import recharge
 from podgroup.ids import GroupID, PodUID
-from podgroup.journal import Journal, ParkedRow
+from podgroup.journal import Journal
 from podgroup.names import group_name
 from podgroup.objects import (
     ClusterQueueView,
@@ -77,7 +77,7 @@ def step(
     world.note_ord = 0
     for ordinal, event in enumerate(batch.events):
         if isinstance(event, Undecodable):
-            _park(world, here, ordinal, "Undecodable", event.error, event.raw)
+            park(world, here, ordinal, "Undecodable", event.error, raw=event.raw)
             continue
         try:
             evolve(world, here, event, ordinal)
@@ -185,39 +185,11 @@ def rejoin_frames(world: World, batch: Batch, position: int) -> None:
             frame.seen.add(uid)
 
 
-def _park(
-    world: World,
-    here: At,
-    ordinal: int,
-    reason: str,
-    message: str,
-    raw: bytes,
-    group: str = "",
-    name: str = "",
-) -> None:
-    world.journal.parked.append(
-        ParkedRow(
-            seq=here.position,
-            ord=ordinal,
-            at=here.at,
-            reason=reason,
-            message=message,
-            group=group,
-            object=name,
-            raw=raw,
-        )
-    )
-    note(world, here, "Parked", group=group, reason=reason, message=message)
-
-
 def _park_event(world: World, here: At, ordinal: int, event: Event, error: Exception) -> None:
     identity, name = _concerned(world, event)
-    message = f"{type(error).__name__}: {error}"
     group = world.groups.get(identity) if identity is not None else None
-    if group is not None:
-        group.parked = f"message {here.position}, event {ordinal} ({name}): {message}"
-        touch(world, group.id)
-    _park(world, here, ordinal, "FoldFailed", message, b"", identity or "", name)
+    message = f"{type(error).__name__}: {error}"
+    park(world, here, ordinal, "FoldFailed", message, group=group, name=name)
 
 
 def _concerned(world: World, event: Event) -> tuple[GroupID | None, str]:

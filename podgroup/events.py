@@ -11,12 +11,10 @@ Schema history: 2026-11 first version of everything (v1).
 Invariant: an event never changes once published, and equal deltas have equal `event_id`.
 """
 
-from datetime import datetime
-
 from msgspec import Struct
 
 from podgroup.commands import AnyCommand
-from podgroup.objects import Kind, PodView, QueueObject, WorkloadView
+from podgroup.objects import Kind, PodView, QueueObject, Time, WorkloadView
 from podgroup.outcomes import Status
 
 
@@ -109,7 +107,7 @@ class TimerFired(EventBase, tag="timer_fired.v1", frozen=True, kw_only=True):
     """A timer asked for by the fold fell due."""
 
     timer: str
-    due_at: datetime
+    due_at: Time
 
 
 class OutcomeRecorded(EventBase, tag="outcome_recorded.v1", frozen=True, kw_only=True):
@@ -186,7 +184,7 @@ class Decision(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
     id: str
     number: int
     as_of: int
-    at: datetime
+    at: Time
     group: str
     namespace: str
     name: str

@@ -11,6 +11,7 @@ total and depend on their arguments alone.
 """
 
 import hashlib
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -174,6 +175,28 @@ EVENT_OWNER_REFERENCES_ADDED: Final[str] = "OwnerReferencesAdded"
 MAX_OBJECT_NAME: Final[int] = 253  # DNS-1123 subdomain
 MAX_LABEL_VALUE: Final[int] = 63
 NAME_HASH_LENGTH: Final[int] = 5
+MAX_INT32: Final[int] = 2**31 - 1
+"""Largest count of a podset and largest number of seconds of a Workload: both are int32."""
+
+_INTEGER: Final[re.Pattern[str]] = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+_DNS1123_LABEL: Final[re.Pattern[str]] = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+
+
+def integer(text: str) -> int | None:
+    """``text`` as an integer the way Go reads one (at most 19 digits), None when it is none."""
+    return int(text) if _INTEGER.fullmatch(text) else None
+
+
+def is_dns_label(text: str) -> bool:
+    """Whether ``text`` can name a podset: a DNS-1123 label."""
+    return len(text) <= MAX_LABEL_VALUE and bool(_DNS1123_LABEL.fullmatch(text))
+
+
+def is_dns_subdomain(text: str) -> bool:
+    """Whether ``text`` can name an object: a DNS-1123 subdomain."""
+    return len(text) <= MAX_OBJECT_NAME and all(
+        _DNS1123_LABEL.fullmatch(part) for part in text.split(".")
+    )
 
 
 def annotation_or_label(

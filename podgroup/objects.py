@@ -9,9 +9,12 @@ rounded up. Times are aware UTC. Invariant: a view is a value; nobody changes on
 """
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+Time = Annotated[datetime, Meta(tz=True)]
+"""A moment, always with its offset: one without could not be compared with any other."""
 
 
 class View(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
@@ -66,7 +69,7 @@ class Condition(View, frozen=True, kw_only=True):
     status: str
     reason: str = ""
     message: str = ""
-    at: datetime | None = None
+    at: Time | None = None
 
 
 class ContainerEnd(View, frozen=True, kw_only=True):
@@ -75,7 +78,26 @@ class ContainerEnd(View, frozen=True, kw_only=True):
     name: str
     exit_code: int = 0
     reason: str = ""
-    finished_at: datetime | None = None
+    finished_at: Time | None = None
+
+
+class DeclaredSet(View, frozen=True, kw_only=True):
+    """One entry of annotation pod-group-sets: pods that a group says it will have (KEP-976).
+
+    `requests` is what one pod of it asks of a node. `template` is its pod spec as JSON text, less
+    what has nothing to do with scheduling; "" means that the pods are created beforehand and speak
+    for themselves. `role` is the role hash of the template. Selector, tolerations and terms are
+    those of the template, as in `PodView`.
+    """
+
+    name: str
+    count: int = 1
+    requests: dict[str, int] = {}
+    role: str = ""
+    template: str = ""
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
+    node_terms: tuple[NodeTerm, ...] = ()
 
 
 class PodView(View, frozen=True, kw_only=True):
@@ -86,14 +108,18 @@ class PodView(View, frozen=True, kw_only=True):
     hash computed from the pod when there is none (`role_annotated` says which). `writer` is the
     field manager of the latest write that was not a status write, as managedFields tell, and
     `written_at` its time (whole seconds).
+
+    Annotation pod-group-sets is not among `annotations`: what it declares is in `sets`, what is
+    wrong with it in `sets_problem`, and `sets_key` ("" without the annotation) is the same for the
+    same declaration, however it is written.
     """
 
     uid: str
     namespace: str
     name: str
     resource_version: str
-    created_at: datetime
-    deleted_at: datetime | None = None
+    created_at: Time
+    deleted_at: Time | None = None
     grace_s: int | None = None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
@@ -101,7 +127,7 @@ class PodView(View, frozen=True, kw_only=True):
     owners: tuple[OwnerRef, ...] = ()
     gates: tuple[str, ...] = ()
     writer: str = ""
-    written_at: datetime | None = None
+    written_at: Time | None = None
     role: str = ""
     role_annotated: bool = False
     requests: dict[str, int] = {}
@@ -116,9 +142,12 @@ class PodView(View, frozen=True, kw_only=True):
     phase: str = ""
     reason: str = ""
     message: str = ""
-    started_at: datetime | None = None
+    started_at: Time | None = None
     conditions: tuple[Condition, ...] = ()
     ends: tuple[ContainerEnd, ...] = ()
+    sets: tuple[DeclaredSet, ...] = ()
+    sets_key: str = ""
+    sets_problem: str = ""
 
 
 class PodSetView(View, frozen=True, kw_only=True):
@@ -165,8 +194,8 @@ class WorkloadView(View, frozen=True, kw_only=True):
     namespace: str
     name: str
     resource_version: str
-    created_at: datetime
-    deleted_at: datetime | None = None
+    created_at: Time
+    deleted_at: Time | None = None
     generation: int = 0
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
@@ -282,7 +311,7 @@ class NamespaceView(View, tag_field="kind", tag="Namespace", frozen=True, kw_onl
     resource_version: str
     labels: dict[str, str] = {}
     namespace: str = ""
-    deleted_at: datetime | None = None
+    deleted_at: Time | None = None
 
 
 QueueObject = (

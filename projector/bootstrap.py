@@ -12,9 +12,12 @@ from podgroup.runtime.health import Checks
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.jetstream import connect as connect_bus
 from podgroup.runtime.log import get_logger
+from podgroup.runtime.metrics import of as metrics_of
 from podgroup.runtime.settings import Settings
 from projector import migrate
 from projector.database import DatabaseUnavailable, database_url, parse, shown
+from projector.lag import watching
+from projector.metrics import ProjectorMetrics
 from projector.projection import Projection
 from projector.store import SqlStore
 
@@ -56,11 +59,13 @@ async def run_projector(
             statement_timeout_s=settings.database.statement_timeout_s,
         )
         overlap = parse(url).get_backend_name() == "postgresql"
-        projection = Projection(settings, bus, store, stop, overlap=overlap)
+        metrics = ProjectorMetrics(metrics_of(checks, settings))
+        projection = Projection(settings, bus, store, stop, overlap=overlap, metrics=metrics)
         if checks is not None:
             checks.ready("projector", lambda: projection.problem)
         log.info("projector_started", database=shown(url), mode=settings.mode)
-        await projection.run()
+        async with watching(metrics.lag, bus, settings.cluster, settings.projector.shard):
+            await projection.run()
         log.info("projector_stopped", position=projection.world.meta.position)
     finally:
         if own_bus is not None:

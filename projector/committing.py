@@ -8,6 +8,7 @@ Invariant: commits happen in order, each on top of the checkpoint that the one b
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -26,6 +27,7 @@ from podgroup.state import World
 from projector import record_rows
 from projector.checkpoint import Checkpoint
 from projector.loading import Loaded
+from projector.metrics import ProjectorMetrics, Work
 from projector.outbox import Outbox
 from projector.packing import pack_meta
 from projector.record_rows import Settled, target_text
@@ -48,12 +50,20 @@ class Committer:
     """Writes batches of one shard. `overlap`: fold the next batch while one is written."""
 
     def __init__(
-        self, store: Store, outbox: Outbox, shard: int, stop: asyncio.Event, *, overlap: bool
+        self,
+        store: Store,
+        outbox: Outbox,
+        shard: int,
+        stop: asyncio.Event,
+        metrics: ProjectorMetrics,
+        *,
+        overlap: bool,
     ) -> None:
         self._store = store
         self._outbox = outbox
         self._shard = shard
         self._stop = stop
+        self._metrics = metrics
         self._overlap = overlap
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="projector-store")
         self._running: asyncio.Task[None] | None = None
@@ -107,6 +117,7 @@ class Committer:
             StoreUnavailable: `stop` came before the database did.
         """
         taken = take(world)
+        work = self._metrics.take(taken, world)
         rows = build(world, taken, self._shard)
         rows.settled = list(settled)
         if beginnings := record_rows.epochs(world.cluster, self._shard, begun):
@@ -128,7 +139,7 @@ class Committer:
             folded=pack_meta(world.meta),
         )
         await self.idle()
-        self._running = asyncio.create_task(self._write(rows, new, taken.journal))
+        self._running = asyncio.create_task(self._write(rows, new, taken.journal, work))
         if self._overlap:
             await asyncio.sleep(0)  # let it begin
         else:
@@ -157,11 +168,14 @@ class Committer:
         await self._call(self._store.close)
         self._thread.shutdown(wait=False)
 
-    async def _write(self, rows: Rows, new: Checkpoint, journal: Journal) -> None:
-        old = self.checkpoint
+    async def _write(self, rows: Rows, new: Checkpoint, journal: Journal, work: Work) -> None:
+        old, began = self.checkpoint, time.monotonic()
         self.checkpoint = await self._patiently(lambda: self._store.commit(rows, new, old))
         self.commits += 1
-        self.rows += rows.count()
+        written = rows.count()
+        self.rows += written
+        took_s, rebuilding = time.monotonic() - began, self._outbox.rebuilding
+        self._metrics.committed(work, written, took_s, rebuilding=rebuilding)
         self._outbox.put(journal.decisions, journal.parked)
         for outcome in journal.outcomes:
             if outcome.status in FINAL:

@@ -86,6 +86,17 @@ class Outbox:
         """Messages not yet known to be stored."""
         return len(self._queue) + len(self._flight)
 
+    @property
+    def unresolved(self) -> int:
+        """Decisions that were sent and have no outcome yet."""
+        return len(self._unresolved)
+
+    @property
+    def unresolved_since(self) -> datetime | None:
+        """When the first of those was decided."""
+        first = next(iter(self._unresolved.values()), None)
+        return first.at if first is not None else None
+
     async def drained(self) -> None:
         """Wait until nothing is waiting. Somebody must be running `run`."""
         while self.waiting:

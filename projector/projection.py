@@ -29,11 +29,13 @@ from podgroup.runtime.jetstream import (
     StreamMissing,
 )
 from podgroup.runtime.log import get_logger
+from podgroup.runtime.metrics import Metrics
 from podgroup.runtime.settings import Settings
 from podgroup.state import World
 from projector import epochs
 from projector.announcing import Announcer
 from projector.committing import Committer, Place
+from projector.metrics import ProjectorMetrics
 from projector.opening import decisions_lost, refill_frames, world_of
 from projector.outbox import Outbox
 from projector.record_rows import Settled, settled, with_raw
@@ -55,7 +57,14 @@ class Projection:
     """Folds one shard until told to stop. `world` is what it knows; nobody else may change it."""
 
     def __init__(
-        self, settings: Settings, bus: Bus, store: Store, stop: asyncio.Event, *, overlap: bool
+        self,
+        settings: Settings,
+        bus: Bus,
+        store: Store,
+        stop: asyncio.Event,
+        *,
+        overlap: bool,
+        metrics: ProjectorMetrics | None = None,
     ) -> None:
         self._settings = settings
         self._bus = bus
@@ -70,7 +79,10 @@ class Projection:
             timeout_s=settings.projector.decision_timeout_s,
             refused=self._announcer.refused,
         )
-        self._committer = Committer(store, self._outbox, self._shard, stop, overlap=overlap)
+        self._metrics = metrics or ProjectorMetrics(Metrics(settings))
+        self._committer = Committer(
+            store, self._outbox, self._shard, stop, self._metrics, overlap=overlap
+        )
         self._reader: Reader | None = None
         self._at: datetime | None = None
         self._settled: list[Settled] = []
@@ -78,6 +90,7 @@ class Projection:
         self._target = 0
         self._reconnected = False
         self.world = World(cluster=settings.cluster, mode=settings.mode)
+        self._metrics.watch(lambda: self.world, self._outbox, lambda: self._committed_seq)
 
     @property
     def problem(self) -> str:
@@ -93,6 +106,11 @@ class Projection:
     @property
     def _stream_seq(self) -> int:
         return self.world.meta.position - self._committer.place.base
+
+    @property
+    def _committed_seq(self) -> int:
+        checkpoint = self._committer.checkpoint
+        return checkpoint.seq - checkpoint.base if checkpoint is not None else 0
 
     async def run(self) -> None:
         """Fold until `stop`.
@@ -252,6 +270,7 @@ class Projection:
         step(self.world, message.sequence + self._committer.place.base, message.at, batch)
         self._at = message.at
         self._events += len(batch.events)
+        self._metrics.folded(batch.source, len(batch.events), message.at)
         self._settled += settled(batch, message.at)
         for index in range(before, len(journal.parked)):
             journal.parked[index] = with_raw(journal.parked[index], batch)
@@ -272,6 +291,7 @@ class Projection:
         self._announcer.tick(self.world, now)
         repeated = self._outbox.repeat_overdue(self.world.expecting.__contains__, now)
         if repeated:
+            self._metrics.repeated(repeated)
             log.warning("decisions_repeated", count=repeated)
 
     async def _drain(self) -> None:

@@ -38,6 +38,7 @@ def _arguments() -> argparse.ArgumentParser:
         '"memory": "256Gi", "pods": 110}]; or a number of unlimited nodes',
     )
     parser.add_argument("--no-kueue", action="store_true", help="without Kueue's kinds")
+    parser.add_argument("--kueue-core", action="store_true", help="admit Workloads as Kueue does")
     parser.add_argument("--kueue-versions", default="v1beta2", help="comma separated, stored first")
     parser.add_argument("--history", type=int, default=10_000, help="watch history per kind")
     parser.add_argument("--bookmark-interval", type=float, default=60.0, help="seconds")
@@ -80,6 +81,7 @@ def main() -> int:
             kubelet_default_script=asked.script,
             nodes=_nodes(asked.nodes),
             kueue_kinds=not asked.no_kueue,
+            kueue_core=asked.kueue_core,
             kueue_versions=tuple(asked.kueue_versions.split(",")),
             history=asked.history,
             bookmark_interval_s=asked.bookmark_interval,

@@ -22,6 +22,7 @@ from simcluster.errors import Obj
 from simcluster.faults import Faults
 from simcluster.garbage import GarbageCollector
 from simcluster.kubelet import Kubelet
+from simcluster.kueue import KueueCore
 from simcluster.namespaces import NamespaceController
 from simcluster.nodes import node_object
 from simcluster.pods import PodWrites
@@ -61,6 +62,7 @@ class SimCluster:
         self.store.hooks.append(self._seen)
         self.scheduler: Scheduler | None = None
         self.kubelet: Kubelet | None = None
+        self.kueue: KueueCore | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -80,6 +82,8 @@ class SimCluster:
             )
         if settings.kubelet == "scripted":
             self.kubelet = Kubelet(self.store, self.pods, self.deletions, settings)
+        if settings.kueue_core:
+            self.kueue = KueueCore(self.store, self.writes, settings.kueue_core_delay_s)
         for name in _SPACES:
             await self.create("", "namespaces", {"metadata": {"name": name}})
         for node in settings.nodes:
@@ -88,7 +92,7 @@ class SimCluster:
 
     async def stop(self) -> None:
         """Take everything down."""
-        for part in (self.scheduler, self.kubelet):
+        for part in (self.scheduler, self.kubelet, self.kueue):
             if part is not None:
                 part.stop()
         for task in self._tasks:

@@ -80,7 +80,7 @@ class NodeState:
             return "node(s) were unschedulable"
         tolerations = spec.get("tolerations") or []
         for taint in self.taints:
-            if not any(_tolerates(t, taint) for t in tolerations):
+            if not any(tolerates(t, taint) for t in tolerations):
                 key, value = taint.get("key"), taint.get("value", "")
                 return f"node(s) had untolerated taint {{{key}: {value}}}"
         selector = spec.get("nodeSelector") or {}
@@ -128,7 +128,8 @@ class NodeState:
         return False
 
 
-def _tolerates(toleration: Obj, taint: Obj) -> bool:
+def tolerates(toleration: Obj, taint: Obj) -> bool:
+    """Whether a toleration covers a taint."""
     if toleration.get("effect") not in (None, "", taint.get("effect")):
         return False
     if toleration.get("operator") == "Exists":

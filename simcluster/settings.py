@@ -46,6 +46,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     token: str = "sim-token"
     kueue_kinds: bool = True
     kueue_versions: tuple[str, ...] = ("v1beta2",)
+    kueue_core: bool = False
+    kueue_core_delay_s: float = 0.0
     nodes: tuple[NodeSettings, ...] = (NodeSettings(name="node-a", labels={"pool": "a"}),)
     scheduler: bool = True
     scheduler_delay_s: float = 0.0

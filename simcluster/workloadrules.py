@@ -1,8 +1,9 @@
 """What may change in a Kueue Workload while it holds quota.
 
-Theory: Kueue protects a Workload that has quota: pod sets, queue and priority class are fixed, and
-the admission may be withdrawn but not rewritten. Quota without an admission that names as many pod
-sets as the spec is refused. (Kueue's Workload validation; texts are its own where known.)
+Theory: Kueue protects a Workload that has quota: pod sets, queue and priority class are fixed, the
+admission may be withdrawn but not rewritten, and what was given up as reclaimable stays given up.
+Quota without an admission that names as many pod sets as the spec is refused. (Kueue's Workload
+validation; texts are its own where known.)
 
 Invariant: ``update_causes(w, w)`` is empty for a Workload that is valid itself.
 """
@@ -27,12 +28,39 @@ def update_causes(old: Obj, new: Obj) -> list[Cause]:
             if before != after:
                 text = "field is immutable"
                 found.append(Cause.invalid(f"spec.{name}", go(after), text))
+        found += _reclaim_causes(old, new)
     before, after = ((w.get("status") or {}).get("admission") for w in (old, new))
     if before and after and _fixed(before) != _fixed(after):
         found.append(Cause.invalid("status.admission", go(after), "field is immutable"))
     if _reserved(new) and not (_reserved(old) and before == after):
         found += _admission_causes(new)
     return found
+
+
+def _reclaim_causes(old: Obj, new: Obj) -> list[Cause]:
+    """While quota is reserved, reclaimable pods only grow, up to their pod set's count."""
+    before, after = (_reclaimable(w) for w in (old, new))
+    at = "status.reclaimablePods"
+    found = [
+        Cause.required(f"{at}[{name}]", "cannot be removed") for name in before if name not in after
+    ]
+    counts = {p.get("name"): p.get("count", 1) for p in new["spec"].get("podSets") or ()}
+    for name, count in after.items():
+        if count < before.get(name, 0):
+            text = f"cannot be less then {before[name]}"
+            found.append(Cause.invalid(f"{at}[{name}].count", str(count), text))
+        if name not in counts:
+            names = [str(known) for known in counts]
+            found.append(Cause.unsupported(f"{at}[{name}].name", f'"{name}"', names))
+        elif count > counts[name]:
+            text = f"should be less or equal to {counts[name]}"
+            found.append(Cause.invalid(f"{at}[{name}].count", str(count), text))
+    return found
+
+
+def _reclaimable(workload: Obj) -> dict[str, int]:
+    items = (workload.get("status") or {}).get("reclaimablePods") or ()
+    return {item["name"]: item["count"] for item in items}
 
 
 def _fixed(admission: Obj) -> Obj:

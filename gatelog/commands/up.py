@@ -69,12 +69,15 @@ def up(
     narrator = Narrator(settings.log, "up", verbose=verbose)
 
     from gatelog.allinone import run_up
+    from gatelog.following import follow
     from gatelog.readiness import Ready
     from gatelog.running import run
     from gatelog.told import tell_ready
 
     async def ready(found: Ready) -> None:
         tell_ready(narrator, settings, found)
+        if narrator.watched:
+            await follow(settings, narrator, found.position)
 
     async def main(stop: asyncio.Event) -> None:
         await run_up(settings, stop, narrator, way=install, on_ready=ready)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from gatelog.readmodel import ReadModel
-    from gatelog.rows import GroupRow, HolderRow, WaitRow
+    from gatelog.rows import GroupRow, HolderRow, SetAsideRow, WaitRow
 
 HELP = (
     "Why a pod group or single pod is where it is: the reason now, since when, what it would "
@@ -56,6 +56,7 @@ def why(
             return FAILED
         group = lives[0]
         waits = model.waits(group.id)
+        aside = model.set_aside(namespace, group.name, group.id)
         holders, ahead = _competition(model, group)
     waiting = group.state in _WAITING
     if as_json:
@@ -65,12 +66,13 @@ def why(
             "ahead": ahead,
             "holders": holders,
             "waits": waits,
+            "set_aside": aside,
         }
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
         return None
     out = console.console()
     out.print(console.heading(group))
-    out.print(_answer(group, waits, holders, ahead))
+    out.print(_answer(group, waits, holders, ahead, aside))
     return None
 
 
@@ -82,7 +84,11 @@ def _competition(model: "ReadModel", group: "GroupRow") -> tuple[list["HolderRow
 
 
 def _answer(
-    group: "GroupRow", waits: list["WaitRow"], holders: list["HolderRow"], ahead: int
+    group: "GroupRow",
+    waits: list["WaitRow"],
+    holders: list["HolderRow"],
+    ahead: int,
+    aside: list["SetAsideRow"],
 ) -> "Table":
     from rich.table import Table
     from rich.text import Text
@@ -108,6 +114,8 @@ def _answer(
             row("" if number else "held by", _holding(holder, now))
     else:
         row("now", _settled(group, now))
+    for number, one in enumerate(aside):
+        row("" if number else "set aside", f"{one.object}: {plain(one.message)}")
     for number, (took, wait) in enumerate(_past(waits)):
         row("" if number else "before that", f"{took} {wait.reason}: {plain(wait.message)}")
     return table

@@ -13,7 +13,9 @@ the pod. Invariant: every request ends up in exactly one of the `counts`.
 
 import asyncio
 import ssl
+import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 from aiohttp import web
@@ -70,6 +72,8 @@ class WebhookServer:
         """Requests by (``mutate`` or ``validate``, outcome); outcomes are the mutation's
         dispositions, ``passed``, ``refused``, and ``bad_request``, ``too_large``, ``busy``,
         ``timeout``, ``lookup_failed``, ``error`` for requests without a verdict."""
+        self.answered: Callable[[str, float], None] | None = None
+        """Told of each request that was taken up: ``mutate`` or ``validate``, and its seconds."""
 
     @property
     def url(self) -> str:
@@ -123,6 +127,7 @@ class WebhookServer:
             text = f"{self._max_in_flight} requests are under way already; try again"
             return self._failure(which, "busy", 503, text)
         self._in_flight += 1
+        began_s = time.monotonic()
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await self._answer(which, request)
@@ -145,6 +150,8 @@ class WebhookServer:
             return self._failure(which, "error", 500, "internal error; see the webhook's log")
         finally:
             self._in_flight -= 1
+            if self.answered is not None:
+                self.answered(which, time.monotonic() - began_s)
 
     async def _answer(self, which: str, request: web.Request) -> web.Response:
         asked = review.decode(await request.read())

@@ -14,11 +14,12 @@ After each message, for every group it touched (in order of first touch):
     explaining  state and reason in words
     reporting   condition and Event on the pods, once a reason has held for 5 s
 
-Nothing is decided before every watched kind was listed completely, nor for a parked group.
+Nothing is decided before every watched kind was listed completely, nor for a parked group. A rule
+that fails for a group (a bug of ours, or a value nobody thought of) parks that group alone.
 Invariant: deciding twice on the same state decides nothing the second time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
@@ -64,7 +65,7 @@ def decide(world: World, here: At, recorded: Mapping[str, Decision] | None = Non
         world.touched.clear()
         looked_at.update(dict.fromkeys(batch))
         for identity in batch:
-            _shape_up(d, world.groups[identity])
+            _guarded(d, world.groups[identity], _shape_up)
         if world.mode == "builtin":
             admit_pending(d)
         evicted = [g for g in world.touched if _needs_another_look(world, g)]
@@ -75,7 +76,7 @@ def decide(world: World, here: At, recorded: Mapping[str, Decision] | None = Non
         world.touched.update(dict.fromkeys(evicted))
     for identity in looked_at:
         if identity in world.groups:
-            _carry_on(d, world.groups[identity])
+            _guarded(d, world.groups[identity], _carry_on)
     rest = d.apply_rest() if recorded is not None else []
     for decision in rest:
         group = world.groups.get(GroupID(decision.group))
@@ -94,8 +95,20 @@ def _needs_another_look(world: World, identity: GroupID) -> bool:
     return group.evicted is not None and group.holding is not None
 
 
+def _guarded(d: Deciding, group: Group, rules: Callable[[Deciding, Group], None]) -> None:
+    """Run rules on a group. One that they fail on stops in the open; all others go on."""
+    try:
+        rules(d, group)
+    except Exception as error:
+        if group.parked:
+            raise
+        d.park(group, error)
+        explain(d, group)
+
+
 def _shape_up(d: Deciding, group: Group) -> None:
     if group.parked:
+        d.world.quotas.dequeue(group.id)
         return
     closing(d, group)
     composing(d, group)

@@ -171,7 +171,13 @@ class _Pass:
                 if strict:
                     blocked = True
                 continue
-            if not self._consider(group) and strict:
+            try:
+                admitted = self._consider(group)
+            except Exception as error:
+                self.d.park(group, error)
+                self.d.world.touched[group.id] = None
+                continue
+            if not admitted and strict:
                 blocked = True
 
     def _inactive(self) -> Reason | None:

@@ -3,7 +3,7 @@
 Checks, in this order; the first that fails is the reason the group waits:
 
 1. pods that failed or were deleted before they ran are released, composed or not
-2. the total count is a positive number
+2. group name, role hashes and total count are such that a Workload can be made of them
 3. pods agree on queue and total count                                   (B1)
 4. no foreign Workload has the group's name
 5. as many active pods exist as the total says (fast admission: one is enough)
@@ -24,6 +24,7 @@ from podgroup.commands import (
 )
 from podgroup.decide.closing import delete_excess, finalize
 from podgroup.decide.context import Deciding, normal, pod_ref, workload_free, workload_ref
+from podgroup.decide.malformed import by_age, malformed
 from podgroup.decide.order import active_key
 from podgroup.members import Flag
 from podgroup.names import (
@@ -33,10 +34,12 @@ from podgroup.names import (
     IS_GROUP_WORKLOAD,
     JOB_UID,
     MAX_EXEC_SECONDS,
+    MAX_INT32,
     MAX_ROLES,
     PROVREQ_PREFIX,
     QUEUE_NAME,
     SINGLE_PODSET,
+    integer,
 )
 from podgroup.state import Group, Pod
 
@@ -80,7 +83,8 @@ def _release_inactive(d: Deciding, group: Group) -> None:
 def _incomplete(d: Deciding, group: Group) -> Problem | None:
     members = d.members(group)
     if not group.single:
-        problem = _disagreement(d, group)
+        found = malformed(d, group)
+        problem = Problem(*found) if found is not None else _disagreement(d, group)
         if problem is not None:
             return problem
     foreign = d.world.workloads.get((group.namespace, group.workload_name))
@@ -122,15 +126,6 @@ def _unfit(d: Deciding, group: Group) -> Problem | None:
 
 def _disagreement(d: Deciding, group: Group) -> Problem | None:
     members = d.members(group)
-    if group.total < 1:
-        first = members.first()
-        pod = d.pod(first) if first else None
-        value = pod.view.annotations.get(GROUP_TOTAL_COUNT) if pod else None
-        return Problem(
-            "BadTotalCount",
-            f"pod {pod.view.name if pod else '?'}: annotation {GROUP_TOTAL_COUNT} is {value!r}, "
-            "it must be an integer of at least 1",
-        )
     for counter, key, reason in (
         (members.queues, QUEUE_NAME, "DifferentQueues"),
         (members.totals, GROUP_TOTAL_COUNT, "DifferentTotalCounts"),
@@ -147,11 +142,7 @@ def _disagreement(d: Deciding, group: Group) -> Problem | None:
 
 def _pair(d: Deciding, group: Group, key: str) -> tuple[str, str, tuple[str, str]]:
     """Name the first pod and the first, by age and uid, that contradicts it."""
-    pods = sorted(
-        (d.pod(uid) for uid in d.members(group).flags),
-        key=lambda p: (p.view.created_at, p.view.uid),
-    )
-    pods = [pod for pod in pods if pod.view.phase != "Failed"]
+    pods = [pod for pod in by_age(d, group) if pod.view.phase != "Failed"]
 
     def value(pod: Pod) -> str:
         source = pod.view.labels if key == QUEUE_NAME else pod.view.annotations
@@ -240,7 +231,8 @@ def _compose(d: Deciding, group: Group) -> None:
         group,
         "compose",
         "GroupComplete",
-        f"all {group.total} pods are there: " + ", ".join(f"{p.count} x {p.name}" for p in sets),
+        ("the pod is there: " if group.single else f"all {group.total} pods are there: ")
+        + ", ".join(f"{p.count} x {p.name}" for p in sets),
         CreateWorkload(
             target=workload_ref(group),
             queue=group.queue,
@@ -275,4 +267,5 @@ def _annotations(group: Group, lead: Pod) -> dict[str, str]:
 
 def _max_execution_s(lead: Pod) -> int | None:
     text = lead.view.labels.get(MAX_EXEC_SECONDS, "")
-    return int(text) if text.isdecimal() and int(text) > 0 else None
+    found = integer(text) or 0
+    return found if 0 < found <= MAX_INT32 else None

@@ -11,11 +11,14 @@ from collections.abc import Mapping
 
 from podgroup.commands import AnyCommand, KubeEvent, ObjectRef
 from podgroup.events import Decision
-from podgroup.fold.common import At
+from podgroup.fold.common import At, park
 from podgroup.fold.decisions import apply_decision
 from podgroup.ids import PodUID, decision_id
 from podgroup.members import Members
 from podgroup.state import Group, Pod, World
+
+_AFTER_EVENTS = 1_000_000
+"""Ordinals of what is parked while deciding: after those of all events of the message."""
 
 
 class Deciding:
@@ -64,6 +67,20 @@ class Deciding:
             return decision
         apply_decision(self.world, known)
         return known
+
+    def park(self, group: Group, error: Exception) -> None:
+        """Stop deciding for a group that the rules cannot deal with, and say so in the open."""
+        world = self.world
+        world.quotas.dequeue(group.id)
+        park(
+            world,
+            self.here,
+            _AFTER_EVENTS + world.note_ord,
+            "RulesFailed",
+            f"the rules failed: {type(error).__name__}: {error}",
+            group=group,
+            name=f"{group.kind} {group.namespace}/{group.name}",
+        )
 
     def apply_rest(self) -> list[Decision]:
         """Apply the recorded decisions that no rule makes any more; return them."""

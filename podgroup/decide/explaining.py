@@ -21,6 +21,8 @@ from podgroup.state import Group, Wait
 BLOCKED = frozenset(
     {
         "BadTotalCount",
+        "BadGroupName",
+        "BadRoleHash",
         "DifferentQueues",
         "DifferentTotalCounts",
         "TooManyRoles",

@@ -22,6 +22,7 @@ from podgroup.names import (
     PENDING_NO_MATCHING_FLAVOR,
     PENDING_WAITING_FOR_QUOTA,
     SINGLE_PODSET,
+    integer,
 )
 from podgroup.objects import (
     Assignment,
@@ -236,9 +237,10 @@ def matches(requirement: Requirement, labels: Mapping[str, str]) -> bool:
         case "DoesNotExist":
             return value is None
         case "Gt" | "Lt":
-            if value is None or not value.lstrip("-").isdecimal() or not requirement.values:
+            # The API server takes any text here; a bound that is no integer matches nothing.
+            have, bound = integer(value or ""), integer("".join(requirement.values[:1]))
+            if have is None or bound is None:
                 return False
-            bound = int(requirement.values[0])
-            return int(value) > bound if requirement.operator == "Gt" else int(value) < bound
+            return have > bound if requirement.operator == "Gt" else have < bound
         case _:
             return False

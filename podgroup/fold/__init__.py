@@ -26,15 +26,15 @@ from podgroup.events import (
     WorkloadApplied,
     WorkloadDeleted,
 )
-from podgroup.fold.common import At, note
+from podgroup.fold.common import At, note, unpark
 from podgroup.fold.outcomes import outcome_recorded, timer_fired
 from podgroup.fold.pods import pod_applied, pod_deleted
 from podgroup.fold.queues import object_applied, object_deleted
 from podgroup.fold.relists import relist_completed, relist_started, synced
 from podgroup.fold.workloads import link, workload_applied, workload_deleted
-from podgroup.ids import newer
+from podgroup.ids import PodUID, newer
 from podgroup.journal import ParkedRow
-from podgroup.state import World
+from podgroup.state import GROUP, World
 
 __all__ = ["At", "evolve", "link", "synced"]
 
@@ -76,10 +76,23 @@ def evolve(world: World, here: At, event: Event, ordinal: int = 0) -> World:
         case DeltaRefused():
             _refused(world, here, event, ordinal)
         case OperatorActed():
-            note(world, here, "OperatorActed", reason=event.action, message=event.message)
+            _operator(world, here, event)
         case _:
             assert_never(event)
     return world
+
+
+def _operator(world: World, here: At, event: OperatorActed) -> None:
+    """What a person (or a deployment on its own behalf) did to gatelog."""
+    released = unpark(world, event.target) if event.action in ("release", "discard") else []
+    note(
+        world,
+        here,
+        "OperatorActed",
+        group=released[0].id if released else "",
+        reason=event.action,
+        message=f"{event.target} by {event.by or 'an operator'}: {event.message}",
+    )
 
 
 def _refused(world: World, here: At, event: DeltaRefused, ordinal: int) -> None:
@@ -87,6 +100,7 @@ def _refused(world: World, here: At, event: DeltaRefused, ordinal: int) -> None:
     frame = world.meta.frames.get(event.kind)
     if frame is not None:
         frame.seen.add(event.uid)
+    group = _group_refused(world, event)
     world.journal.parked.append(
         ParkedRow(
             seq=here.position,
@@ -94,7 +108,7 @@ def _refused(world: World, here: At, event: DeltaRefused, ordinal: int) -> None:
             at=here.at,
             reason="DeltaRefused",
             message=f"{event.field}: {event.message}",
-            group=event.group,
+            group=group,
             object=f"{event.kind} {event.namespace}/{event.name}",
         )
     )
@@ -102,7 +116,23 @@ def _refused(world: World, here: At, event: DeltaRefused, ordinal: int) -> None:
         world,
         here,
         "DeltaRefused",
+        group=group if group in world.groups else "",
         pod=event.uid if event.kind == "Pod" else "",
         reason=event.field,
         message=f"{event.kind} {event.namespace}/{event.name}: {event.message}",
     )
+
+
+def _group_refused(world: World, event: DeltaRefused) -> str:
+    """Return the id of the group a refused object belongs to, else the group name it bears."""
+    match event.kind:
+        case "Pod":
+            known = world.pods.get(PodUID(event.uid))
+            if known is not None:
+                return known.group
+            named = (GROUP, event.namespace, event.group)
+            return world.lives.get(named, event.group) if event.group else ""
+        case "Workload":
+            return world.by_workload.get((event.namespace, event.name), event.group)
+        case _:
+            return event.group

@@ -9,7 +9,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from podgroup.ids import GroupID, PodUID, newer
-from podgroup.journal import Note
+from podgroup.journal import Note, ParkedRow
 from podgroup.members import Flag, Members
 from podgroup.names import GROUP_TOTAL_COUNT, QUEUE_NAME, RETRIABLE_IN_GROUP
 from podgroup.state import Expectation, Group, Pod, World
@@ -79,6 +79,50 @@ def stale(world: World, kind: str, version: str, known: str, in_frame: bool) -> 
     if newer(version, seen):
         world.meta.versions[kind] = version
     return False
+
+
+def park(
+    world: World,
+    here: At,
+    ordinal: int,
+    reason: str,
+    message: str,
+    *,
+    raw: bytes = b"",
+    group: Group | None = None,
+    name: str = "",
+) -> None:
+    """Set something aside, in the open: a row, a line of history, and its group stops."""
+    identity = group.id if group is not None else ""
+    world.journal.parked.append(
+        ParkedRow(
+            seq=here.position,
+            ord=ordinal,
+            at=here.at,
+            reason=reason,
+            message=message,
+            group=identity,
+            object=name,
+            raw=raw,
+        )
+    )
+    note(world, here, "Parked", group=identity, reason=reason, message=message)
+    if group is not None:
+        group.parked = f"{here.position}/{ordinal} ({name}): {message}"
+        touch(world, group.id)
+
+
+def unpark(world: World, target: str) -> list[Group]:
+    """Let groups go on that stopped for `target`: a parked entry `seq/ord`, or a group id."""
+    found = [
+        group
+        for group in world.groups.values()
+        if group.parked and (group.id == target or group.parked.startswith(f"{target} "))
+    ]
+    for group in found:
+        group.parked = ""
+        touch(world, group.id)
+    return found
 
 
 def touch(world: World, group: GroupID) -> None:

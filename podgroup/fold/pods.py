@@ -30,11 +30,13 @@ from podgroup.names import (
     ADMISSION_GATE,
     FAST_ADMISSION,
     GROUP_TOTAL_COUNT,
+    MAX_INT32,
     PREBUILT_WORKLOAD,
     PRIORITY_CLASS,
     QUEUE_NAME,
     SERVING,
     group_name,
+    integer,
     workload_name,
 )
 from podgroup.objects import PodView
@@ -52,13 +54,14 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
     wanted = (GROUP, view.namespace, group_name(view.labels, view.annotations))
     if not wanted[2]:
         wanted = (SINGLE, view.namespace, view.name)
+    moved = False
     if known is not None:
         group = world.groups[known.group]
         if (group.kind, group.namespace, group.name) != wanted:
             _leave(world, here, group, known)
-            known = None
+            known, moved = None, True
     if known is None:
-        _join(world, here, _life(world, here, wanted, view), view)
+        _join(world, here, _life(world, here, wanted, view, moved=moved), view)
     else:
         _change(world, here, world.groups[known.group], known, view)
 
@@ -90,7 +93,9 @@ def _see_version(world: World, view: PodView) -> None:
         world.meta.versions["Pod"] = view.resource_version
 
 
-def _life(world: World, here: At, key: tuple[str, str, str], view: PodView) -> Group:
+def _life(
+    world: World, here: At, key: tuple[str, str, str], view: PodView, *, moved: bool
+) -> Group:
     """Return the life of the group that is going on, or open one."""
     kind, namespace, name = key
     # A single pod is its own group: a successor of the same name is another life at once, even
@@ -99,8 +104,10 @@ def _life(world: World, here: At, key: tuple[str, str, str], view: PodView) -> G
     identity = world.lives.get(key)
     if identity is not None and (kind == GROUP or identity == group_id(kind, PodUID(view.uid))):
         return world.groups[identity]
+    # A pod that came from another group may have opened that one, which keeps its id.
+    own = group_id(kind, PodUID(view.uid))
     group = Group(
-        id=group_id(kind, PodUID(view.uid)),
+        id=GroupID(f"{own}-{here.position}") if moved else own,
         namespace=namespace,
         name=name,
         kind=kind,
@@ -335,7 +342,8 @@ def lead(world: World, group: Group) -> None:
         PREBUILT_WORKLOAD, ""
     )
     text = view.annotations.get(GROUP_TOTAL_COUNT, "")
-    group.total = 1 if group.single else (int(text) if text.isdecimal() else 0)
+    total = integer(text) or 0
+    group.total = 1 if group.single else (total if 0 < total <= MAX_INT32 else 0)
     if serving != group.serving:
         group.serving = serving
         for other in list(members.flags):

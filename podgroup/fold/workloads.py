@@ -28,6 +28,10 @@ from podgroup.quota import Charge
 from podgroup.state import Eviction, Finish, Group, Holding, Role, World
 
 
+ADOPTED, KUEUE = "adopted", "kueue"
+"""Who decided an admission that is not a decision of ours."""
+
+
 def condition(workload: WorkloadView | None, kind: str) -> Condition | None:
     """Return the condition of a type, if the Workload has it."""
     if workload is None:
@@ -99,8 +103,8 @@ def _owner(world: World, view: WorkloadView) -> Group | None:
 def belongs(group: Group, view: WorkloadView) -> bool:
     """Tell whether a Workload of the right name is this group's and not somebody else's."""
     if group.single:
-        pod = group.id.removeprefix(f"{group.kind}-")
-        return any(owner.uid == pod for owner in view.owners)
+        # The id of a single pod's life begins with its uid.
+        return any(group.id.startswith(f"{group.kind}-{owner.uid}") for owner in view.owners)
     if group.prebuilt == view.name:
         return True
     return view.annotations.get(IS_GROUP_WORKLOAD) == "true"
@@ -130,7 +134,7 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
     elif before is None and group.holding is None and group.finish is None:
         # First sight of a Workload that says admitted: a standing admission of an earlier epoch.
         if is_true(view, ADMITTED) and view.cluster_queue:
-            hold(world, here, group, view, decided_by="adopted")
+            hold(world, here, group, view, decided_by=ADOPTED)
     touch(world, group.id)
 
 
@@ -200,7 +204,7 @@ def _take_admission(world: World, here: At, group: Group, view: WorkloadView) ->
         return
     admitted = is_true(view, ADMITTED)
     if group.holding is None and admitted:
-        hold(world, here, group, view, decided_by="kueue")
+        hold(world, here, group, view, decided_by=KUEUE)
     elif group.holding is not None:
         group.holding.admitted = admitted
 
@@ -231,8 +235,9 @@ def admit(world: World, here: At, group: Group, admission: Admission, decided_by
         here,
         "GroupAdmitted",
         group=group.id,
-        reason=decided_by,
+        reason="Adopted" if decided_by == ADOPTED else ADMITTED,
         message=f"in ClusterQueue {admission.cluster_queue}",
+        decision="" if decided_by in (ADOPTED, KUEUE) else decided_by,
     )
     world.quotas.dequeue(group.id)
     recharge(world, group)

@@ -3,16 +3,18 @@
 Theory. A process has one `Metrics`, and it is what its `Checks` serve at /metrics: the parts find
 it there (`of`) and declare their families in it, so one process shows one page whether it runs one
 part or, as `gatelog up` does, all of them. What happens is counted where it happens; what *is*
-(sizes, ages, quotas) is read when somebody asks, so it costs nothing in between and cannot go stale.
+(sizes, ages, quotas) is read when somebody asks, so it costs nothing in between and is never stale.
 Counters begin at 0 with the process, as Prometheus expects.
 
-Invariant: nothing is labelled by what users create without bound (pods, groups, namespaces). A
-family that tries is refused when it is declared, and values that others choose pass through `Words`.
+Invariant: nothing is labelled by what users create without bound (pods, groups, namespaces): a
+family that tries is refused when declared. Of any other label a bounded number of values is shown,
+because some are words that others choose, such as reasons in conditions that anyone may write.
 """
 
+import importlib.metadata
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from msgspec import Struct
 from prometheus_client import (
@@ -25,18 +27,9 @@ from prometheus_client import (
 )
 
 from podgroup.runtime.health import Checks
+from podgroup.runtime.settings import Settings
 
-__all__ = [
-    "FAST_S",
-    "NONE",
-    "OTHER",
-    "SLOW_S",
-    "Counter",
-    "Family",
-    "Histogram",
-    "Metrics",
-    "Words",
-]
+__all__ = ["Counter", "Family", "Histogram", "Metrics", "Series", "Words", "of"]
 
 PREFIX: Final = "gatelog_"
 NONE: Final = "none"
@@ -49,6 +42,10 @@ FAST_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2
 SLOW_S: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10240)
 """Bucket bounds in seconds for what people wait for: up to about three hours."""
 
+MAX_VALUES: Final = 100
+"""Values of a label that are shown; further ones are `OTHER`."""
+MAX_QUEUES: Final = 1000
+"""The same for the names of ClusterQueues."""
 UNBOUNDED: Final = frozenset({"pod", "pod_name", "group", "namespace", "uid", "name", "node", "id"})
 """Labels that are refused: their values have no bound."""
 
@@ -58,6 +55,9 @@ Read = Callable[[], Mapping[Labels, float]]
 """Gives the samples of a family when it is scraped: label values in order -> value."""
 
 _NAME = re.compile(r"gatelog_[a-z][a-z0-9]*(_[a-z0-9]+)*")
+
+
+T = TypeVar("T", Counter, Histogram)
 
 
 class Family(Struct, frozen=True):
@@ -72,30 +72,39 @@ class Family(Struct, frozen=True):
 class Metrics:
     """The registry of one process. Calling it gives the page, so it can be `Checks.metrics`."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Settings | None = None) -> None:
         self.families: list[Family] = []
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
+        about = settings or Settings()
+        values = (importlib.metadata.version("gatelog"), about.cluster, about.mode)
+        self.read(
+            "gatelog_info",
+            "Always 1: the version of gatelog, the cluster it works for, and who admits there.",
+            ("version", "cluster", "mode"),
+            read=lambda: {values: 1.0},
+        )
 
-    def counter(self, name: str, help: str, labels: Labels = ()) -> Counter:
+    def counter(self, name: str, help: str, labels: Labels = ()) -> "Series[Counter]":
         """Declare something that is counted as it happens; `name` ends in `_total`.
 
         Raises:
             ValueError: the name or a label is not as it should be.
         """
         self._declare(name, "counter", help, labels)
-        return Counter(name, help, labels, registry=self._registry)
+        return Series(Counter(name, help, labels, registry=self._registry), labels)
 
     def histogram(
         self, name: str, help: str, labels: Labels = (), *, buckets: Sequence[float] = FAST_S
-    ) -> Histogram:
+    ) -> "Series[Histogram]":
         """Declare a distribution; `buckets` are upper bounds in the unit that `name` ends in.
 
         Raises:
             ValueError: see `counter`.
         """
         self._declare(name, "histogram", help, labels)
-        return Histogram(name, help, labels, registry=self._registry, buckets=buckets)
+        family = Histogram(name, help, labels, registry=self._registry, buckets=buckets)
+        return Series(family, labels)
 
     def read(
         self,
@@ -131,26 +140,23 @@ class Metrics:
         self.families.append(Family(name, kind, help, labels))
 
 
-def of(checks: Checks | None) -> Metrics:
+def of(checks: Checks | None, settings: Settings) -> Metrics:
     """Return the metrics that `checks` serve, which are new ones if it served none yet.
 
     Without `checks` nobody can ask for them; they are counted all the same.
     """
     if checks is None:
-        return Metrics()
+        return Metrics(settings)
     if not isinstance(checks.metrics, Metrics):
-        checks.metrics = Metrics()
+        checks.metrics = Metrics(settings)
     return checks.metrics
 
 
 class Words:
-    """Keeps the values of one label within bounds: the first `limit` of them, the rest is `OTHER`.
+    """Keeps the values of one label within bounds: the first ones are shown, later ones `OTHER`."""
 
-    For words that others choose: names of ClusterQueues, reasons in conditions anyone may write.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self, label: str) -> None:
+        self._limit = MAX_QUEUES if label == "cluster_queue" else MAX_VALUES
         self._known: set[str] = set()
 
     def __call__(self, word: str) -> str:
@@ -165,12 +171,35 @@ class Words:
         return word
 
 
+class Series(Generic[T]):
+    """The members of a counter or histogram family. Calling it with label values gives one."""
+
+    def __init__(self, family: T, labels: Labels) -> None:
+        self._family: T = family
+        self._words = tuple(Words(label) for label in labels)
+        self._members: dict[Labels, T] = {}
+
+    def __call__(self, *values: str) -> T:
+        """Return the member for these label values, in the order of the labels."""
+        found = self._members.get(values)
+        return found if found is not None else self._make(values)
+
+    def _make(self, values: Labels) -> T:
+        shown = tuple(word(value) for word, value in zip(self._words, values, strict=True))
+        found = self._members.get(shown)
+        if found is None:
+            found = self._family.labels(*shown) if shown else self._family
+            self._members[shown] = found
+        return found
+
+
 class _Reader:
     """Turns what `read` gives into samples."""
 
     def __init__(self, family: Family, read: Read) -> None:
         self._family = family
         self._read = read
+        self._words = tuple(Words(label) for label in family.labels)
 
     def describe(self) -> list[Metric]:
         """Tell the registry the name, so that it is not given twice."""
@@ -179,9 +208,13 @@ class _Reader:
     def collect(self) -> Iterator[Metric]:
         """Read."""
         found = self._empty()
+        shown: dict[Labels, float] = {}
         for values, value in self._read().items():
-            labels = dict(zip(self._family.labels, values, strict=True))
-            found.add_sample(self._family.name, labels, value)
+            key = tuple(word(value) for word, value in zip(self._words, values, strict=True))
+            shown[key] = shown.get(key, 0.0) + value
+        for key, total in shown.items():
+            labels = dict(zip(self._family.labels, key, strict=True))
+            found.add_sample(self._family.name, labels, total)
         yield found
 
     def _empty(self) -> Metric:
@@ -190,7 +223,7 @@ class _Reader:
 
 
 class _WithoutCreated:
-    """The registry without `_created` series: a second series per counter that nothing here uses."""
+    """The registry less `_created`: one more series per counter, of no use to Prometheus."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry

@@ -17,6 +17,7 @@ import msgspec
 
 from simcluster.errors import Obj
 from simcluster.kueue.workload import FlavorResource, Info, PodSet, Usage, text
+from simcluster.nodes import tolerates
 from simcluster.quantity import parse
 
 
@@ -57,8 +58,10 @@ class ClusterQueue(msgspec.Struct, frozen=True):
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """The outcome for a Workload: flavors per pod set and resource, the use they add up to, and
-    for what does not fit: ``short`` flavor-resources, a reason and what to say."""
+    """Flavors per pod set and resource, and the use they add up to.
+
+    For what does not fit: the ``short`` flavor-resources, a reason, and what to say.
+    """
 
     mode: Mode
     flavors: tuple[dict[str, str], ...] = ()
@@ -199,7 +202,9 @@ def _measure(
             mode, reason = Mode.NO_FIT, "ExceedsMaxQuota"
         elif value > unused:
             needed = text(name, value - unused)
-            why.append(f"insufficient unused quota for {name} in flavor {flavor}, {needed} more needed")
+            why.append(
+                f"insufficient unused quota for {name} in flavor {flavor}, {needed} more needed"
+            )
             short.add(key)
             mode, reason = min(mode, Mode.PREEMPT), reason or "WaitingForQuota"
     return _Try(mode, flavor, frozenset(short), reason, tuple(why))

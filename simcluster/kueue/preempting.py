@@ -21,7 +21,9 @@ def targets(
     queue: ClusterQueue, info: Info, wanted: Assignment, used: Usage, holders: Iterable[Info]
 ) -> list[Info]:
     """The Workloads to evict; empty when no choice of them makes room."""
-    found = [h for h in holders if _candidate(queue, info, h) and not wanted.short.isdisjoint(h.usage)]
+    found = [
+        h for h in holders if _candidate(queue, info, h) and not wanted.short.isdisjoint(h.usage)
+    ]
     found.sort(key=_order)
     left = dict(used)
     chosen: list[Info] = []

@@ -1,8 +1,8 @@
 """Fixtures of the command line's tests."""
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -71,29 +71,36 @@ async def bare_cluster(tmp_path: Path) -> AsyncIterator[tuple[SimCluster, KubeCl
 
 
 @pytest.fixture
-async def old_server(tmp_path: Path) -> AsyncIterator[KubeClient]:
-    """A client of a server that says it is Kubernetes 1.29, on an address that is no loopback."""
+async def distant_server(
+    tmp_path: Path,
+) -> AsyncIterator[Callable[[str], Awaitable[KubeClient]]]:
+    """Makes clients of a server of a version (`1.29`), on an address that is no loopback."""
+    async with AsyncExitStack() as stack:
 
-    async def version(_: web.Request) -> web.Response:
-        return web.json_response({"major": "1", "minor": "29+", "gitVersion": "v1.29.4"})
+        async def start(version: str) -> KubeClient:
+            major, minor = version.split(".")
+            said = {"major": major, "minor": f"{minor}+", "gitVersion": f"v{version}.4"}
 
-    app = web.Application()
-    app.router.add_get("/version", version)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    port = runner.addresses[0][1]
-    file = tmp_path / "old.kubeconfig"
-    # 0.0.0.0 leads to this machine, and does not look like loopback.
-    file.write_text(
-        '{"apiVersion": "v1", "kind": "Config", "current-context": "c", '
-        f'"clusters": [{{"name": "c", "cluster": {{"server": "http://0.0.0.0:{port}"}}}}], '
-        '"users": [{"name": "u", "user": {"token": "t"}}], '
-        '"contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}'
-    )
-    kube = await connect(KubernetesSettings(kubeconfig=str(file)))
-    yield kube
-    await kube.close()
-    await runner.cleanup()
-    await asyncio.sleep(0)
+            async def answer(_: web.Request) -> web.Response:
+                return web.json_response(said)
+
+            app = web.Application()
+            app.router.add_get("/version", answer)
+            runner = web.AppRunner(app)
+            await runner.setup()
+            stack.push_async_callback(runner.cleanup)
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            port = runner.addresses[0][1]
+            file = tmp_path / f"{version}.kubeconfig"
+            # 0.0.0.0 leads to this machine, and does not look like loopback.
+            file.write_text(
+                '{"apiVersion": "v1", "kind": "Config", "current-context": "c", '
+                f'"clusters": [{{"name": "c", "cluster": {{"server": "http://0.0.0.0:{port}"}}}}], '
+                '"users": [{"name": "u", "user": {"token": "t"}}], '
+                '"contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}'
+            )
+            kube = await connect(KubernetesSettings(kubeconfig=str(file)))
+            stack.push_async_callback(kube.close)
+            return kube
+
+        yield start

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from gatelog import timeline
+from gatelog.following import change
 from gatelog.readmodel import ReadModel
 from gatelog.timeline import Entry
 from tests.cli.conftest import Ran
@@ -178,3 +179,18 @@ def test_rows_come_with_aware_times_and_in_order(busy_db: Db) -> None:
     assert all(e.at.tzinfo is not None for e in entries)
     lines = timeline.tell(entries)
     assert [line.at for line in lines] == sorted(line.at for line in lines)
+
+
+def test_changes_of_state_come_once_and_in_order(busy_db: Db) -> None:
+    url, toy = busy_db
+    with ReadModel(url, "test") as model:
+        changes = model.changes(0)
+        middle = changes[len(changes) // 2].seq
+        assert [c for c in changes if c.seq > middle] == model.changes(middle)
+        assert model.changes(toy.position) == []
+    assert [(c.seq, c.ord) for c in changes] == sorted({(c.seq, c.ord) for c in changes})
+    states = [c.state for c in changes if c.name == "single"]
+    assert states[0] in ("Queued", "Admitted") and "Finished" in states
+    (last,) = [c for c in changes if c.name == "c" and c.state == "Queued"]
+    assert change(last).plain.endswith(f"ns/c  Queued  {last.why}")
+    assert last.why.startswith("WaitingForQuota: ")

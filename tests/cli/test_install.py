@@ -1,5 +1,7 @@
 """Setting a cluster up, against the stand-in and a server that is too old."""
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 
 from gatelog import clusterinfo, install
@@ -9,6 +11,8 @@ from podgroup.runtime.settings import Settings, WebhookSettings
 from simcluster import SimCluster
 
 Bare = tuple[SimCluster, KubeClient]
+Distant = Callable[[str], Awaitable[KubeClient]]
+POLICIES = ("admissionregistration.k8s.io", "mutatingadmissionpolicies")
 
 
 async def test_kinds_are_installed_once_and_served_then(bare_cluster: Bare) -> None:
@@ -29,7 +33,7 @@ async def test_a_half_installed_kueue_is_left_alone(bare_cluster: Bare) -> None:
 
     crds = manifests.read("crds/workloads.yaml")
     await install.apply(kube, crds)
-    with pytest.raises(CommandFailed, match="localqueues.*does not mix"):
+    with pytest.raises(CommandFailed, match=r"localqueues.*does not mix"):
         await install.install_kinds(kube)
 
 
@@ -37,19 +41,13 @@ async def test_policy_is_applied_and_applying_again_changes_nothing(bare_cluster
     cluster, kube = bare_cluster
     done = await install.install_policy(kube)
     assert any(d.startswith("MutatingAdmissionPolicy ") for d in done)
-    group = "admissionregistration.k8s.io"
-    versions = [
-        o["metadata"]["resourceVersion"]
-        for o in cluster.objects(group, "mutatingadmissionpolicies")
-    ]
+    versions = [o["metadata"]["resourceVersion"] for o in cluster.objects(*POLICIES)]
     assert versions and await install.install_policy(kube) == done
-    assert versions == [
-        o["metadata"]["resourceVersion"]
-        for o in cluster.objects(group, "mutatingadmissionpolicies")
-    ]
+    assert versions == [o["metadata"]["resourceVersion"] for o in cluster.objects(*POLICIES)]
 
 
-async def test_an_old_server_gets_neither_policy_nor_webhook(old_server: KubeClient) -> None:
+async def test_an_old_server_gets_neither_policy_nor_webhook(distant_server: Distant) -> None:
+    old_server = await distant_server("1.29")
     with pytest.raises(CommandFailed, match=r"1\.36.*v1\.29\.4.*--install webhook"):
         await install.install_policy(old_server)
     with pytest.raises(CommandFailed, match=r"1\.30.*v1\.29\.4"):
@@ -58,13 +56,13 @@ async def test_an_old_server_gets_neither_policy_nor_webhook(old_server: KubeCli
 
 
 async def test_a_webhook_on_loopback_is_refused_for_a_distant_server(
-    bare_cluster: Bare, old_server: KubeClient, monkeypatch: pytest.MonkeyPatch
+    bare_cluster: Bare, distant_server: Distant
 ) -> None:
-    monkeypatch.setattr(install, "WEBHOOK_SINCE", (1, 20))
+    distant = await distant_server("1.34")
     with pytest.raises(UsageFailed, match=r"cannot reach.*127\.0\.0\.1:9443.*webhook\.url"):
-        await install.webhook_settings(old_server, Settings())
+        await install.webhook_settings(distant, Settings())
     chosen = Settings(webhook=WebhookSettings(url="https://10.0.0.1:1/"))
-    on = await install.webhook_settings(old_server, chosen)
+    on = await install.webhook_settings(distant, chosen)
     assert on.webhook.enabled and on.webhook.url == "https://10.0.0.1:1"
     here = await install.webhook_settings(bare_cluster[1], Settings())
     assert here.webhook.url == "https://127.0.0.1:9443"

@@ -29,9 +29,9 @@ def test_one_process_holds_a_state_directory_and_a_killed_one_lets_go(tmp_path: 
     )
     try:
         assert holder.stdout is not None and holder.stdout.readline() == "held\n"
-        with pytest.raises(StateDirInUse, match=f"process {holder.pid}.*--state-dir"):
-            with state.hold():
-                pass
+        refused = pytest.raises(StateDirInUse, match=f"process {holder.pid}.*--state-dir")
+        with refused, state.hold():
+            pass
     finally:
         holder.kill()
         holder.wait()
@@ -51,9 +51,9 @@ def test_the_state_directory_is_private_and_stays_out_of_repositories(tmp_path: 
 
 def test_a_state_directory_that_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(CommandFailed, match="cannot use the state directory.*--state-dir"):
-        with StateDir(tmp_path / "file" / "below").hold():
-            pass
+    refused = pytest.raises(CommandFailed, match=r"cannot use the state directory.*--state-dir")
+    with refused, StateDir(tmp_path / "file" / "below").hold():
+        pass
 
 
 def test_manifests_are_found_and_are_objects() -> None:
@@ -88,3 +88,10 @@ def test_every_error_is_one_sentence(error: BaseException, code: int, words: str
     said = explain(error)
     assert said.exit_code == code
     assert words in said.sentence and "\n" not in said.sentence
+
+
+def test_every_reason_that_only_a_person_can_end_has_a_remedy() -> None:
+    from gatelog.remedies import _REMEDIES
+    from podgroup.decide.explaining import BLOCKED
+
+    assert sorted(BLOCKED - set(_REMEDIES)) == []

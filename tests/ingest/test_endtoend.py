@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from podgroup import subjects
-from podgroup.events import PodApplied, PodDeleted
+from podgroup.codec import encode_batch
+from podgroup.events import Batch, OperatorActed, PodApplied, PodDeleted
 from podgroup.objects import WATCHED_KINDS
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import Bus, connect
@@ -363,3 +364,29 @@ async def test_nothing_of_another_cluster_is_resumed_from(sim, settings, log, bu
         await ingester.until_ready()
         await log.read()
     assert len(log.relists) == len(WATCHED_KINDS)
+
+
+async def test_a_request_in_the_log_leads_to_a_complete_relist(sim, settings, log, bus, cluster):
+    async with ingesting(settings) as ingester:
+        await ingester.until_ready()
+        await create(sim, "a")
+        await caught_up(log, sim)
+        relists = len(log.relists)
+        asked = OperatorActed(
+            action="relist", target="0/2/1", by="projector", message="new database"
+        )
+        await bus.publish(
+            subjects.events(cluster, 0, "projector"),
+            encode_batch(Batch(source="projector", events=(asked,))),
+            f"{cluster}.relist",
+        )
+
+        async def listed() -> bool:
+            await log.read()
+            return len(log.relists) >= relists + len(WATCHED_KINDS)
+
+        await until(listed, "a relist of every kind")
+        await create(sim, "b")
+        await caught_up(log, sim)
+    assert len(log.relists) == relists + len(WATCHED_KINDS), "asked once, listed once"
+    assert all("new database" in r.reason for r in log.relists[relists:])

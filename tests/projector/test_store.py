@@ -13,8 +13,10 @@ from podgroup import events as e
 from podgroup.engine import step, take
 from podgroup.journal import Note, ParkedRow
 from podgroup.objects import PodView
+from podgroup.state import Frame
 from projector import migrate, postgres_writer, tables
 from projector.database import DatabaseError, parse, reader, shown
+from projector.packing import pack, pack_meta, unpack_group, unpack_meta
 from projector.record_rows import Settled
 from projector.rows import build
 from projector.store import SqlStore, StaleProjector, StoreUnavailable
@@ -338,3 +340,23 @@ def test_a_lost_connection_is_made_again(postgres_database: str, messages: Messa
     with pytest.raises(StoreUnavailable):
         writer.store.commit(rows, new, writer.checkpoint)
     assert writer.store.commit(rows, new, writer.checkpoint).seq == position
+
+
+def test_records_beyond_64_bits_are_kept() -> None:
+    toy = Toy()
+    toy.pod("foo")
+    group = next(iter(toy.world.groups.values()))
+    assert group.holding is not None
+    assert group.holding.admission.assignments
+    huge = tuple(
+        msgspec.structs.replace(a, usage={"memory": 2**70})
+        for a in group.holding.admission.assignments
+    )
+    admission = msgspec.structs.replace(group.holding.admission, assignments=huge)
+    group.holding = msgspec.structs.replace(group.holding, admission=admission)
+    assert unpack_group(pack(group)) == group
+    assert unpack_group(pack(group)).holding.admission.assignments == huge  # type: ignore[union-attr]
+    frame = Frame("r", 3, {"a", "b"})
+    meta = msgspec.structs.replace(toy.world.meta, frames={"Pod": frame})
+    assert unpack_meta(pack_meta(meta)).frames == {"Pod": Frame("r", 3)}
+    assert frame.seen == {"a", "b"}

@@ -26,6 +26,7 @@ class Stack:
     """The stand-in and `gatelog up` in `folder`."""
 
     def __init__(self, folder: Path, *simulator: str) -> None:
+        self.good = 0
         self.state = folder / "state"
         self.simulator = Simulator(folder, "--kubelet", "scripted", *simulator)
         self.env = {
@@ -95,8 +96,10 @@ def running_stack(folder: Path, *simulator: str) -> Iterator[Stack]:
         stack.stop()
 
 
-async def runs_to_its_end(stack: Stack, api: Api, namespace: str, name: str) -> None:
+async def runs_to_its_end(stack: Stack, api: Api, namespace: str) -> None:
     """Create a good group of two and wait until it has run, been let go and is told as finished."""
+    stack.good += 1
+    name = f"good-{stack.good}"
     names = [f"{name}-{i}" for i in range(2)]
     for one in names:
         body = pod(one, name, 2, script="run=50ms,succeed")

@@ -15,7 +15,7 @@ import msgspec
 
 from podgroup import commands as c
 from podgroup import events as e
-from podgroup.engine import new_world, step
+from podgroup.engine import due_timers, new_world, step
 from podgroup.events import Batch
 from podgroup.names import (
     ADMISSION_GATE,
@@ -24,10 +24,12 @@ from podgroup.names import (
     MANAGED_LABEL,
     POD_FINALIZER,
     QUEUE_NAME,
+    TERMINATION_TARGET,
     WORKLOAD_FINALIZER,
 )
 from podgroup.objects import (
     WATCHED_KINDS,
+    Assignment,
     ClusterQueueView,
     Condition,
     FlavorQuotas,
@@ -47,6 +49,11 @@ from podgroup.objects import (
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 
 
+def _left(view: PodView) -> tuple[Condition, ...]:
+    """Conditions that outlive a pod's end."""
+    return tuple(x for x in view.conditions if x.type == TERMINATION_TARGET)
+
+
 class Toy:
     """One namespace `ns`, LocalQueue `lq`, ClusterQueue `cq`, flavor `f`; `cpu` quota in cores."""
 
@@ -64,6 +71,10 @@ class Toy:
         self.position = 0
         self.now = T0
         self.pods: dict[str, PodView] = {}
+        self.last: dict[str, PodView] = {}
+        """The last state of every pod there ever was, by name."""
+        self.slow = False
+        """Running pods that are deleted go on running until a test ends them."""
         self.workloads: dict[str, WorkloadView] = {}
         self.decisions: list[e.Decision] = []
         self.messages: list[tuple[int, datetime, Batch]] = []
@@ -71,6 +82,8 @@ class Toy:
         self.held_back: deque[e.Decision] = deque()
         self.act = True
         self.events: list[tuple[str, str, str]] = []
+        self.said: list[tuple[str, str, str]] = []
+        """(object, reason, message) of every Event."""
         self._uid = 0
         if ready:
             self.setup(cpu, strategy, within)
@@ -173,18 +186,22 @@ class Toy:
             namespace="ns",
             name=name,
             resource_version=self.bump(),
-            created_at=self.now.replace(microsecond=0),
             labels=lab,
             annotations=ann,
-            finalizers=(POD_FINALIZER,),
             gates=(ADMISSION_GATE,) if gated else (),
             role=role or f"r{cpu}",
             role_annotated=True,
             requests={"cpu": cpu * 1000},
-            phase="Pending",
-            **more,
+            **(
+                {
+                    "created_at": self.now.replace(microsecond=0),
+                    "finalizers": (POD_FINALIZER,),
+                    "phase": "Pending",
+                }
+                | more
+            ),
         )
-        self.pods[view.uid] = view
+        self.pods[view.uid] = self.last[name] = view
         self.send(e.PodApplied(pod=view))
         if settle:
             self.settle()
@@ -195,7 +212,7 @@ class Toy:
 
     def change(self, uid: str, *, settle: bool = True, **fields: Any) -> None:
         view = msgspec.structs.replace(self.pods[uid], resource_version=self.bump(), **fields)
-        self.pods[uid] = view
+        self.pods[uid] = self.last[view.name] = view
         if (
             view.deleted_at is not None
             and not view.finalizers
@@ -222,7 +239,8 @@ class Toy:
 
     def end(self, *names: str, phase: str = "Succeeded") -> None:
         for name in names:
-            self.change(self.named(name).uid, phase=phase, conditions=())
+            view = self.named(name)
+            self.change(view.uid, phase=phase, conditions=_left(view))
 
     def delete(self, name: str) -> None:
         self._delete(self.named(name).uid)
@@ -232,8 +250,9 @@ class Toy:
         view = self.pods[uid]
         if view.deleted_at is None:
             self.change(uid, deleted_at=self.now, settle=False)
-        if uid in self.pods and self.pods[uid].node and self.pods[uid].phase == "Running":
-            self.change(uid, phase="Failed", conditions=(), settle=False)
+        view = self.pods.get(uid, view)
+        if uid in self.pods and view.node and view.phase == "Running" and not self.slow:
+            self.change(uid, phase="Failed", conditions=_left(view), settle=False)
 
     def delete_workload(self, name: str) -> None:
         w = self.workloads[name]
@@ -266,8 +285,10 @@ class Toy:
         if isinstance(command, c.RECORDS):
             return
         status, version, uid = self._carry_out(command)
-        for event in command.events:
+        for event in command.events if status != "rejected" else ():
             self.events.append((event.type, event.reason, event.message))
+            on = event.on or command.target
+            self.said.append((on.name, event.reason, event.message))
         self.send(
             e.OutcomeRecorded(
                 decision=d.id, group=d.group, status=status, uid=uid, resource_version=version
@@ -281,12 +302,22 @@ class Toy:
         match command:
             case c.UngatePod():
                 p = self.pods[t.uid]
+                for wanted, live in (
+                    (command.labels, p.labels),
+                    (command.annotations, p.annotations),
+                    (command.node_selector, p.node_selector),
+                ):
+                    if any(live.get(k, v) != v for k, v in wanted.items()):
+                        return "rejected", "", ""
                 self.change(
                     t.uid,
                     settle=False,
                     writer="gatelog",
                     gates=tuple(g for g in p.gates if g not in command.gates),
                     labels=p.labels | command.labels,
+                    annotations=p.annotations | command.annotations,
+                    tolerations=p.tolerations
+                    + tuple(t for t in command.tolerations if t not in p.tolerations),
                     node_selector=p.node_selector | command.node_selector,
                 )
             case c.FinalizePod():
@@ -296,6 +327,15 @@ class Toy:
                 if t.uid in self.pods:
                     self._delete(t.uid)
             case c.StopPod():
+                said = Condition(
+                    type=TERMINATION_TARGET,
+                    status="True",
+                    reason=command.reason,
+                    message=command.message,
+                )
+                self.change(
+                    t.uid, settle=False, conditions=(*self.pods[t.uid].conditions, said)
+                )
                 if command.finalize:
                     self._strip(t.uid)
                 if t.uid in self.pods:
@@ -322,6 +362,11 @@ class Toy:
                         ),
                         queue=command.queue,
                         priority=command.priority,
+                        priority_class=command.priority_ref.name if command.priority_ref else "",
+                        priority_class_kind=(
+                            command.priority_ref.kind if command.priority_ref else ""
+                        ),
+                        max_execution_s=command.max_execution_s,
                         pod_sets=tuple(
                             PodSetView(name=p.name, count=p.count, requests=p.requests)
                             for p in command.pod_sets
@@ -349,8 +394,22 @@ class Toy:
             return "obsolete", "", ""
         match command:
             case c.UpdateWorkload():
+                spec: dict[str, Any] = {}
+                if command.queue is not None:
+                    spec["queue"] = command.queue
+                if command.priority is not None:
+                    spec["priority"] = command.priority
+                if command.priority_ref is not None:
+                    spec["priority_class"] = command.priority_ref.name
+                    spec["priority_class_kind"] = command.priority_ref.kind
+                if command.pod_sets is not None:
+                    spec["pod_sets"] = tuple(
+                        PodSetView(name=p.name, count=p.count, requests=p.requests)
+                        for p in command.pod_sets
+                    )
                 w = msgspec.structs.replace(
                     w,
+                    **spec,
                     owners=w.owners
                     + tuple(
                         OwnerRef(kind="Pod", name=o.name, uid=o.uid) for o in command.add_owners
@@ -370,11 +429,108 @@ class Toy:
                     changes |= {"cluster_queue": "", "assignments": ()}
                 if command.reclaimable is not None:
                     changes["reclaimable"] = command.reclaimable
+                if command.executed_s is not None:
+                    changes["executed_s"] = command.executed_s
                 w = msgspec.structs.replace(w, **changes)
         w = self.put_workload(w)
         return "applied", w.resource_version, w.uid
 
+    # -- time, and Kueue's scheduler (mode="kueue") ---
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass; timers that fall due fire."""
+        self.now += timedelta(seconds=seconds)
+        due = due_timers(self.world, self.now)
+        if due:
+            self.do(*due)
+
+    def workload(self, name: str, *pod_sets: tuple[str, int], **fields: Any) -> WorkloadView:
+        """Put a Workload there as somebody else made it."""
+        self._uid += 1
+        fields = {"finalizers": (WORKLOAD_FINALIZER,), "queue": "lq"} | fields
+        view = self.put_workload(
+            WorkloadView(
+                uid=f"w{self._uid}",
+                namespace="ns",
+                name=name,
+                resource_version="",
+                created_at=self.now,
+                pod_sets=tuple(
+                    PodSetView(name=n, count=count, requests={"cpu": 1000})
+                    for n, count in pod_sets
+                ),
+                **fields,
+            )
+        )
+        self.settle()
+        return view
+
+    def say(self, name: str, *conditions: Condition, **fields: Any) -> None:
+        """Set conditions and other fields of a Workload, as Kueue's core does."""
+        w = self.workloads[name]
+        merged = {x.type: x for x in w.conditions} | {x.type: x for x in conditions}
+        fields = {"conditions": tuple(merged.values())} | fields
+        self.put_workload(msgspec.structs.replace(w, **fields))
+        self.settle()
+
+    def reserve(self, name: str, **fields: Any) -> None:
+        """Reserve quota for a Workload."""
+        w = self.workloads[name]
+        self.say(
+            name,
+            Condition(type="QuotaReserved", status="True", reason="QuotaReserved", at=self.now),
+            cluster_queue="cq",
+            assignments=tuple(
+                Assignment(
+                    name=p.name,
+                    flavors={"cpu": "f"},
+                    usage={"cpu": 1000 * p.count},
+                    count=p.count,
+                )
+                for p in w.pod_sets
+            ),
+            **fields,
+        )
+
+    def admit(self, name: str, **fields: Any) -> None:
+        """Admit a Workload."""
+        self.reserve(name)
+        again = [
+            Condition(type=kind, status="False", reason="QuotaReserved", message="Previously: x")
+            for kind in ("Evicted", "Preempted")
+            if kind in self.true(name)
+        ]
+        admitted = Condition(type="Admitted", status="True", reason="Admitted", at=self.now)
+        self.say(name, admitted, *again, **fields)
+
+    def evict(self, name: str, reason: str = "Preempted", message: str = "By test") -> None:
+        """Evict a Workload."""
+        self.say(
+            name,
+            Condition(type="Evicted", status="True", reason=reason, message=message, at=self.now),
+        )
+
     # -- what tests ask ---
+
+    def condition(self, workload: str, kind: str) -> tuple[str, str, str]:
+        """(status, reason, message) of a condition, or three empty strings."""
+        for x in self.workloads[workload].conditions:
+            if x.type == kind:
+                return x.status, x.reason, x.message
+        return "", "", ""
+
+    def stopped(self, name: str) -> tuple[str, str]:
+        """(reason, message) of a pod's TerminationTarget, or two empty strings."""
+        for x in self.last[name].conditions:
+            if x.type == TERMINATION_TARGET:
+                return x.reason, x.message
+        return "", ""
+
+    def held(self, name: str) -> bool:
+        return POD_FINALIZER in self.named(name).finalizers
+
+    def there(self) -> set[str]:
+        return {p.name for p in self.pods.values()}
 
     def group(self, name: str) -> Any:
         return next(g for g in self.world.groups.values() if g.name == name)

@@ -1,0 +1,116 @@
+"""The actuator's metrics: requests to the API server, what became of decisions, and the pace.
+
+Theory. Requests are counted where they leave, by verb, resource and HTTP status, so a server that
+says 429 is seen as that even when the decision succeeds on its second try. Decisions are counted
+by their outcome, which is what the log hears too. Pace, queue and Events are read off at a scrape.
+
+Invariant: every request is counted once, and every decision that is dealt with, records apart, in
+exactly one of `applied`, `obsolete`, `rejected` or `parked`.
+"""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+from actuator.kubeevents import Emitter
+from actuator.pace import Pace
+from podgroup.events import Decision
+from podgroup.runtime.metrics import SLOW_S, Metrics
+
+NO_ANSWER: Final = "none"
+"""Status of a request that got no answer."""
+PARKED: Final = "parked"
+
+_RESOURCES: Final = ("pods", "workloads", "events")
+
+
+class ActuatorMetrics:
+    """The actuator's families among the process's metrics."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._requests = metrics.counter(
+            "gatelog_actuator_requests_total",
+            "Requests to the API server by HTTP status; none: no answer came.",
+            ("verb", "resource", "status"),
+        )
+        self._took = metrics.histogram(
+            "gatelog_actuator_request_seconds",
+            "From a request leaving to its answer, waiting for a turn not included.",
+            ("verb", "resource"),
+        )
+        self._outcomes = metrics.counter(
+            "gatelog_actuator_outcomes_total",
+            "Decisions dealt with: applied, obsolete, rejected, or parked.",
+            ("action", "status"),
+        )
+        self._retries = metrics.counter(
+            "gatelog_actuator_retries_total",
+            "Tries of decisions that ended in a passing failure.",
+            ("action",),
+        )
+        self._lasted = metrics.histogram(
+            "gatelog_actuator_decision_seconds",
+            "From the event that led to a decision being logged to its outcome.",
+            ("action",),
+            buckets=(0.01, 0.025, 0.05, *SLOW_S),
+        )
+
+    def watch(self, pace: Pace, emitter: Emitter, held: Callable[[], int]) -> None:
+        """Read the pace, Events and `held` decisions at each scrape.
+
+        Raises:
+            ValueError: they are read already.
+        """
+        read = self._metrics.read
+        read(
+            "gatelog_actuator_requests_in_flight",
+            "Requests at the API server now.",
+            read=lambda: {(): pace.in_flight},
+        )
+        read(
+            "gatelog_actuator_requests_limit",
+            "Requests allowed at the API server at once; adapts to what it takes.",
+            read=lambda: {(): pace.limit},
+        )
+        read(
+            "gatelog_actuator_decisions_held",
+            "Decisions delivered and not dealt with.",
+            read=lambda: {(): held()},
+        )
+        read(
+            "gatelog_actuator_kube_events_total",
+            "Kubernetes Events by what became of them.",
+            ("result",),
+            read=lambda: {("sent",): emitter.sent, ("dropped",): emitter.dropped},
+            kind="counter",
+        )
+
+    def answered(self, verb: str, path: str, status: int, began_s: float) -> None:
+        """Count a request; `status` 0: no answer; `began_s` by `time.monotonic`."""
+        resource = _resource(path)
+        self._requests(verb, resource, str(status) if status else NO_ANSWER).inc()
+        self._took(verb, resource).observe(time.monotonic() - began_s)
+
+    def ended(self, decision: Decision, status: str) -> None:
+        """Count a decision that is dealt with."""
+        action = type(decision.command).__name__
+        self._outcomes(action, status).inc()
+        age = datetime.now(UTC) - decision.at
+        self._lasted(action).observe(max(0.0, age.total_seconds()))
+
+    def unreadable(self) -> None:
+        """Count a message that was parked because it is no decision."""
+        self._outcomes("", PARKED).inc()
+
+    def retried(self, decision: Decision) -> None:
+        """Count a try that ended in a passing failure."""
+        self._retries(type(decision.command).__name__).inc()
+
+
+def _resource(path: str) -> str:
+    """Return the resource of a path: /api/v1/namespaces/<ns>/<resource>[/...], at any group."""
+    parts = path.split("/")
+    found = parts[parts.index("namespaces") + 2] if "namespaces" in parts[:5] else ""
+    return found if found in _RESOURCES else "other"

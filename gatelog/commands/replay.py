@@ -1,0 +1,212 @@
+"""`gatelog replay`: fold the log again and hold it against what is there, or look into it.
+
+Invariant: exit code 0 when nothing differs, 1 when something does; nothing live is written.
+"""
+
+import asyncio
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from gatelog import options
+from gatelog.errors import FAILED, UsageFailed
+from podgroup.runtime.settings import Settings
+
+HELP = (
+    "Fold the log again: check the read model row by row (--verify), see what today's rules would "
+    "have decided (--redecide), have the read model as it was (--at), go through a group event by "
+    "event (--group), or fold a watch recording (FILE)."
+)
+EPILOG = """[bold]Examples[/]
+
+gatelog replay --verify
+
+gatelog replay --redecide
+
+gatelog replay --at 2026-11-21T03:00:00Z --to then.sqlite3
+
+gatelog replay --group team-a/train --step
+
+gatelog replay recording.jsonl.gz --to recording.sqlite3"""
+
+
+def replay(
+    file: Annotated[
+        Path | None, typer.Argument(help="A watch recording (.jsonl, .jsonl.gz).")
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compare the read model with the log, row by row.")
+    ] = False,
+    redecide: Annotated[
+        bool, typer.Option("--redecide", help="Show what today's rules would decide differently.")
+    ] = False,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="SEQ|TIME", help="The read model as it was then.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="NS/NAME", help="Every step of one group.")
+    ] = None,
+    step: Annotated[
+        bool, typer.Option("--step", help="Go through the steps by keys (n, p, g, q).")
+    ] = False,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="URL|FILE", help="Empty database to write to."),
+    ] = None,
+    config: options.Config = None,
+    state_dir: options.StateDirOption = None,
+    db: options.Database = None,
+    cluster: options.Cluster = None,
+    assign: options.Assign = None,
+) -> int | None:
+    """Run `gatelog replay`; see HELP."""
+    chosen = [bool(file) and not group, verify, redecide, at is not None, bool(group)]
+    if sum(chosen) != 1:
+        raise UsageFailed("choose one of FILE, --verify, --redecide, --at or --group")
+    from gatelog import asking
+
+    settings = asking.read_settings(config, assign, state_dir, None if file else db, cluster)
+    target = options.database_option(to or (db if file else None))
+    console = Console(stderr=True)
+    if group:
+        return _steps(settings, file, group, by_key=step and sys.stdin.isatty(), console=console)
+    if file:
+        return _file(settings, file, target)
+    if at is not None:
+        return _as_of(settings, at, target, console)
+    return _verify(settings, console) if verify else _redecide(settings, console)
+
+
+class _Shown:
+    """Progress: a bar when a person watches, nothing when not."""
+
+    def __init__(self, console: Console, what: str) -> None:
+        self._bar = Progress(
+            SpinnerColumn(),
+            TextColumn(what),
+            TextColumn("seq {task.completed}"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task(what, total=None)
+
+    def __enter__(self) -> "_Shown":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, position: int) -> None:
+        self._bar.update(self._task, completed=position)
+
+
+def _verify(settings: Settings, console: Console) -> int | None:
+    from gatelog.replay import running
+
+    with _Shown(console, "folding the log") as shown:
+        result, tables = asyncio.run(running.verify(settings, shown))
+    wrong = 0
+    for table in tables:
+        wrong += table.different
+        verdict = "equal" if not table.different else f"{table.different} DIFFERENT"
+        print(f"{table.table:<12} {table.rows:>10} rows  {verdict}")
+        for example in table.examples:
+            print(f"    {example}")
+    print(f"{result.messages} messages, {result.events} events folded")
+    return FAILED if wrong else None
+
+
+def _redecide(settings: Settings, console: Console) -> int | None:
+    from gatelog.replay import running
+
+    with _Shown(console, "deciding again") as shown:
+        result = asyncio.run(running.redecide(settings, shown))
+    for difference in result.differences:
+        for mark, decisions in (("then", difference.then), ("now ", difference.now)):
+            for d in decisions:
+                print(
+                    f"seq {difference.position}  {mark}  {d.namespace}/{d.name}  {d.rule}: "
+                    f"{type(d.command).__name__} {d.command.target.name} — {d.message}"
+                )
+    count = sum(len(d.then) + len(d.now) for d in result.differences)
+    print(f"{result.messages} messages decided again: {count or 'no'} decisions differ")
+    return FAILED if count else None
+
+
+def _as_of(settings: Settings, at: str, target: str | None, console: Console) -> int | None:
+    from gatelog.replay import running
+
+    if target is None:
+        raise UsageFailed("--at needs --to: an empty database to write to, e.g. --to then.sqlite3")
+    with _Shown(console, "folding the log") as shown:
+        result = asyncio.run(running.as_of(settings, _moment(at), target, shown))
+    print(f"the read model as of seq {result.world.meta.position} is in {target}")
+    return None
+
+
+def _moment(text: str) -> int | datetime:
+    if text.isdecimal():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageFailed(
+            f"--at {text}: give a position or a time like 2026-11-21T03:00:00Z"
+        ) from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _file(settings: Settings, file: Path, target: str | None) -> int | None:
+    from gatelog.replay import running
+
+    _there(file)
+    result, found = asyncio.run(running.recording(file, settings.cluster, target))
+    for text in found.unread:
+        sys.stderr.write(f"gatelog: {file}: {text}\n")
+    where = f", rows in {target}" if target else "; --to FILE keeps the rows"
+    print(
+        f"{result.events} events of {found.lines} lines folded: {result.groups} groups and "
+        f"{result.pods} pods seen{where}"
+    )
+    return None
+
+
+def _there(file: Path) -> None:
+    if not file.is_file():
+        raise UsageFailed(f"{file}: no such file")
+
+
+def _steps(
+    settings: Settings, file: Path | None, group: str, *, by_key: bool, console: Console
+) -> int | None:
+    from gatelog.asking import parse_title
+    from gatelog.replay import running
+    from gatelog.replay.keys import walk
+    from gatelog.replay.steps import Stepper, text
+
+    namespace, name = parse_title(group)
+    if file is not None:
+        _there(file)
+        stepper = Stepper(namespace, name)
+        asyncio.run(running.recording(file, settings.cluster, None, stepper))
+        found = stepper.steps
+    else:
+        with _Shown(console, "folding the log") as shown:
+            found = asyncio.run(running.steps(settings, namespace, name, shown))
+    if not found:
+        sys.stderr.write(f"gatelog: the log says nothing of {group}\n")
+        return FAILED
+    if by_key:
+        walk(found)
+        return None
+    for number, one in enumerate(found, 1):
+        print(text(one, number, len(found)))
+    return None

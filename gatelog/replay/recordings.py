@@ -1,0 +1,119 @@
+"""Watch recordings as a log: what a cluster's watches said, with nobody having decided anything.
+
+A recording is a (gzipped) file of JSON lines `{"t": seconds, "resource": ..., "type": ...,
+"object": ...}`, where `resource` is the plural of a kind and `object` is as the API server sent it;
+lines of other resources (what users did, remarks) are passed over. It begins in an empty
+namespace: every kind is given an empty relist first.
+
+Invariant: a line that cannot be read stops nothing; it is counted and named.
+"""
+
+import gzip
+import zlib
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+from msgspec import Raw, Struct
+
+from gatelog.errors import CommandFailed
+from ingest.kinds import watched_kinds
+from ingest.translate.items import Delta
+from podgroup.events import Batch, Event, RelistCompleted, RelistStarted
+from podgroup.names import MANAGED_LABEL
+from podgroup.objects import WATCHED_KINDS, Kind
+from projector.replay.log import Entry
+
+KINDS: dict[str, Kind] = {
+    "pods": "Pod",
+    "workloads": "Workload",
+    "localqueues": "LocalQueue",
+    "clusterqueues": "ClusterQueue",
+    "resourceflavors": "ResourceFlavor",
+    "workloadpriorityclasses": "WorkloadPriorityClass",
+    "priorityclasses": "PriorityClass",
+    "namespaces": "Namespace",
+}
+
+
+class _Line(Struct):
+    t: float
+    resource: str
+    type: str
+    object: Raw
+
+
+class Recording:
+    """A file of watch items. `unread` lists what could not be read, as `line N: why`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.unread: list[str] = []
+        self.lines = 0
+        self._began = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        self._translators = {row.kind: row.translator for row in watched_kinds("")}
+
+    async def entries(self) -> AsyncIterator[Entry]:
+        """Yield one message per item.
+
+        Raises:
+            CommandFailed: the file is none of ours.
+        """
+        position = 1
+        opening: list[Event] = []
+        for kind in WATCHED_KINDS:
+            opening.append(RelistStarted(kind=kind, relist="recording", reason="recording begins"))
+            opening.append(RelistCompleted(kind=kind, relist="recording", resource_version="0"))
+        yield Entry(position, self._began, Batch(source="watch", events=tuple(opening)), {})
+        decoder = msgspec.json.Decoder(_Line)
+        for number, raw in enumerate(self._raw(), 1):
+            self.lines += 1
+            try:
+                line = decoder.decode(raw)
+            except msgspec.MsgspecError as error:
+                self.unread.append(f"line {number}: {error}")
+                continue
+            item_kind = KINDS.get(line.resource)
+            if item_kind is None:
+                continue
+            event = self._event(item_kind, line, number)
+            if event is not None:
+                position += 1
+                at = self._began + timedelta(seconds=line.t)
+                yield Entry(position, at, Batch(source="watch", events=(event,)), {})
+        if position == 1:
+            raise CommandFailed(
+                f"{self.path}: no watch items in {self.lines} lines; a recording has lines like "
+                '{"t": 0.1, "resource": "pods", "type": "ADDED", "object": {...}}'
+            )
+
+    def _event(self, kind: Kind, line: _Line, number: int) -> Event | None:
+        body = b'{"type":"' + line.type.encode() + b'","object":' + bytes(line.object) + b"}"
+        if kind == "Pod" and MANAGED_LABEL.encode() not in body:
+            return None  # outside the selector that ingest watches with
+        item = self._translators[kind].item(body)
+        if isinstance(item, Delta):
+            return item.event
+        self.unread.append(f"line {number}: {line.resource} {line.type}: {item}")
+        return None
+
+    def _raw(self) -> list[bytes]:
+        data = self.path.read_bytes()
+        if data[:2] == b"\x1f\x8b":
+            data = self._unzipped(data)
+        return data.splitlines()
+
+    def _unzipped(self, data: bytes) -> bytes:
+        """Unzip as much as there is: a truncated file gives what was readable."""
+        unzip = zlib.decompressobj(wbits=31)
+        try:
+            out = unzip.decompress(data)
+        except zlib.error as error:
+            try:
+                return gzip.decompress(data)
+            except (OSError, EOFError, zlib.error):
+                raise CommandFailed(f"{self.path}: is damaged: {error}") from error
+        if not unzip.eof:
+            self.unread.append("the file ends in the middle: it is truncated")
+        return out

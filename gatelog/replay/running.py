@@ -1,0 +1,216 @@
+"""What `gatelog replay` does with a log: verify, ask again, go back in time, or step through.
+
+Invariant: the live database is read in one transaction and never written.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from gatelog import statedir
+from gatelog.errors import CommandFailed
+from gatelog.replay.recordings import Recording
+from gatelog.replay.steps import Step, Stepper
+from podgroup.runtime.embedded import EmbeddedNats, running
+from podgroup.runtime.jetstream import Bus, connect
+from podgroup.runtime.settings import NatsSettings, Settings
+from podgroup.subjects import EVENTS
+from projector import migrate, tables
+from projector.database import database_url, reader
+from projector.replay.compare import TableResult, compare
+from projector.replay.fold import Result, Sink, fold
+from projector.replay.log import StreamLog
+
+_CONNECT_S = 15.0
+_SNAPSHOT = {"postgresql": {"isolation_level": "REPEATABLE READ"}, "sqlite": {}}
+Progress = Callable[[int], None]
+
+
+class Place(Struct, frozen=True):
+    """Where the live read model stands: what a replay is to come to."""
+
+    mode: str
+    epoch: int
+    base: int
+    stream_seq: int
+
+
+@asynccontextmanager
+async def open_bus(settings: Settings) -> AsyncIterator[Bus]:
+    """Connect to the log: nats.url, or the embedded server of the state directory.
+
+    An embedded server that is not running is started for the time being, on the same store.
+    """
+    own: EmbeddedNats | None = None
+    nats: NatsSettings = settings.nats
+    if not nats.url:
+        store = statedir.of(settings).nats
+        found = running(store)
+        if found is None:
+            if not store.exists():
+                raise CommandFailed(f"no log in {store}: give nats.url or another --state-dir")
+            own = EmbeddedNats(store)
+            await own.start()
+            found = own.settings()
+        nats = found
+    try:
+        bus = await connect(nats, "gatelog-replay", deadline_s=_CONNECT_S)
+        try:
+            yield bus
+        finally:
+            await bus.close()
+    finally:
+        if own is not None:
+            await own.stop()
+
+
+def place(connection: sa.Connection, cluster: str, shard: int) -> Place:
+    """Return where the read model stands.
+
+    Raises:
+        CommandFailed: no projector has written for this cluster.
+    """
+    table = tables.checkpoints
+    row = (
+        connection.execute(
+            sa.select(table).where(table.c.cluster == cluster, table.c.shard == shard)
+        )
+        .mappings()
+        .first()
+    )
+    if row is None:
+        raise CommandFailed(f"no checkpoint of cluster {cluster!r} (shard {shard}) in the database")
+    return Place(row["mode"], row["epoch"], row["base"], row["seq"] - row["base"])
+
+
+async def log_of(bus: Bus, settings: Settings, at: Place) -> StreamLog:
+    """Return the log of the present epoch up to where the read model stands.
+
+    Raises:
+        CommandFailed: the beginning is no longer in the stream, so no fold can start there.
+    """
+    state = await bus.stream_state(EVENTS)
+    if state.first_sequence > 1 and state.messages:
+        raise CommandFailed(
+            f"the stream {EVENTS} begins at sequence {state.first_sequence}: older messages were "
+            "dropped by its limits (streams.max_age_s, streams.max_bytes), and a replay must start "
+            "at the beginning of an epoch"
+        )
+    shard = settings.projector.shard
+    return StreamLog(bus, settings.cluster, shard, base=at.base, last=at.stream_seq)
+
+
+async def verify(settings: Settings, progress: Progress) -> tuple[Result, list[TableResult]]:
+    """Fold the log into a fresh database beside the live one and compare row by row."""
+    shard = settings.projector.shard
+    live = reader(database_url(settings))
+    with tempfile.TemporaryDirectory(prefix="gatelog-replay-") as folder:
+        url = f"sqlite:///{folder}/replay.sqlite3"
+        migrate.upgrade(url)
+        # One transaction: what is compared is what was there when the checkpoint was read.
+        with live.execution_options(**_SNAPSHOT[live.dialect.name]).connect() as connection:
+            at = place(connection, settings.cluster, shard)
+            async with open_bus(settings) as bus:
+                log = await log_of(bus, settings, at)
+                sink = Sink(url, settings.cluster, shard, at.mode)
+                result = await fold(
+                    log.entries(),
+                    settings.cluster,
+                    at.mode,
+                    sink=sink,
+                    epoch=at.epoch,
+                    base=at.base,
+                    progress=progress,
+                )
+                sink.close()
+            again = reader(url)
+            with again.connect() as other:
+                tables_found = await asyncio.to_thread(
+                    compare, connection, other, settings.cluster, shard, at.base
+                )
+            again.dispose()
+    live.dispose()
+    return result, tables_found
+
+
+async def redecide(settings: Settings, progress: Progress) -> Result:
+    """Let today's rules decide on the log; recorded decisions keep taking effect."""
+    return await _folded(settings, progress)
+
+
+async def as_of(
+    settings: Settings, moment: int | datetime, target: str, progress: Progress
+) -> Result:
+    """Write the read model as it was at a position or time to an empty database."""
+    migrate.upgrade(target)
+    shard = settings.projector.shard
+    with reader(database_url(settings)).connect() as connection:
+        at = place(connection, settings.cluster, shard)
+    if isinstance(moment, int):
+        at = Place(at.mode, at.epoch, at.base, min(at.stream_seq, moment - at.base))
+    until = moment if isinstance(moment, datetime) else None
+    sink = Sink(target, settings.cluster, shard, at.mode)
+    async with open_bus(settings) as bus:
+        log = await log_of(bus, settings, at)
+        result = await fold(
+            log.entries(),
+            settings.cluster,
+            at.mode,
+            sink=sink,
+            epoch=at.epoch,
+            base=at.base,
+            progress=progress,
+            until=until,
+        )
+    sink.close()
+    return result
+
+
+async def steps(settings: Settings, namespace: str, name: str, progress: Progress) -> list[Step]:
+    """Return every step of a group's lives in the log."""
+    stepper = Stepper(namespace, name)
+    await _folded(settings, progress, stepper)
+    return stepper.steps
+
+
+async def _folded(settings: Settings, progress: Progress, stepper: Stepper | None = None) -> Result:
+    with reader(database_url(settings)).connect() as connection:
+        at = place(connection, settings.cluster, settings.projector.shard)
+    async with open_bus(settings) as bus:
+        log = await log_of(bus, settings, at)
+        return await fold(
+            log.entries(),
+            settings.cluster,
+            at.mode,
+            epoch=at.epoch,
+            base=at.base,
+            each=stepper.look if stepper is not None else None,
+            progress=progress,
+        )
+
+
+async def recording(
+    path: Path, cluster: str, target: str | None, stepper: Stepper | None = None
+) -> tuple[Result, Recording]:
+    """Fold a watch recording, into `target` if given; nothing is decided on it."""
+    found = Recording(path)
+    sink = None
+    if target is not None:
+        migrate.upgrade(target)
+        sink = Sink(target, cluster, 0, "kueue")
+    result = await fold(
+        found.entries(),
+        cluster,
+        "kueue",
+        sink=sink,
+        each=stepper.look if stepper is not None else None,
+    )
+    if sink is not None:
+        sink.close()
+    return result, found

@@ -1,0 +1,117 @@
+"""One group, event by event: what came, what changed, what was decided and why.
+
+Theory. While a log is folded, every message after which the journal speaks of the group becomes a
+step. A group's life has few of them, so all are kept and a person can go forward and back.
+
+Invariant: a step shows what the journal of its message says of the group, and nothing else.
+"""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from podgroup.events import (
+    OutcomeRecorded,
+    PodApplied,
+    PodDeleted,
+    TimerFired,
+    Undecodable,
+    WorkloadApplied,
+    WorkloadDeleted,
+)
+from podgroup.ids import GroupID
+from podgroup.journal import Journal
+from podgroup.names import group_name
+from podgroup.state import World
+from projector.replay.log import Entry
+
+
+class Step(Struct, frozen=True):
+    """What one message meant for the group."""
+
+    position: int
+    at: datetime
+    came: tuple[str, ...]
+    changed: tuple[str, ...]
+    decided: tuple[str, ...]
+    state: str
+
+
+class Stepper:
+    """Collects the steps of the group (or single pod) `namespace/name`."""
+
+    def __init__(self, namespace: str, name: str) -> None:
+        self._namespace = namespace
+        self._name = name
+        self._ids: set[str] = set()
+        self.steps: list[Step] = []
+
+    def look(self, entry: Entry, world: World, journal: Journal) -> None:
+        """Take in one folded message."""
+        for group in {*map(GroupID, journal.groups), *world.gone_groups}:
+            found = world.groups.get(group) or world.gone_groups.get(group)
+            if found is not None and (found.namespace, found.name) == (self._namespace, self._name):
+                self._ids.add(group)
+        changed = tuple(
+            f"{note.kind}{f' ({note.reason})' if note.reason else ''}"
+            f"{f': {note.message}' if note.message else ''}"
+            for note in journal.notes
+            if note.group in self._ids
+        )
+        decided = tuple(
+            f"{d.rule}: {type(d.command).__name__} {d.command.target.name} — {d.message}"
+            for d in journal.decisions
+            if d.group in self._ids
+        )
+        came = tuple(
+            text
+            for event in entry.batch.events
+            if not isinstance(event, Undecodable) and (text := self._came(event))
+        )
+        if changed or decided or came:
+            states = [g.state for i, g in world.groups.items() if i in self._ids]
+            self.steps.append(
+                Step(entry.position, entry.at, came, changed, decided, states[-1] if states else "")
+            )
+
+    def _came(self, event: object) -> str:
+        match event:
+            case PodApplied(pod=pod) | PodDeleted(pod=pod):
+                name = group_name(pod.labels, pod.annotations) or pod.name
+                if (pod.namespace, name) != (self._namespace, self._name):
+                    return ""
+                what = "gone" if isinstance(event, PodDeleted) else (pod.phase or "applied")
+                gates = f", gates {', '.join(pod.gates)}" if pod.gates else ""
+                return f"pod {pod.name} {what} at version {pod.resource_version}{gates}"
+            case WorkloadApplied(workload=found) | WorkloadDeleted(workload=found):
+                owners = {owner.uid for owner in found.owners}
+                mine = any(group.partition("-")[2] in owners for group in self._ids)
+                if found.namespace != self._namespace or not (found.name == self._name or mine):
+                    return ""
+                true = [c.type for c in found.conditions if c.status == "True"]
+                what = (
+                    "gone" if isinstance(event, WorkloadDeleted) else ", ".join(true) or "applied"
+                )
+                return f"Workload {found.name} {what} at version {found.resource_version}"
+            case OutcomeRecorded():
+                if event.group not in self._ids:
+                    return ""
+                return f"outcome of {event.decision}: {event.status} {event.message}".rstrip()
+            case TimerFired():
+                return f"timer {event.timer}" if any(i in event.timer for i in self._ids) else ""
+            case _:
+                return ""
+
+
+def text(step: Step, number: int, count: int) -> str:
+    """Return a step as plain text."""
+    lines = [
+        f"[{number}/{count}] seq {step.position}  {step.at:%Y-%m-%d %H:%M:%S.%f}Z  {step.state}"
+    ]
+    for mark, parts in (
+        ("came   ", step.came),
+        ("changed", step.changed),
+        ("decided", step.decided),
+    ):
+        lines += [f"  {mark}  {part}" for part in parts]
+    return "\n".join(lines)

@@ -1,0 +1,176 @@
+"""The ingester's metrics: what comes from the API server, and how it gets into the log.
+
+Theory. Deltas are counted when a watcher hands them on, which is once for each line or item the
+API server sent; the same delta may be sent again after a failure, and is then counted again here
+and dropped as a duplicate by the log. The last sign of life is kept per kind, bookmarks included:
+API servers send one about every minute, so silence much beyond that is a watch that hangs.
+
+Why a relist was due is free text for people; `reason_class` puts it into one of a few words.
+
+Invariant: each event is counted under exactly one (kind, type).
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from ingest.states import Step
+from podgroup.events import (
+    DeltaRefused,
+    ObjectApplied,
+    ObjectDeleted,
+    PodApplied,
+    PodDeleted,
+    RelistStarted,
+    WorkloadApplied,
+    WorkloadDeleted,
+)
+from podgroup.objects import Kind
+from podgroup.runtime.metrics import Metrics
+
+_CLASSES: Final = (
+    ("start", "start"),
+    ("410 ", "expired"),
+    ("the continue token was refused", "expired"),
+    ("the version to resume from was refused", "version_refused"),
+    ("cannot resume from ", "version_refused"),
+    ("the initial watch was interrupted", "interrupted"),
+    ("the list was interrupted", "interrupted"),
+    ("the server cannot stream lists", "no_watch_list"),
+    ("the kind is installed now", "installed"),
+    ("the kind is not installed", "not_installed"),
+    ("nothing is in the log yet", "empty_log"),
+    ("nothing is in shard ", "empty_log"),
+    ("the log has no complete list", "no_complete_list"),
+    ("the stream was recreated", "log_recreated"),
+    ("the stream was rolled back", "log_rolled_back"),
+)
+"""How reasons of relists begin, and their class."""
+
+
+def reason_class(reason: str) -> str:
+    """Return the class of a relist's reason: one of a fixed set of words, `other` if unknown."""
+    return next((word for start, word in _CLASSES if reason.startswith(start)), "other")
+
+
+class IngestMetrics:
+    """The ingester's families among the process's metrics."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._seen_at: dict[Kind, float] = {}
+        self._deltas = metrics.counter(
+            "gatelog_ingest_deltas_total",
+            "Objects the API server sent: listed, applied, deleted, or refused as unreadable.",
+            ("kind", "type"),
+        )
+        self._relists = metrics.counter(
+            "gatelog_ingest_relists_total",
+            "Complete lists begun, by why one was due.",
+            ("kind", "reason"),
+        )
+        self._restarts = metrics.counter(
+            "gatelog_ingest_watch_restarts_total",
+            "Watches that ended: closed by the server in peace, or by trouble.",
+            ("kind", "outcome"),
+        )
+        self._sessions = metrics.counter(
+            "gatelog_ingest_sessions_total",
+            "Times that ingest began from what the log has: at the start and after it failed.",
+        )
+        self._messages = metrics.counter(
+            "gatelog_ingest_messages_total", "Messages published to the log."
+        )
+        self._bytes = metrics.counter(
+            "gatelog_ingest_published_bytes_total", "Bytes of messages published to the log."
+        )
+        self._publish = metrics.histogram(
+            "gatelog_ingest_publish_seconds", "From sending a message to the log's acknowledgement."
+        )
+        metrics.read(
+            "gatelog_ingest_last_event_timestamp_seconds",
+            "When the API server last sent or answered something about this kind.",
+            ("kind",),
+            read=lambda: {(kind,): at for kind, at in self._seen_at.items()},
+        )
+        self._metrics = metrics
+
+    def watch(
+        self, followed: Callable[[], Mapping[Kind, bool]], pending: Callable[[], int]
+    ) -> None:
+        """Read at each scrape which kinds are followed, and how many bytes wait for the log.
+
+        Raises:
+            ValueError: they are read already.
+        """
+        self._metrics.read(
+            "gatelog_ingest_following",
+            "1 if the kind is listed and watched, 0 if something is in the way.",
+            ("kind",),
+            read=lambda: {(kind,): float(well) for kind, well in followed().items()},
+        )
+        self._metrics.read(
+            "gatelog_ingest_pending_bytes",
+            "Bytes of events that wait to be put into a message.",
+            read=lambda: {(): pending()},
+        )
+
+    def came(self, kind: Kind, step: Step) -> None:
+        """Count what a watcher hands on."""
+        if step.trouble is None:
+            self._seen_at[kind] = time.time()
+        for event in step.events:
+            match event:
+                case PodApplied() | WorkloadApplied() | ObjectApplied():
+                    self._deltas(kind, "listed" if event.relist else "applied").inc()
+                case PodDeleted() | WorkloadDeleted() | ObjectDeleted():
+                    self._deltas(kind, "deleted").inc()
+                case DeltaRefused():
+                    self._deltas(kind, "refused").inc()
+                case RelistStarted():
+                    self._relists(kind, reason_class(event.reason)).inc()
+                case _:
+                    pass
+
+    def ended(self, kind: Kind, trouble: bool) -> None:
+        """Count a watch that ended."""
+        self._restarts(kind, "trouble" if trouble else "closed").inc()
+
+    def session(self) -> None:
+        """Count a session that begins."""
+        self._sessions().inc()
+
+    def sent(self, stored: "asyncio.Future[int]", size: int) -> None:
+        """Count a message of `size` bytes that was sent now, and time its acknowledgement."""
+        self._messages().inc()
+        self._bytes().inc(size)
+        began_s = time.monotonic()
+
+        def done(stored: "asyncio.Future[int]") -> None:
+            if not stored.cancelled() and stored.exception() is None:
+                self._publish().observe(time.monotonic() - began_s)
+
+        stored.add_done_callback(done)
+
+
+class WebhookMetrics:
+    """The webhook's families; the server counts, so its counts are read at each scrape."""
+
+    def __init__(self, metrics: Metrics, counts: Counter[tuple[str, str]]) -> None:
+        metrics.read(
+            "gatelog_webhook_requests_total",
+            "Requests by their outcome; see the reference for outcomes without a verdict.",
+            ("webhook", "outcome"),
+            read=lambda: {key: float(count) for key, count in counts.items()},
+            kind="counter",
+        )
+        self._took = metrics.histogram(
+            "gatelog_webhook_request_seconds",
+            "From a request's head being read to the answer.",
+            ("webhook",),
+        )
+
+    def answered(self, webhook: str, took_s: float) -> None:
+        """Count the time of a request, whatever came of it."""
+        self._took(webhook).observe(took_s)

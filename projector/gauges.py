@@ -1,0 +1,111 @@
+"""Sizes read off the folded state at each scrape: who waits, what there is, how quota is used.
+
+Theory. Kueue counts Workloads per queue and no pods; whether pods wait behind their gate, or a
+group waits for its pods, cannot be seen there. These numbers are a look at the state, one pass over
+the groups and none over the pods, made when somebody asks. They are what the fold knows, which may
+be one transaction ahead of the read model.
+
+Amounts of quota are in base units: cores for cpu, bytes for memory and storage, else a count.
+
+Invariant: looking changes nothing.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from podgroup.members import Flag
+from podgroup.runtime.metrics import Labels, Metrics
+from podgroup.state import Group, World
+
+
+def declare(metrics: Metrics, world: Callable[[], World]) -> None:
+    """Declare the families; `world` gives the state as it is when it is called."""
+    quota = ("cluster_queue", "flavor", "resource")
+    for name, help, labels, look in (
+        (
+            "gatelog_pending_groups",
+            "Groups that wait, by what they wait for.",
+            ("cluster_queue", "reason"),
+            pending_groups,
+        ),
+        ("gatelog_groups", "Groups that exist, by their state.", ("state",), groups),
+        ("gatelog_pods", "Pods that exist.", (), pods),
+        ("gatelog_gated_pods", "Pods that carry our gate.", ("cluster_queue",), gated_pods),
+        (
+            "gatelog_quota_used",
+            "Quota held by groups (builtin mode): cores, bytes or a count.",
+            quota,
+            quota_used,
+        ),
+        ("gatelog_quota_nominal", "Nominal quota: cores, bytes or a count.", quota, quota_nominal),
+    ):
+        metrics.read(name, help, labels, read=_reader(look, world))
+
+
+def _reader(
+    look: Callable[[World], Mapping[Labels, float]], world: Callable[[], World]
+) -> Callable[[], Mapping[Labels, float]]:
+    return lambda: look(world())
+
+
+def cluster_queue(world: World, group: Group) -> str:
+    """Return the ClusterQueue that holds the group, or else that its queue leads to, or ""."""
+    if group.holding is not None:
+        return group.holding.admission.cluster_queue
+    local = world.local_queues.get((group.namespace, group.queue))
+    return local.cluster_queue if local is not None else ""
+
+
+def pending_groups(world: World) -> Counter[Labels]:
+    """Return the groups that wait, by ClusterQueue and reason."""
+    found: Counter[Labels] = Counter()
+    for group in world.groups.values():
+        if group.wait is not None:
+            found[cluster_queue(world, group), group.wait.reason] += 1
+    return found
+
+
+def groups(world: World) -> Counter[Labels]:
+    """Return all groups by state."""
+    return Counter((group.state,) for group in world.groups.values())
+
+
+def pods(world: World) -> dict[Labels, int]:
+    """Return how many pods there are."""
+    return {(): len(world.pods)}
+
+
+def gated_pods(world: World) -> Counter[Labels]:
+    """Return the pods behind our gate, by ClusterQueue; pods in excess are left out."""
+    found: Counter[Labels] = Counter()
+    for identity, members in world.members.items():
+        gated = members.count(Flag.GATED)
+        if gated:
+            found[(cluster_queue(world, world.groups[identity]),)] += gated
+    return found
+
+
+def quota_used(world: World) -> dict[Labels, float]:
+    """Return the usage of every quota; Kueue keeps its own books, so none in kueue mode."""
+    if world.mode == "kueue":
+        return {}
+    found = dict.fromkeys(quota_nominal(world), 0.0)
+    for queue, usage in world.quotas.usage.items():
+        for (flavor, resource), amount in usage.items():
+            found[queue, flavor, resource] = _in_base_units(resource, amount)
+    return found
+
+
+def quota_nominal(world: World) -> dict[Labels, float]:
+    """Return the nominal quota of every ClusterQueue, flavor and resource."""
+    return {
+        (queue.name, flavor.name, resource): _in_base_units(resource, quota.nominal)
+        for queue in world.cluster_queues.values()
+        for group in queue.groups
+        for flavor in group.flavors
+        for resource, quota in flavor.resources.items()
+    }
+
+
+def _in_base_units(resource: str, amount: int) -> float:
+    return amount / 1000 if resource == "cpu" else float(amount)

@@ -1,0 +1,167 @@
+"""The projector's metrics: what it counts, and what is read off it at each scrape.
+
+Theory. A journal is counted after it was committed: a commit that failed is not counted, and what a
+process folds is counted in it once. What the log brings after a pause is counted by whoever folds
+it. A read model that is being rebuilt is history that another process has counted in its day: it
+moves the counters of work and none of those of the domain.
+
+Invariant: nothing here changes what is folded, decided or written.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from podgroup.engine import Taken
+from podgroup.runtime.metrics import FAST_S, SLOW_S, Metrics
+from podgroup.state import World
+from projector import gauges
+from projector import increments as domain
+from projector.increments import Increments, increments
+from projector.lag import Lag
+from projector.outbox import Outbox
+
+BATCH_EVENTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
+DELAY_S = (*FAST_S, 30.0, 60.0, 300.0, 900.0, 3600.0)
+
+
+class Work(Struct):
+    """One batch on its way into the database, for `ProjectorMetrics.committed`."""
+
+    counted: Increments
+    events: int
+    oldest_at: datetime | None
+
+
+class ProjectorMetrics:
+    """The projector's families among the process's metrics, and the places that feed them."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.lag = Lag()
+        self._metrics = metrics
+        self._read: dict[str, tuple[int, int]] = {}
+        self._oldest_at: datetime | None = None
+        self._declare_domain(metrics)
+        self._declare_work(metrics)
+
+    def _declare_domain(self, metrics: Metrics) -> None:
+        queue = ("cluster_queue",)
+        counters = (
+            (domain.POD_GATED, "Pods seen with our scheduling gate.", queue),
+            (domain.POD_UNGATED, "Pods whose scheduling gate was seen to be gone.", queue),
+            (domain.POD_REJECTED, "Pods in excess of their group's count, deleted.", queue),
+            (domain.ADMITTED, "Admissions of groups.", queue),
+            (domain.EVICTED, "Evictions of groups.", (*queue, "reason")),
+            (domain.FINISHED, "Groups that finished.", (*queue, "reason")),
+            (domain.DECISIONS, "Decisions made, by the rule that made them.", ("rule", "action")),
+            (domain.PARKED, "Events set aside because they could not be folded.", ("reason",)),
+        )
+        self._counters = {
+            name: metrics.counter(name, help, labels) for name, help, labels in counters
+        }
+        times = (
+            (domain.WAITED, "From a group being complete and queued to its admission."),
+            (domain.UNGATE_TOOK, "From the admission of a group to a pod of it without its gate."),
+        )
+        self._times = {
+            name: metrics.histogram(name, help, queue, buckets=SLOW_S) for name, help in times
+        }
+
+    def _declare_work(self, metrics: Metrics) -> None:
+        self._messages = metrics.counter(
+            "gatelog_projector_messages_total", "Messages of the log folded.", ("source",)
+        )
+        self._folded = metrics.counter(
+            "gatelog_projector_events_total", "Events of the log folded.", ("source",)
+        )
+        self._rows = metrics.counter("gatelog_projector_rows_total", "Rows written.")
+        self._repeated = metrics.counter(
+            "gatelog_projector_decisions_repeated_total",
+            "Decisions published again because their outcome was overdue.",
+        )
+        self._batch = metrics.histogram(
+            "gatelog_projector_batch_events", "Events per transaction.", buckets=BATCH_EVENTS
+        )
+        self._commit = metrics.histogram(
+            "gatelog_projector_commit_seconds",
+            "From handing a transaction over to its commit, waiting for the database included.",
+        )
+        self._delay = metrics.histogram(
+            "gatelog_projector_delay_seconds",
+            "From the oldest message of a transaction being stored in the log to the commit.",
+            buckets=DELAY_S,
+        )
+
+    def watch(self, world: Callable[[], World], outbox: Outbox, at: Callable[[], int]) -> None:
+        """Read sizes off a projection at each scrape; `at` is the sequence it has committed.
+
+        Raises:
+            ValueError: there is one already.
+        """
+        gauges.declare(self._metrics, world)
+        lag, read = self.lag, self._metrics.read
+        read(
+            "gatelog_projector_lag_messages",
+            "Sequence numbers from what is committed to the newest message of the shard.",
+            read=lambda: {(): lag.messages(at())},
+        )
+        read(
+            "gatelog_projector_lag_seconds",
+            "For how long the log has been ahead of what is committed; 0 when caught up.",
+            read=lambda: {(): lag.seconds(at())},
+        )
+        read(
+            "gatelog_projector_outbox_messages",
+            "Decisions and parked events committed and not known to be in their stream.",
+            read=lambda: {(): outbox.waiting},
+        )
+        read(
+            "gatelog_projector_unresolved_decisions",
+            "Decisions published whose outcome is not known.",
+            read=lambda: {(): outbox.unresolved},
+        )
+        read(
+            "gatelog_projector_unresolved_decision_age_seconds",
+            "Age of the oldest decision published whose outcome is not known; 0 for none.",
+            read=lambda: {(): _age_s(outbox.unresolved_since)},
+        )
+
+    def folded(self, source: str, events: int, at: datetime) -> None:
+        """Count a message that was folded; `at` is its timestamp in the log."""
+        # Per message, so plain sums; they are told once per batch.
+        so_far = self._read.get(source)
+        self._read[source] = (1, events) if so_far is None else (so_far[0] + 1, so_far[1] + events)
+        if self._oldest_at is None:
+            self._oldest_at = at
+
+    def take(self, taken: Taken, world: World) -> Work:
+        """Return what is to be counted once `taken` is committed, and begin the next batch."""
+        read, self._read = self._read, {}
+        oldest_at, self._oldest_at = self._oldest_at, None
+        for source, (messages, events) in read.items():
+            self._messages(source).inc(messages)
+            self._folded(source).inc(events)
+        return Work(increments(taken, world), sum(events for _, events in read.values()), oldest_at)
+
+    def committed(self, work: Work, rows: int, took_s: float, *, rebuilding: bool) -> None:
+        """Count a batch that is committed; `rebuilding`: its history was counted in its day."""
+        self._rows().inc(rows)
+        self._commit().observe(took_s)
+        if work.oldest_at is not None:
+            self._batch().observe(work.events)
+            self._delay().observe(_age_s(work.oldest_at))
+        if rebuilding:
+            return
+        for (name, labels), amount in work.counted.counts.items():
+            self._counters[name](*labels).inc(amount)
+        for (name, labels), seconds in work.counted.times:
+            self._times[name](*labels).observe(seconds)
+
+    def repeated(self, count: int) -> None:
+        """Count decisions that were published again."""
+        self._repeated().inc(count)
+
+
+def _age_s(at: datetime | None) -> float:
+    return 0.0 if at is None else max(0.0, (datetime.now(UTC) - at).total_seconds())

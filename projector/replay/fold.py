@@ -1,0 +1,123 @@
+"""Fold a log into a world of one's own and, if wanted, its rows into a database of one's own.
+
+Invariant: what is folded is never decided upon anew; what today's rules would do differently is
+reported and has no effect.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from podgroup.engine import new_world, step, take
+from podgroup.events import Decision
+from podgroup.journal import Journal
+from podgroup.state import World
+from projector.checkpoint import Checkpoint
+from projector.packing import pack_meta
+from projector.replay.log import Entry
+from projector.rows import build
+from projector.store import SqlStore
+
+BATCH = 2000
+"""Messages per transaction."""
+
+
+class Difference(Struct, frozen=True):
+    """Decisions of one place that were made only then, or would be made only now."""
+
+    position: int
+    then: tuple[Decision, ...]
+    now: tuple[Decision, ...]
+
+
+class Result(Struct):
+    """What a replay came to."""
+
+    world: World
+    messages: int = 0
+    events: int = 0
+    groups: int = 0
+    pods: int = 0
+    differences: list[Difference] = []
+
+
+class Sink:
+    """A database that rows of a replay are written to; it must be empty and migrated."""
+
+    def __init__(self, url: str, cluster: str, shard: int, mode: str) -> None:
+        self._store = SqlStore(url, cluster, shard)
+        self._shard = shard
+        self._checkpoint: Checkpoint | None = None
+        self._blank = Checkpoint(cluster=cluster, shard=shard, mode=mode)
+
+    def write(self, world: World, at: datetime) -> None:
+        """Write what changed since the last time."""
+        rows = build(world, take(world), self._shard)
+        blank = self._blank
+        new = Checkpoint(
+            cluster=blank.cluster,
+            shard=blank.shard,
+            mode=blank.mode,
+            seq=world.meta.position,
+            epoch=world.meta.epoch,
+            at=at,
+            written_at=datetime.now(UTC),
+            folded=pack_meta(world.meta),
+        )
+        self._checkpoint = self._store.commit(rows, new, self._checkpoint)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._store.close()
+
+
+async def fold(
+    entries: AsyncIterator[Entry],
+    cluster: str,
+    mode: str,
+    *,
+    sink: Sink | None = None,
+    epoch: int = 1,
+    base: int = 0,
+    each: Callable[[Entry, World, Journal], None] | None = None,
+    progress: Callable[[int], None] | None = None,
+    until: datetime | None = None,
+) -> Result:
+    """Fold `entries` from an empty world.
+
+    `each` sees every entry with the world and the journal after it (and takes nothing from them);
+    `progress` is told positions; `until` ends before the first message that is later.
+    """
+    world = new_world(cluster, mode)
+    world.meta.epoch, world.meta.position = epoch, base
+    result = Result(world)
+    at = datetime.now(UTC)
+    async for entry in entries:
+        if until is not None and entry.at > until:
+            break
+        found = step(world, entry.position, entry.at, entry.batch, entry.recorded)
+        at = entry.at
+        result.messages += 1
+        result.events += len(entry.batch.events)
+        if found.only_now or found.only_then:
+            result.differences.append(Difference(entry.position, found.only_then, found.only_now))
+        if each is not None:
+            each(entry, world, world.journal)
+        if each is not None or result.messages % BATCH == 0:
+            _hand_over(result, at, sink)
+        if progress is not None and result.messages % 500 == 0:
+            progress(entry.position)
+    _hand_over(result, at, sink)
+    return result
+
+
+def _hand_over(result: Result, at: datetime, sink: Sink | None) -> None:
+    world = result.world
+    kinds = [note.kind for note in world.journal.notes]
+    result.groups += kinds.count("GroupSeen")
+    result.pods += kinds.count("PodSeen")
+    if sink is not None:
+        sink.write(world, at)
+    else:
+        take(world)

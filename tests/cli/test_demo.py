@@ -1,0 +1,80 @@
+"""The demo as a person runs it, and what can be asked of the database it leaves."""
+
+import json
+import re
+import shlex
+import sqlite3
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from gatelog.demo.stories import STORIES
+from tests.support.processes import GATELOG
+
+
+@pytest.mark.timeout(180)
+def test_the_demo_plays_every_story_within_a_minute_and_leaves_the_answers(tmp_path: Path) -> None:
+    def run(*args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [GATELOG, *args],
+            cwd=tmp_path,
+            env={"PATH": "/usr/bin:/bin", "COLUMNS": "100"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    began = time.monotonic()
+    done = run("demo")
+    took_s = time.monotonic() - began
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    assert took_s < 60
+    for story in STORIES:
+        assert f"✓ {story.title}" in done.stderr
+        assert f"── {story.title} ──" in done.stdout
+    assert f"{len(STORIES)} of {len(STORIES)} stories as they should be" in done.stdout
+    groups = [name for story in STORIES for name in story.groups]
+    for name in groups:
+        assert re.search(
+            rf"^team-a/{name}  (single pod|group of \d pods), .*Finished", done.stdout, re.M
+        )
+        assert re.search(rf"^team-a/{name} +Finished +\d+\.\d\d s ", done.stdout, re.M)
+    text = " ".join(done.stdout.split())
+    for words in (
+        "WaitingForPods: .pod-group. group has fewer runnable pods",
+        "WaitingForQuota: ",
+        "replace: ",
+        "delete surplus pair-extra",
+        "preempt: Preempted to accommodate team-a/urgent",
+        "yield: ",
+    ):
+        assert re.search(words, text), words
+    assert "Traceback" not in done.stderr and '"level"' not in done.stderr
+
+    database = tmp_path / ".gatelog/demo/read-model.sqlite3"
+    commands = re.findall(r"^  ((?:gatelog (?:history|why)|sqlite3) .*)$", done.stdout, re.M)
+    assert len(commands) == 3
+    for command in commands:
+        argv = shlex.split(command)
+        if argv[0] == "gatelog":
+            asked = run(*argv[1:])
+            assert asked.returncode == 0 and "Finished" in asked.stdout, asked
+        else:
+            with sqlite3.connect(tmp_path / argv[1]) as connection:
+                assert len(connection.execute(argv[2]).fetchall()) > 20
+    with sqlite3.connect(database) as connection:
+        rows = connection.execute("SELECT name, state FROM groups ORDER BY created_seq").fetchall()
+        twice = connection.execute(
+            "SELECT count(*) FROM (SELECT 1 FROM decisions GROUP BY as_of_seq, group_id, rule, "
+            "target HAVING count(*) > 1)"
+        ).fetchone()
+    assert rows == [(name, "Finished") for name in groups]
+    assert twice == (0,)
+
+    night = json.loads(run("history", "team-a/night", "--json", "--db", str(database)).stdout)
+    assert night[0]["group"]["pods_replaced"] == 2
+    again = run("demo", "--state-dir", str(tmp_path))
+    assert again.returncode == 1 and "no earlier demo made it" in again.stderr

@@ -1,0 +1,177 @@
+"""`gatelog doctor` with parts missing; with everything in place it is in test_up."""
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from podgroup.runtime.jetstream import Bus
+from podgroup.runtime.kube import KubeClient
+from podgroup.runtime.settings import NatsSettings
+from projector import migrate
+from simcluster import SimCluster
+from tests.cli.conftest import Ran
+from tests.support.toy import Toy
+
+Gatelog = Callable[..., Ran]
+Found = dict[tuple[str, str], dict[str, Any]]
+
+
+def examine(gatelog: Gatelog, *args: str) -> tuple[int, Found]:
+    code, out, err = gatelog("doctor", "--json", *args)
+    assert err == ""
+    findings = json.loads(out)
+    for finding in findings:
+        assert finding["verdict"] in ("ok", "skip") or finding["remedy"], finding
+    return code, {(f["area"], f["what"]): f for f in findings}
+
+
+def test_with_nothing_there_it_says_what_is_missing_and_what_to_do(
+    gatelog: Gatelog, tmp_path: Path
+) -> None:
+    kubeconfig = str(tmp_path / "none")
+    args = ("--state-dir", str(tmp_path / "state"), "--kubeconfig", kubeconfig)
+    code, found = examine(gatelog, *args)
+    assert code == 1
+    assert found["settings", "read"]["verdict"] == "ok"
+    assert "read-model.sqlite3" in found["database", "reachable"]["detail"]
+    assert "gatelog up" in found["database", "reachable"]["remedy"]
+    assert found["log", "reachable"]["verdict"] == "warn"
+    assert kubeconfig in found["cluster", "reachable"]["detail"]
+    assert not (tmp_path / "state").exists(), "doctor changed something"
+    code, out, _ = gatelog("doctor", *args)
+    assert code == 1 and "2 of 4 checks failed, 1 with a warning" in out
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_a_database_without_schema_and_one_without_projector(
+    gatelog: Gatelog, tmp_path: Path
+) -> None:
+    file = tmp_path / "db.sqlite3"
+    sqlite3.connect(file).close()
+    _, found = examine(gatelog, "--db", str(file))
+    assert found["database", "schema"]["verdict"] == "fail"
+    assert "gatelog migrate" in found["database", "schema"]["remedy"]
+    migrate.upgrade(f"sqlite:///{file}")
+    _, found = examine(gatelog, "--db", str(file))
+    assert found["database", "schema"]["verdict"] == "ok"
+    assert found["database", "checkpoint"]["verdict"] == "warn"
+
+
+def test_servers_that_are_not_there(gatelog: Gatelog, tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text(
+        '{"apiVersion": "v1", "kind": "Config", "current-context": "c", '
+        '"clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}], '
+        '"users": [{"name": "u", "user": {"token": "t"}}], '
+        '"contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}'
+    )
+    code, found = examine(
+        gatelog,
+        *("--set", "nats.url=nats://127.0.0.1:9", "--kubeconfig", str(file)),
+        *("--db", "postgresql://u:s3cret@127.0.0.1:9/d"),
+    )
+    assert code == 1
+    for area in ("database", "log", "cluster"):
+        assert found[area, "reachable"]["verdict"] == "fail", area
+        assert "s3cret" not in found[area, "reachable"]["detail"]
+
+
+@pytest.fixture
+def log_of(bus: Bus, nats_settings: NatsSettings) -> tuple[str, ...]:
+    return (
+        *("--set", f"nats.url={nats_settings.url}", "--set", f"nats.user={nats_settings.user}"),
+        *("--set", f"nats.password_file={nats_settings.password_file}"),
+    )
+
+
+async def _in_thread(gatelog: Gatelog, *args: str) -> tuple[int, Found]:
+    import asyncio
+
+    return await asyncio.to_thread(examine, gatelog, *args)
+
+
+async def test_a_log_that_ends_before_the_checkpoint(
+    gatelog: Gatelog, busy_db: tuple[str, Toy], log_of: tuple[str, ...]
+) -> None:
+    url, toy = busy_db
+    args = ("--db", url, "--cluster", "test", *log_of)
+    _, found = await _in_thread(gatelog, *args)
+    assert found["log", "reachable"]["verdict"] == "ok"
+    lag = found["log", "lag"]
+    if f"before the checkpoint {toy.position}" in lag["detail"]:
+        assert lag["verdict"] == "fail" and "epoch" in lag["remedy"]
+    else:  # other tests have written more to this server's stream than the toy's messages
+        assert "behind" in lag["detail"]
+    assert found["log", "durability"]["verdict"] == "warn"
+    assert "sync_interval" in found["log", "durability"]["remedy"]
+    _, found = await _in_thread(gatelog, "--db", url, *log_of)
+    assert "there are test" in found["database", "checkpoint"]["detail"]
+    assert found["log", "lag"]["verdict"] == "skip"
+
+
+async def test_a_cluster_that_gates_nothing(
+    gatelog: Gatelog, bare_cluster: tuple[SimCluster, KubeClient], tmp_path: Path
+) -> None:
+    _, kube = bare_cluster
+    args = ("--kubeconfig", str(tmp_path / "kubeconfig"), "--state-dir", str(tmp_path / "s"))
+    code, found = await _in_thread(gatelog, *args)
+    assert code == 1
+    assert found["cluster", "reachable"]["verdict"] == "ok"
+    assert found["cluster", "may ingest"]["verdict"] == "ok"
+    assert found["cluster", "kinds"]["verdict"] == "fail"
+    assert "workloads" in found["cluster", "kinds"]["detail"]
+    assert found["cluster", "gating"]["verdict"] == "fail"
+    await kube.json(
+        "POST",
+        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+        body={
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "MutatingWebhookConfiguration",
+            "metadata": {"name": "gatelog-pods"},
+            "webhooks": [_webhook("queued.mpod.gatelog", "https://127.0.0.1:9/mutate")],
+        },
+    )
+    await kube.json(
+        "POST",
+        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+        body={
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "MutatingWebhookConfiguration",
+            "metadata": {"name": "kueue-mutating-webhook-configuration"},
+            "webhooks": [_webhook("mpod.kb.io", "https://127.0.0.1:9/kueue")],
+        },
+    )
+    code, found = await _in_thread(gatelog, *args)
+    assert "nothing listens there" in found["cluster", "gating"]["detail"]
+    assert found["cluster", "kueue"]["verdict"] == "warn"
+    assert "mode is builtin" in found["cluster", "kueue"]["detail"]
+    config = "integrations:\n  frameworks: [batch/job, pod]\n"
+    await kube.json("POST", "/api/v1/namespaces", body={"metadata": {"name": "kueue-system"}})
+    status, _ = await kube.json(
+        "POST",
+        "/api/v1/namespaces/kueue-system/configmaps",
+        body={
+            "metadata": {"name": "kueue-manager-config"},
+            "data": {"controller_manager_config.yaml": config},
+        },
+    )
+    assert status == 201
+    code, found = await _in_thread(gatelog, *args, "--set", "mode=kueue")
+    assert found["cluster", "kueue"]["verdict"] == "fail"
+    assert "pod integration is on" in found["cluster", "kueue"]["detail"]
+    assert code == 1
+
+
+def _webhook(name: str, url: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "clientConfig": {"url": url},
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Ignore",
+        "rules": [],
+    }

@@ -1,0 +1,95 @@
+"""Running the conformance lab against `gatelog up` as a process, in either mode.
+
+The lab (tests/conformance) is used unchanged, as a process of its own: it plays users and a kubelet
+through HTTP alone. What a scenario left behind is compared by the lab; here its verdicts are read.
+
+Invariant: a scenario without a verdict is a failure, whatever else was printed.
+"""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import yaml
+
+from tests.support.processes import GATELOG, PYTHON, Child, Simulator
+
+CONFORMANCE = Path(__file__).parents[1] / "conformance"
+SCENARIOS = sorted(p.stem for p in (CONFORMANCE / "expected").glob("*.json"))
+READY = r"(?i)ready"
+
+
+class Stack:
+    """A cluster and gatelog on it."""
+
+    def __init__(self, up: Child, server: str, token: str) -> None:
+        self.up = up
+        self.server = server
+        self.token = token
+
+
+def server_of(kubeconfig: Path) -> tuple[str, str]:
+    """The server and bearer token of a kubeconfig's first cluster and user."""
+    found = yaml.safe_load(kubeconfig.read_text())
+    return found["clusters"][0]["cluster"]["server"], found["users"][0]["user"]["token"]
+
+
+@contextmanager
+def stack(folder: Path, mode: str, real: str = "") -> Iterator[Stack]:
+    """`gatelog up` in `mode` on the stand-in cluster, or on the one `real` (a kubeconfig) names."""
+    simulator = None
+    kubeconfig = Path(real)
+    if not real:
+        core = ["--kueue-core"] if mode == "kueue" else []
+        simulator = Simulator(folder, "--kubelet", "off", *core)
+        simulator.start()
+        kubeconfig = simulator.kubeconfig
+    up = Child(
+        "up",
+        [GATELOG, "up", "--install", "webhook"],
+        {
+            "KUBECONFIG": str(kubeconfig),
+            "GATELOG_MODE": mode,
+            "GATELOG_STATE_DIR": str(folder / "state"),
+            "GATELOG_WEBHOOK_PORT": "0",
+        },
+        folder,
+    )
+    up.start()
+    try:
+        up.wait_for(READY, 60)
+        yield Stack(up, *server_of(kubeconfig))
+    finally:
+        up.stop()
+        if simulator is not None:
+            simulator.stop()
+
+
+def verdicts(folder: Path, mode: str, real: str = "") -> dict[str, str]:
+    """Run all scenarios; their verdicts by name."""
+    with stack(folder, mode, real) as running:
+        where = ["--server", running.server, "--token", running.token]
+        what = ["--expect", "expected", "--out", str(folder / "out"), "--parallel", "6", "--only"]
+        done = subprocess.run(
+            [PYTHON, "lab.py", *where, *what, *SCENARIOS],
+            cwd=CONFORMANCE,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        print(done.stdout, done.stderr, running.up.tail(), sep="\n")
+        return _verdicts(done.stdout)
+
+
+def _verdicts(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    name = ""
+    for line in text.splitlines():
+        if line.startswith("   ") and name:
+            found[name] += "\n" + line
+        else:
+            name, _, verdict = line.partition(" ")
+            found[name] = verdict
+    return found

@@ -1,0 +1,90 @@
+"""Many users at once in one namespace, in both modes; then what must hold is read back over HTTP.
+
+The users are the lab's (tests/conformance): groups of one to six pods with up to three shapes come,
+fail, are replaced, deleted, exceed, finish, and quota is short. What they do depends on a seed,
+when exactly it happens does not, so nothing is compared with a recorded outcome; `audit` says what
+holds whatever happened. At the end everything is deleted, and must go without help.
+"""
+
+import asyncio
+import importlib
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.e2e.audit import Cluster, audit
+from tests.e2e.conformance import CONFORMANCE, Stack, stack
+
+SECONDS = float(os.environ.get("GATELOG_TEST_BUSY_S", "12"))
+GROUPS = int(os.environ.get("GATELOG_TEST_BUSY_GROUPS", "25"))
+SEED = int(os.environ.get("GATELOG_TEST_BUSY_SEED", "7"))
+
+
+def lab_modules() -> tuple[ModuleType, ModuleType]:
+    """The lab and its scenarios, which are scripts beside each other and not a package."""
+    if str(CONFORMANCE) not in sys.path:
+        sys.path.insert(0, str(CONFORMANCE))
+    return importlib.import_module("lab"), importlib.import_module("scenarios")
+
+
+async def snapshot(lab: Any) -> Cluster:
+    _, pods = await lab.req("GET", lab.url("pods"))
+    _, workloads = await lab.req("GET", lab.url("workloads"))
+    return Cluster(pods["items"], workloads["items"])
+
+
+async def calm(lab: Any, quiet_s: float = 2.0, limit_s: float = 20.0) -> None:
+    await lab.settle(quiet=quiet_s, limit=limit_s)
+
+
+async def play(stack: Stack, seed: int) -> None:
+    lab_module, scenarios = lab_modules()
+    lab = lab_module.Lab(stack.server, stack.token, f"busy-{seed}", settle=2.0)
+    try:
+        await lab.start()
+        await scenarios.prepare(lab)
+        await scenarios.busy(lab, seed, groups=GROUPS, seconds=SECONDS)
+        await calm(lab)
+        found = await snapshot(lab)
+        assert len(found.workloads) > GROUPS / 4, "next to nothing happened"
+        wrong = audit(found, quota_milli=10_000)
+        assert not wrong, "\n".join(wrong)
+        await empty(lab)
+    finally:
+        for task in lab.tasks:
+            task.cancel()
+        await asyncio.gather(*lab.tasks, return_exceptions=True)
+        await lab.http.close()
+
+
+async def empty(lab: Any) -> None:
+    """Delete everything; finalizers of ours must come off by themselves.
+
+    Workloads too: ended pods of a group that goes on are kept until they are replaced.
+    """
+    await lab.req("DELETE", lab.url("workloads"), ok=None)
+    await lab.req("DELETE", lab.url("pods"), ok=None)
+    for _ in range(100):
+        left = await snapshot(lab)
+        if not left.pods and not left.workloads:
+            return
+        await asyncio.sleep(0.1)
+    names = [f"pod {p['metadata']['name']}" for p in left.pods]
+    names += [f"Workload {w['metadata']['name']}" for w in left.workloads]
+    raise AssertionError(f"still there after everything was deleted: {names}")
+
+
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize("mode", ["builtin", "kueue"])
+async def test_busy(mode: str, tmp_path: Path) -> None:
+    print(f"seed {SEED}, {GROUPS} groups in {SECONDS} s")
+    with stack(tmp_path, mode) as running:
+        try:
+            await play(running, SEED)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{running.up.tail(60)}") from error
+        assert running.up.running, running.up.tail()

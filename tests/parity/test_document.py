@@ -1,0 +1,31 @@
+"""The page says what the tests are, and the rows are complete and consistent."""
+
+import pytest
+
+from tests.parity.document import COMMAND, PAGE, ParityError, check, page
+from tests.parity.plugin import ID
+from tests.parity.rows import BY_SECTION, NOT_COVERED, ROWS
+
+
+@pytest.mark.timeout(150)
+def test_the_page_is_up_to_date() -> None:
+    assert PAGE.exists() and PAGE.read_text() == page(), f"run: {COMMAND}"
+
+
+def test_rows_are_unique_and_their_ids_are_found_in_names() -> None:
+    assert sum(len(rows) for rows in BY_SECTION.values()) == len(ROWS)
+    for row in ROWS.values():
+        assert ID.findall(f"x-{row.id}-y") == [row.id]
+        assert row.need in "Yok" and row.text
+
+
+def test_a_row_without_test_and_reason_is_noticed() -> None:
+    covered = {row: ["t"] for row in ROWS if row not in NOT_COVERED}
+    check(covered)
+    with pytest.raises(ParityError, match="C-01 has neither"):
+        check({row: tests for row, tests in covered.items() if row != "C-01"})
+    with pytest.raises(ParityError, match="C-999 is named"):
+        check(covered | {"C-999": ["t"]})
+    some = next(iter(NOT_COVERED))
+    with pytest.raises(ParityError, match=f"{some} has a reason"):
+        check(covered | {some: ["t"]})
