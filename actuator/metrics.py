@@ -4,8 +4,7 @@ Theory. Requests are counted where they leave, by verb, resource and HTTP status
 says 429 is seen as that even when the decision succeeds on its second try. Decisions are counted
 by their outcome, which is what the log hears too. Pace, queue and Events are read off at a scrape.
 
-Invariant: every request is counted once, and every decision that is dealt with, records apart, in
-exactly one of `applied`, `obsolete`, `rejected` or `parked`.
+Invariant: every request is counted once, and so is every final outcome.
 """
 
 import time
@@ -20,7 +19,6 @@ from podgroup.runtime.metrics import SLOW_S, Metrics
 
 NO_ANSWER: Final = "none"
 """Status of a request that got no answer."""
-PARKED: Final = "parked"
 
 _RESOURCES: Final = ("pods", "workloads", "events")
 
@@ -42,8 +40,12 @@ class ActuatorMetrics:
         )
         self._outcomes = metrics.counter(
             "gatelog_actuator_outcomes_total",
-            "Decisions dealt with: applied, obsolete, rejected, or parked.",
+            "Final outcomes of decisions: applied, obsolete or rejected (parked ones too).",
             ("action", "status"),
+        )
+        self._parked = metrics.counter(
+            "gatelog_actuator_parked_total",
+            "Decisions set aside because they could not be read or carried out.",
         )
         self._retries = metrics.counter(
             "gatelog_actuator_retries_total",
@@ -58,11 +60,7 @@ class ActuatorMetrics:
         )
 
     def watch(self, pace: Pace, emitter: Emitter, held: Callable[[], int]) -> None:
-        """Read the pace, Events and `held` decisions at each scrape.
-
-        Raises:
-            ValueError: they are read already.
-        """
+        """Read the pace, Events and `held` decisions at each scrape."""
         read = self._metrics.read
         read(
             "gatelog_actuator_requests_in_flight",
@@ -94,15 +92,17 @@ class ActuatorMetrics:
         self._took(verb, resource).observe(time.monotonic() - began_s)
 
     def ended(self, decision: Decision, status: str) -> None:
-        """Count a decision that is dealt with."""
+        """Count a final outcome."""
         action = type(decision.command).__name__
         self._outcomes(action, status).inc()
         age = datetime.now(UTC) - decision.at
         self._lasted(action).observe(max(0.0, age.total_seconds()))
 
-    def unreadable(self) -> None:
-        """Count a message that was parked because it is no decision."""
-        self._outcomes("", PARKED).inc()
+    def parked(self, decision: Decision | None) -> None:
+        """Count a message that is parked; None if it is no decision that can be read."""
+        self._parked().inc()
+        if decision is not None:
+            self.ended(decision, "rejected")
 
     def retried(self, decision: Decision) -> None:
         """Count a try that ended in a passing failure."""

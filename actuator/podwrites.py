@@ -19,6 +19,8 @@ from actuator.verdicts import Verdict, applied, gone_from, judge, rejected
 from podgroup.commands import DeletePod, FinalizePod, ObjectRef, ReportPod, StopPod, UngatePod
 
 REPORT_MANAGER = "gatelog-report"
+CONFLICT = 409
+"""What the outcome of an ungating says whose values contradict the pod: it can never succeed."""
 
 
 async def ungate(api: KubeApi, command: UngatePod) -> Verdict:
@@ -45,7 +47,7 @@ async def ungate_read(api: KubeApi, command: UngatePod) -> Verdict:
         case patches.Unchanged():
             return applied(found, f"{found.path}: the gates are gone already")
         case patches.Conflict(message=message):
-            return rejected(f"{found.path}: {message}")
+            return rejected(f"{found.path}: {message}", CONFLICT)
         case patches.Patch(operations=operations):
             return judge(await api.patch(target, operations, JSON_PATCH))
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 from actuator.execute import execute
 from actuator.kubeapi import KubeApi
 from actuator.kubeevents import Emitter
-from actuator.metrics import PARKED, ActuatorMetrics
+from actuator.metrics import ActuatorMetrics
 from actuator.outcomelog import OutcomeLog
 from actuator.park import decision_head
 from actuator.verdicts import Verdict, rejected
@@ -125,10 +125,7 @@ class Tries:
         self, held: Held, reason: str, decision: Decision | None = None, attempt: int = 1
     ) -> Disposition:
         """Record a final outcome if the message says for which decision, then park."""
-        if decision is not None:
-            self._metrics.ended(decision, PARKED)
-        else:
-            self._metrics.unreadable()
+        self._metrics.parked(decision)
         head = decision or decision_head(held.delivery.message.body)
         if head is not None:
             verdict = rejected(f"parked: {reason}")

@@ -7,7 +7,7 @@ API servers send one about every minute, so silence much beyond that is a watch 
 
 Why a relist was due is free text for people; `reason_class` puts it into one of a few words.
 
-Invariant: each event is counted under exactly one (kind, type).
+Invariant: each object that came is counted under exactly one (kind, type).
 """
 
 import asyncio
@@ -37,6 +37,7 @@ _CLASSES: Final = (
     ("the version to resume from was refused", "version_refused"),
     ("cannot resume from ", "version_refused"),
     ("the initial watch was interrupted", "interrupted"),
+    ("the list was interrupted: asked for by ", "asked"),
     ("the list was interrupted", "interrupted"),
     ("the server cannot stream lists", "no_watch_list"),
     ("the kind is installed now", "installed"),
@@ -99,11 +100,7 @@ class IngestMetrics:
     def watch(
         self, followed: Callable[[], Mapping[Kind, bool]], pending: Callable[[], int]
     ) -> None:
-        """Read at each scrape which kinds are followed, and how many bytes wait for the log.
-
-        Raises:
-            ValueError: they are read already.
-        """
+        """Read at each scrape which kinds are followed, and how many bytes wait for the log."""
         self._metrics.read(
             "gatelog_ingest_following",
             "1 if the kind is listed and watched, 0 if something is in the way.",

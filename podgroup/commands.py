@@ -126,9 +126,16 @@ class CreateWorkload(Command, tag="CreateWorkload", frozen=True, kw_only=True):
 
 
 class UpdateWorkload(Command, tag="UpdateWorkload", frozen=True, kw_only=True):
-    """Change metadata or spec of a Workload; None leaves a field alone."""
+    """Change metadata or spec of a Workload; None leaves a field alone.
+
+    `controller` makes the added owner the controlling one. `max_execution_s` 0 takes the bound away.
+    """
 
     add_owners: tuple[ObjectRef, ...] = ()
+    controller: bool = False
+    labels: dict[str, str] = {}
+    active: bool | None = None
+    max_execution_s: int | None = None
     queue: str | None = None
     pod_sets: tuple[PodSetSpec, ...] | None = None
     priority: int | None = None

@@ -45,6 +45,7 @@ from podgroup.objects import (
     WorkloadPriorityClassView,
     WorkloadView,
 )
+from podgroup.policy import Policy
 from podgroup.state import GROUP, SINGLE, Group, Meta, Pod, World
 
 
@@ -56,9 +57,9 @@ class Taken(Struct):
     gone_groups: dict[GroupID, Group]
 
 
-def new_world(cluster: str, mode: str = "builtin") -> World:
+def new_world(cluster: str, mode: str = "builtin", policy: Policy | None = None) -> World:
     """Return the state before the first event."""
-    return World(cluster=cluster, mode=mode)
+    return World(cluster=cluster, mode=mode, policy=policy or Policy())
 
 
 def step(
@@ -110,9 +111,10 @@ def load_world(
     pods: Iterable[Pod],
     objects: Iterable[QueueObject],
     workloads: Iterable[WorkloadView],
+    policy: Policy | None = None,
 ) -> World:
     """Rebuild the world, indices included, from what was stored."""
-    world = World(cluster=cluster, mode=mode, meta=meta)
+    world = World(cluster=cluster, mode=mode, policy=policy or Policy(), meta=meta)
     for group in groups:
         world.groups[group.id] = group
         world.lives[(group.kind, group.namespace, group.name)] = group.id

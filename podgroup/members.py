@@ -68,6 +68,7 @@ class Members:
     """The live pods of one group. Keys are pod uids, roles are role hashes."""
 
     __slots__ = (
+        "_declaring",
         "_order",
         "counts",
         "flags",
@@ -91,11 +92,12 @@ class Members:
         self.owned: frozenset[str] = frozenset()
         """Uids of the Workload's owner references."""
         self._order: list[tuple[datetime, str]] = []
+        self._declaring: list[tuple[datetime, str]] = []
 
     def put(
         self, uid: str, role: str, flags: int, created_at: datetime, queue: str, total: str
     ) -> None:
-        """Add a pod or take over its new flags. Queue and total count are those it declares."""
+        """Add a pod or take over its new flags. `queue` is its queue, `total` its declaration."""
         old = self.flags.get(uid, 0)
         if uid not in self.flags:
             self.roles[uid] = role
@@ -134,6 +136,8 @@ class Members:
         if new[1]:
             self.queues[queue] += 1
             self.totals[total] += 1
+            if total and not total.startswith("total/"):
+                heapq.heappush(self._declaring, (created_at, uid))
         self.stamps[uid] = new
 
     def _uncount(self, stamp: tuple[datetime, str, str, str]) -> None:
@@ -181,6 +185,15 @@ class Members:
         while self._order and self._order[0][1] not in self.flags:
             heapq.heappop(self._order)
         return self._order[0][1] if self._order else None
+
+    def declaring(self) -> str | None:
+        """Return the oldest pod, ties broken by uid, that declares more than a total count."""
+        while self._declaring:
+            stamp = self.stamps.get(self._declaring[0][1])
+            if stamp is not None and stamp[3] and not stamp[3].startswith("total/"):
+                return self._declaring[0][1]
+            heapq.heappop(self._declaring)
+        return None
 
     def __len__(self) -> int:
         return len(self.flags)

@@ -65,13 +65,15 @@ def amount(resource: str, text: str) -> int:
 
 
 def format_amount(resource: str, amount: int) -> str:
-    """The canonical text of an amount: memory and storage in ``Ki``.., the rest decimal.
+    """The canonical text of an amount: memory and storage in ``Ki``.. if even, the rest decimal.
 
     The inverse of `amount`: ``amount(r, format_amount(r, a)) == a``.
     """
     if resource == CPU:
         return render(Fraction(amount, _MILLI), Form.DECIMAL)
     binary = resource in _BINARY_RESOURCES or resource.startswith(_HUGEPAGES)
+    # Without a binary suffix the text would be read as decimal and printed another way next time.
+    binary = binary and amount % 1024 == 0
     return render(Fraction(amount), Form.BINARY if binary else Form.DECIMAL)
 
 

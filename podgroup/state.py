@@ -22,6 +22,7 @@ from podgroup.members import Members
 from podgroup.names import ADMISSION_GATE, POD_FINALIZER
 from podgroup.objects import (
     ClusterQueueView,
+    DeclaredSet,
     FlavorView,
     LocalQueueView,
     NamespaceView,
@@ -30,6 +31,7 @@ from podgroup.objects import (
     WorkloadPriorityClassView,
     WorkloadView,
 )
+from podgroup.policy import Policy
 from podgroup.quota import Quotas
 
 SINGLE = "single"
@@ -110,10 +112,16 @@ class Role(Struct):
 
     Counters are of pods ever: `succeeded_gone` are pods that succeeded and then left the API
     server; their success still counts and their place stays taken.
+
+    In groups that declare their roles `need` is how many pods must be there before the group may
+    start, and `peak` how many places were taken at once since it did: what was never created is
+    not missing.
     """
 
     name: str
     count: int = 0
+    need: int = 0
+    peak: int = 0
     requests: dict[str, int] = {}
     sample: PodUID = PodUID("")
     seen: int = 0
@@ -183,6 +191,14 @@ class Group(Struct):
     total: int = 0
     priority: int = 0
     priority_class: str = ""
+    dialect: str = ""
+    """How it declares its pods (`fold.dialects`); "" is the total count."""
+    declared: str = ""
+    """The declaration that `dialect` and the next four were taken from."""
+    declarer_role: str = ""
+    sets: tuple[DeclaredSet, ...] = ()
+    declared_roles: int = 0
+    declared_count: int = 0
     fast: bool = False
     serving: bool = False
     prebuilt: str = ""
@@ -218,6 +234,10 @@ class Group(Struct):
     short: tuple[str, str] | None = None
     """(reason, message) while pods are missing that must be replaced."""
     was_short: bool = False
+    checks_told: str = ""
+    """Messages of pending admission checks that the pods were told of last."""
+    start_failed: str = ""
+    """Why a pod can never start with what its admission gives it: the group ends over that."""
     parked: str = ""
     queue_reason: tuple[str, str] = ("", "")
     """(reason, message) that quota admission last gave for not admitting it."""
@@ -270,6 +290,7 @@ class World(Struct):
 
     cluster: str
     mode: str = "builtin"
+    policy: Policy = Policy()
     meta: Meta = field(default_factory=Meta)
     pods: dict[PodUID, Pod] = field(default_factory=dict)
     groups: dict[GroupID, Group] = field(default_factory=dict)

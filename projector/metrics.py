@@ -22,6 +22,7 @@ from projector.increments import Increments, increments
 from projector.lag import Lag
 from projector.outbox import Outbox
 
+PARK_REASONS = ("Undecodable", "FoldFailed", "DeltaRefused")
 BATCH_EVENTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 DELAY_S = (*FAST_S, 30.0, 60.0, 300.0, 900.0, 3600.0)
 
@@ -60,6 +61,9 @@ class ProjectorMetrics:
         self._counters = {
             name: metrics.counter(name, help, labels) for name, help, labels in counters
         }
+        for reason in PARK_REASONS:
+            # From 0 on, so that the first one is an increase and not the beginning of a series.
+            self._counters[domain.PARKED](reason)
         times = (
             (domain.WAITED, "From a group being complete and queued to its admission."),
             (domain.UNGATE_TOOK, "From the admission of a group to a pod of it without its gate."),
@@ -94,11 +98,7 @@ class ProjectorMetrics:
         )
 
     def watch(self, world: Callable[[], World], outbox: Outbox, at: Callable[[], int]) -> None:
-        """Read sizes off a projection at each scrape; `at` is the sequence it has committed.
-
-        Raises:
-            ValueError: there is one already.
-        """
+        """Read sizes off a projection at each scrape; `at` is the sequence it has committed."""
         gauges.declare(self._metrics, world)
         lag, read = self.lag, self._metrics.read
         read(

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 
+import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
@@ -17,12 +18,14 @@ from gatelog import statedir
 from gatelog.errors import CommandFailed
 from gatelog.replay.recordings import Recording
 from gatelog.replay.steps import Step, Stepper
+from podgroup.events import Decision
 from podgroup.runtime.embedded import EmbeddedNats, running
 from podgroup.runtime.jetstream import Bus, connect
 from podgroup.runtime.settings import NatsSettings, Settings
-from podgroup.subjects import EVENTS
+from podgroup.subjects import DECISIONS, EVENTS
 from projector import migrate, tables
 from projector.database import database_url, reader
+from projector.loading import load_decisions
 from projector.replay.compare import TableResult, compare
 from projector.replay.fold import Result, Sink, fold
 from projector.replay.log import StreamLog
@@ -39,6 +42,8 @@ class Place(Struct, frozen=True):
     epoch: int
     base: int
     stream_seq: int
+    unsent: tuple[Decision, ...] = ()
+    """Decisions that are committed and not known to be in their stream."""
 
 
 @asynccontextmanager
@@ -86,7 +91,9 @@ def place(connection: sa.Connection, cluster: str, shard: int) -> Place:
     )
     if row is None:
         raise CommandFailed(f"no checkpoint of cluster {cluster!r} (shard {shard}) in the database")
-    return Place(row["mode"], row["epoch"], row["base"], row["seq"] - row["base"])
+    unsent = load_decisions(connection, cluster, shard, row["published"], unresolved=False)
+    stood = row["seq"] - row["base"]
+    return Place(row["mode"], row["epoch"], row["base"], stood, tuple(unsent))
 
 
 async def log_of(bus: Bus, settings: Settings, at: Place) -> StreamLog:
@@ -95,15 +102,18 @@ async def log_of(bus: Bus, settings: Settings, at: Place) -> StreamLog:
     Raises:
         CommandFailed: the beginning is no longer in the stream, so no fold can start there.
     """
-    state = await bus.stream_state(EVENTS)
-    if state.first_sequence > 1 and state.messages:
-        raise CommandFailed(
-            f"the stream {EVENTS} begins at sequence {state.first_sequence}: older messages were "
-            "dropped by its limits (streams.max_age_s, streams.max_bytes), and a replay must start "
-            "at the beginning of an epoch"
-        )
+    for stream in (EVENTS, DECISIONS):
+        state = await bus.stream_state(stream)
+        if state.first_sequence > 1 and state.messages:
+            raise CommandFailed(
+                f"the stream {stream} begins at sequence {state.first_sequence}: older messages "
+                "were dropped by its limits (settings streams.*), and a replay must start at the "
+                "beginning of an epoch"
+            )
     shard = settings.projector.shard
-    return StreamLog(bus, settings.cluster, shard, base=at.base, last=at.stream_seq)
+    return StreamLog(
+        bus, settings.cluster, shard, base=at.base, last=at.stream_seq, unsent=at.unsent
+    )
 
 
 async def verify(settings: Settings, progress: Progress) -> tuple[Result, list[TableResult]]:
@@ -153,7 +163,7 @@ async def as_of(
     with reader(database_url(settings)).connect() as connection:
         at = place(connection, settings.cluster, shard)
     if isinstance(moment, int):
-        at = Place(at.mode, at.epoch, at.base, min(at.stream_seq, moment - at.base))
+        at = msgspec.structs.replace(at, stream_seq=min(at.stream_seq, moment - at.base))
     until = moment if isinstance(moment, datetime) else None
     sink = Sink(target, settings.cluster, shard, at.mode)
     async with open_bus(settings) as bus:

@@ -2,15 +2,19 @@
 
 After each message, for every group it touched (in order of first touch):
 
+    failing     what can never start ends
     closing     ends: orphan, discard, dissolve, finish, release
+    prebuilt    a Workload that the pods bring along
     composing   pods -> group                                     (builds the Workload)
     staffing    excess, own, replace, shortage
+    following   mismatch, follow: queue, priority class, execution time
     stopping    evict, yield, unadmit
     admission   builtin mode: drain, queue, then admit and preempt per ClusterQueue, by name; groups
                 that admission evicts run the rules above again, until nothing changes
     starting    ungate
     mirroring   Workload status
     sweep       the Workload of a group without pods
+    checking    messages of pending admission checks
     explaining  state and reason in words
     reporting   condition and Event on the pods, once a reason has held for 5 s
 
@@ -24,11 +28,15 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from podgroup.decide.admission import admit_pending, enqueue, retire_admissions
+from podgroup.decide.checking import checking
 from podgroup.decide.closing import closing, sweep
 from podgroup.decide.composing import composing
 from podgroup.decide.context import Deciding
 from podgroup.decide.explaining import explain
+from podgroup.decide.failing import failing
+from podgroup.decide.following import following
 from podgroup.decide.mirroring import mirroring
+from podgroup.decide.prebuilt import prebuilding
 from podgroup.decide.reporting import reporting
 from podgroup.decide.staffing import staffing
 from podgroup.decide.starting import starting, stopping
@@ -110,9 +118,12 @@ def _shape_up(d: Deciding, group: Group) -> None:
     if group.parked:
         d.world.quotas.dequeue(group.id)
         return
+    failing(d, group)
     closing(d, group)
+    prebuilding(d, group)
     composing(d, group)
     staffing(d, group)
+    following(d, group)
     if d.world.mode == "builtin":
         retire_admissions(d, group)
     stopping(d, group)
@@ -127,5 +138,6 @@ def _carry_on(d: Deciding, group: Group) -> None:
         starting(d, group)
         mirroring(d, group)
         sweep(d, group)
+        checking(d, group)
     explain(d, group)
     reporting(d, group)

@@ -20,6 +20,7 @@ from collections import Counter
 from podgroup.commands import AdmitGroup, EvictGroup
 from podgroup.decide.context import Deciding, group_ref
 from podgroup.decide.flavors import Fit, assign, matches
+from podgroup.fold.placing import set_named
 from podgroup.ids import GroupID
 from podgroup.names import (
     EVICTED_CLUSTER_QUEUE_STOPPED,
@@ -34,7 +35,7 @@ from podgroup.names import (
 )
 from podgroup.objects import ClusterQueueView, LocalQueueView, Selector
 from podgroup.quota import FlavorResource
-from podgroup.state import Group
+from podgroup.state import Group, Role
 
 Reason = tuple[str, str]
 
@@ -324,8 +325,18 @@ def _shape(d: Deciding, group: Group) -> object:
         role = group.roles[name]
         if role.count:
             # The role hash covers requests, selectors, affinity and tolerations.
-            parts.append((name, role.count, tuple(sorted(role.requests.items()))))
+            kind = _hash(d, group, role) if group.dialect else name
+            parts.append((name, kind, role.count, tuple(sorted(role.requests.items()))))
     return (group.priority, group.single, tuple(parts))
+
+
+def _hash(d: Deciding, group: Group, role: Role) -> str:
+    """Return the hash of a declared role: its template's, or that of the pod standing for it."""
+    declared = set_named(group, role.name)
+    if declared is not None and declared.role:
+        return declared.role
+    pod = d.world.pods.get(role.sample)
+    return pod.view.role if pod is not None else group.id
 
 
 def _evict(d: Deciding, group: Group, rule: str, reason: str, message: str, preemptor: str) -> None:

@@ -4,10 +4,12 @@ Checks, in this order; the first that fails is the reason the group waits:
 
 1. pods that failed or were deleted before they ran are released, composed or not
 2. group name, role hashes and total count are such that a Workload can be made of them
-3. pods agree on queue and total count                                   (B1)
+3. pods agree on queue, dialect and size                                 (B1)
 4. no foreign Workload has the group's name
-5. as many active pods exist as the total says (fast admission: one is enough)
-6. surplus pods go: all roles together, by the active order
+5. as many active pods exist as the total says (fast admission: one is enough); groups that declare
+   sets or roles have rules of their own (`declared`)
+6. surplus pods go: all roles together, by the active order (declared groups: per role, by
+   `staffing`)
 7. at most 18 roles
 8. the priority class exists
 
@@ -22,22 +24,23 @@ from podgroup.commands import (
     PodSetSpec,
     PriorityRef,
 )
+from podgroup.decide.agreeing import disagreement
 from podgroup.decide.closing import delete_excess, finalize
 from podgroup.decide.context import Deciding, normal, pod_ref, workload_free, workload_ref
-from podgroup.decide.malformed import by_age, malformed
+from podgroup.decide.copying import copied_labels, index_problem, label_problem
+from podgroup.decide.declared import incomplete, placed, pod_sets, undeclared, unfit
+from podgroup.decide.malformed import malformed
 from podgroup.decide.order import active_key
 from podgroup.members import Flag
 from podgroup.names import (
     ADMISSION_GATED_BY,
     EVENT_CREATED_WORKLOAD,
-    GROUP_TOTAL_COUNT,
     IS_GROUP_WORKLOAD,
     JOB_UID,
     MAX_EXEC_SECONDS,
     MAX_INT32,
     MAX_ROLES,
     PROVREQ_PREFIX,
-    QUEUE_NAME,
     SINGLE_PODSET,
     integer,
 )
@@ -83,10 +86,22 @@ def _release_inactive(d: Deciding, group: Group) -> None:
 def _incomplete(d: Deciding, group: Group) -> Problem | None:
     members = d.members(group)
     if not group.single:
-        found = malformed(d, group)
-        problem = Problem(*found) if found is not None else _disagreement(d, group)
-        if problem is not None:
-            return problem
+        found = undeclared(d, group) or malformed(d, group) or disagreement(d, group)
+        if found is not None:
+            return Problem(*found)
+        found = index_problem(d, group) or label_problem(d, group)
+        if found is not None:
+            return Problem(*found)
+    if group.prebuilt:
+        return Problem(
+            "PrebuiltWorkloadNotFound",
+            f'the Workload "{group.workload_name}" that the pods name does not exist, or belongs '
+            "to something else",
+        )
+    if group.workload is not None:
+        return Problem(
+            "WorkloadIsGoing", f'the Workload "{group.workload_name}" is still being deleted'
+        )
     foreign = d.world.workloads.get((group.namespace, group.workload_name))
     if foreign is not None and group.workload is None:
         return Problem(
@@ -94,14 +109,9 @@ def _incomplete(d: Deciding, group: Group) -> Problem | None:
             f'A Workload named "{group.workload_name}" already exists but is not a pod group '
             "workload; this pod group cannot be admitted",
         )
-    active = members.count(Flag.ACTIVE) + sum(r.succeeded_gone for r in group.roles.values())
-    needed = 1 if group.fast else group.total
-    if active < needed:
-        return Problem(
-            "WaitingForPods",
-            f"'{group.name}' group has fewer runnable pods than expected "
-            f"(total count {group.total})",
-        )
+    found = incomplete(d, group) if group.dialect else _too_few(d, group)
+    if found is not None:
+        return Problem(*found)
     if members.count(Flag.STOPPABLE):
         # B17: a gate cannot be added to a pod that exists. It runs, and everybody can see why.
         return Problem(
@@ -112,8 +122,22 @@ def _incomplete(d: Deciding, group: Group) -> Problem | None:
     return None
 
 
+def _too_few(d: Deciding, group: Group) -> Problem | None:
+    gone = sum(role.succeeded_gone for role in group.roles.values())
+    active = d.members(group).count(Flag.ACTIVE) + gone
+    if active >= (1 if group.fast else group.total):
+        return None
+    return Problem(
+        "WaitingForPods",
+        f"'{group.name}' group has fewer runnable pods than expected (total count {group.total})",
+    )
+
+
 def _unfit(d: Deciding, group: Group) -> Problem | None:
     roles = _roles(d, group)
+    if group.dialect:
+        found = unfit(roles)
+        return Problem(*found) if found is not None else _class_problem(d, group)
     if len(roles) > MAX_ROLES:
         return Problem(
             "TooManyRoles",
@@ -124,39 +148,10 @@ def _unfit(d: Deciding, group: Group) -> Problem | None:
     return _class_problem(d, group)
 
 
-def _disagreement(d: Deciding, group: Group) -> Problem | None:
-    members = d.members(group)
-    for counter, key, reason in (
-        (members.queues, QUEUE_NAME, "DifferentQueues"),
-        (members.totals, GROUP_TOTAL_COUNT, "DifferentTotalCounts"),
-    ):
-        if len(counter) > 1:
-            one, other, values = _pair(d, group, key)
-            return Problem(
-                reason,
-                f"pods '{one}' and '{other}' have different '{key}' values: "
-                f"{values[0]} and {values[1]}",
-            )
-    return None
-
-
-def _pair(d: Deciding, group: Group, key: str) -> tuple[str, str, tuple[str, str]]:
-    """Name the first pod and the first, by age and uid, that contradicts it."""
-    pods = [pod for pod in by_age(d, group) if pod.view.phase != "Failed"]
-
-    def value(pod: Pod) -> str:
-        source = pod.view.labels if key == QUEUE_NAME else pod.view.annotations
-        return source.get(key, "")
-
-    first = pods[0]
-    other = next((pod for pod in pods if value(pod) != value(first)), first)
-    return first.view.name, other.view.name, (value(first), value(other))
-
-
 def _drop_surplus(d: Deciding, group: Group) -> None:
     members = d.members(group)
     surplus = members.count(Flag.ACTIVE) - group.total
-    if group.single or surplus <= 0:
+    if group.single or group.dialect or surplus <= 0:
         return
     pods = sorted((d.pod(uid) for uid in members.with_flags(Flag.ACTIVE)), key=active_key)
     for pod in pods[group.total :]:
@@ -212,11 +207,50 @@ def _compose(d: Deciding, group: Group) -> None:
         return
     found = priority_of(d, group)
     priority, ref = found if found is not None else (0, None)
-    pods = [pod for members in roles.values() for pod in members]
+    if group.dialect:
+        sets = pod_sets(group, roles)
+        pods = placed(sets, roles)
+    else:
+        sets = _by_shape(group, roles)
+        pods = [pod for members in roles.values() for pod in members]
+    first = d.members(group).first()
+    lead = d.pod(first) if first else pods[0]
+    d.emit(
+        group,
+        "compose",
+        "GroupComplete",
+        _there(group) + ", ".join(f"{p.count} x {p.name}" for p in sets),
+        CreateWorkload(
+            target=workload_ref(group),
+            queue=group.queue,
+            pod_sets=sets,
+            owners=tuple(pod_ref(pod) for pod in pods[:MAX_OWNERS]),
+            controller=group.single,
+            labels=copied_labels(d, group) | ({JOB_UID: lead.view.uid} if group.single else {}),
+            annotations=_annotations(group, lead),
+            priority=priority,
+            priority_ref=ref,
+            max_execution_s=max_execution_s(lead),
+            events=normal(
+                EVENT_CREATED_WORKLOAD,
+                f"Created Workload: {group.namespace}/{group.workload_name}",
+                pod_ref(lead),
+            ),
+        ),
+    )
+
+
+def _there(group: Group) -> str:
+    if group.dialect:
+        return "what has to come first is there: "
+    return "the pod is there: " if group.single else f"all {group.total} pods are there: "
+
+
+def _by_shape(group: Group, roles: dict[str, list[Pod]]) -> tuple[PodSetSpec, ...]:
     if group.fast:
         name, some = next(iter(roles.items()))
         roles = {name: some}
-    sets = tuple(
+    return tuple(
         PodSetSpec(
             name=SINGLE_PODSET if group.single else name.lower(),
             count=group.total if group.fast else len(some),
@@ -224,32 +258,6 @@ def _compose(d: Deciding, group: Group) -> None:
             requests=some[0].view.requests,
         )
         for name, some in roles.items()
-    )
-    first = d.members(group).first()
-    lead = d.pod(first) if first else pods[0]
-    d.emit(
-        group,
-        "compose",
-        "GroupComplete",
-        ("the pod is there: " if group.single else f"all {group.total} pods are there: ")
-        + ", ".join(f"{p.count} x {p.name}" for p in sets),
-        CreateWorkload(
-            target=workload_ref(group),
-            queue=group.queue,
-            pod_sets=sets,
-            owners=tuple(pod_ref(pod) for pod in pods[:MAX_OWNERS]),
-            controller=group.single,
-            labels={JOB_UID: lead.view.uid} if group.single else {},
-            annotations=_annotations(group, lead),
-            priority=priority,
-            priority_ref=ref,
-            max_execution_s=_max_execution_s(lead),
-            events=normal(
-                EVENT_CREATED_WORKLOAD,
-                f"Created Workload: {group.namespace}/{group.workload_name}",
-                pod_ref(lead),
-            ),
-        ),
     )
 
 
@@ -265,7 +273,8 @@ def _annotations(group: Group, lead: Pod) -> dict[str, str]:
     return chosen
 
 
-def _max_execution_s(lead: Pod) -> int | None:
+def max_execution_s(lead: Pod) -> int | None:
+    """Return the bound on execution that a pod asks for, None for none or one that is no bound."""
     text = lead.view.labels.get(MAX_EXEC_SECONDS, "")
     found = integer(text) or 0
     return found if 0 < found <= MAX_INT32 else None

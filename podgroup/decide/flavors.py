@@ -16,6 +16,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from podgroup.fold.placing import set_named
 from podgroup.names import (
     PENDING_EXCEEDS_MAX_QUOTA,
     PENDING_MISCONFIGURED,
@@ -27,6 +28,7 @@ from podgroup.names import (
 from podgroup.objects import (
     Assignment,
     ClusterQueueView,
+    DeclaredSet,
     FlavorView,
     NodeTerm,
     PodView,
@@ -112,7 +114,10 @@ def _covered(queue: ClusterQueueView, resource: str) -> bool:
     return any(resource in g.covered for g in queue.groups)
 
 
-def _sample(world: World, group: Group, role: Role) -> PodView | None:
+def _sample(world: World, group: Group, role: Role) -> PodView | DeclaredSet | None:
+    declared = set_named(group, role.name)
+    if declared is not None and declared.template:
+        return declared
     pod = world.pods.get(role.sample)
     if pod is not None and pod.role == role.name:
         return pod.view
@@ -125,7 +130,7 @@ def _try_flavors(
     world: World,
     resources: ResourceGroup,
     asked: Mapping[str, int],
-    sample: PodView | None,
+    sample: PodView | DeclaredSet | None,
     used: Mapping[FlavorResource, int],
     mine: Mapping[FlavorResource, int],
     pod_set: str,
@@ -190,7 +195,7 @@ def usable_flavor(world: World, resources: ResourceGroup, pod: PodView) -> str:
     return next((f.name for f in known if not _obstacle(f, pod, keys)), "")
 
 
-def _obstacle(flavor: FlavorView, sample: PodView | None, keys: set[str]) -> str:
+def _obstacle(flavor: FlavorView, sample: PodView | DeclaredSet | None, keys: set[str]) -> str:
     """Say why pods like `sample` cannot use a flavor; "" if they can."""
     if sample is None:
         return ""

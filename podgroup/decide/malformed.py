@@ -9,6 +9,7 @@ the Workload API accepts.
 """
 
 from podgroup.decide.context import Deciding
+from podgroup.fold.dialects import ROLES, SETS
 from podgroup.members import Flag
 from podgroup.names import (
     GROUP_NAME,
@@ -36,7 +37,9 @@ def malformed(d: Deciding, group: Group) -> tuple[str, str] | None:
             f"pod {name}: {GROUP_NAME} is {_shown(group.name)}, which can name no Workload: it "
             "must be lower case letters, digits, '-' and '.', at most 253 characters",
         )
-    there = (role for role in group.roles if members.count(Flag.ACTIVE, role))
+    # Where roles are declared they are named by labels, and not by the hash (`declared`).
+    hashed = group.dialect not in (SETS, ROLES)
+    there = (role for role in group.roles if hashed and members.count(Flag.ACTIVE, role))
     bad = next((role for role in there if not is_dns_label(role)), None)
     if bad is not None:
         sample = next((p for p in by_age(d, group) if p.role == bad), pod)
@@ -46,7 +49,7 @@ def malformed(d: Deciding, group: Group) -> tuple[str, str] | None:
             f"{_shown(bad)}, which can name no podset: it must be lower case letters, digits "
             "and '-', at most 63 characters; without the annotation gatelog computes it",
         )
-    if group.total < 1:
+    if group.total < 1 and not group.dialect:
         value = pod.view.annotations.get(GROUP_TOTAL_COUNT) if pod else None
         return (
             "BadTotalCount",

@@ -13,7 +13,7 @@ Invariant: with nothing in flight and nothing changing, the rule is silent.
 
 from podgroup.commands import WriteWorkloadStatus
 from podgroup.decide.context import Deciding, workload_free, workload_ref
-from podgroup.fold.workloads import condition, role_of
+from podgroup.fold.workloads import condition, is_true, role_of
 from podgroup.members import Flag
 from podgroup.names import (
     ADMITTED,
@@ -210,6 +210,11 @@ def _reclaimable(d: Deciding, group: Group) -> dict[str, int]:
         done = min(role.count, members.count(Flag.SUCCEEDED, role.name) + role.succeeded_gone)
         if done:
             found[assignment.name] = done
+    workload = group.workload
+    if workload is not None and is_true(workload, QUOTA_RESERVED):
+        # What was given up stays given up: Kueue refuses a status that takes any of it back.
+        for name, before in workload.reclaimable.items():
+            found[name] = max(before, found.get(name, 0))
     return found
 
 

@@ -8,6 +8,7 @@ Told are, when the timer of a group falls due:
   - the reason the group waits for, to its first `MAX_PODS` pods by age and uid (every pod of a
     group says the same; the others are one `gatelog why` away)
   - to a gated pod of a role that the admitted Workload does not have: which roles it has (B7)
+  - to a gated pod that asks for more than its group has declared for its role: for how much more
   - to a gated pod of a role whose places are all taken: that it waits for one (B4)
 
 The Event is Normal while quota or pods are waited for and a Warning when only a person can help.
@@ -21,6 +22,7 @@ from podgroup.decide.context import Deciding, pod_ref
 from podgroup.decide.explaining import BLOCKED
 from podgroup.decide.order import start_key
 from podgroup.fold.outcomes import REPORT
+from podgroup.fold.placing import UNPLACED, beyond
 from podgroup.fold.pods import report_timer
 from podgroup.ids import PodUID
 from podgroup.members import Flag
@@ -31,12 +33,14 @@ from podgroup.names import (
     EVENT_WORKLOAD_NAME_CONFLICT,
     GROUP_TOTAL_COUNT,
 )
+from podgroup.quantities import format_amount
 from podgroup.state import Group, Pod, Timer
 
 HOLD = timedelta(seconds=5)
 MAX_PODS = 50
 
 UNKNOWN_ROLE = "UnknownRole"
+LARGER_THAN_DECLARED = "LargerThanDeclared"
 WAITING_FOR_PLACE = "WaitingForPlace"
 
 _EVENT_REASONS = {
@@ -44,8 +48,16 @@ _EVENT_REASONS = {
     "BadTotalCount": EVENT_ERR_WORKLOAD_COMPOSE,
     "BadGroupName": EVENT_ERR_WORKLOAD_COMPOSE,
     "BadRoleHash": EVENT_ERR_WORKLOAD_COMPOSE,
+    "BadPodIndex": EVENT_ERR_WORKLOAD_COMPOSE,
+    "DifferentLabels": EVENT_ERR_WORKLOAD_COMPOSE,
     "DifferentQueues": EVENT_ERR_WORKLOAD_COMPOSE,
     "DifferentTotalCounts": EVENT_ERR_WORKLOAD_COMPOSE,
+    "DifferentDialects": EVENT_ERR_WORKLOAD_COMPOSE,
+    "DifferentSets": EVENT_ERR_WORKLOAD_COMPOSE,
+    "DifferentRoles": EVENT_ERR_WORKLOAD_COMPOSE,
+    "DifferentShapes": EVENT_ERR_WORKLOAD_COMPOSE,
+    "BadSets": EVENT_ERR_WORKLOAD_COMPOSE,
+    "BadDeclaration": EVENT_ERR_WORKLOAD_COMPOSE,
     "TooManyRoles": EVENT_ERR_WORKLOAD_COMPOSE,
     "WorkloadNameConflict": EVENT_WORKLOAD_NAME_CONFLICT,
     "WorkloadPriorityClassNotFound": EVENT_PRIORITY_CLASS_NOT_FOUND,
@@ -79,8 +91,9 @@ def _recounted(d: Deciding, group: Group, uid: PodUID, old: str, new: str) -> No
     pod = d.world.pods.get(uid)
     if pod is None:
         return
+    what = "what it declares" if group.dialect else GROUP_TOTAL_COUNT
     message = (
-        f"pod {pod.view.name}: {GROUP_TOTAL_COUNT} was changed from {old} to {new}; "
+        f"pod {pod.view.name}: {what} was changed from {old} to {new}; "
         f"the group is complete and stays at {group.composed_total}"
     )
     event = KubeEvent(type="Warning", reason="TotalCountChanged", message=message)
@@ -125,12 +138,7 @@ def _reports(d: Deciding, group: Group) -> list[tuple[Pod, tuple[str, str]]]:
         if pod.deleting:
             continue
         if not role.count:
-            known = ", ".join(sorted(name for name, r in group.roles.items() if r.count))
-            text = (
-                f"pod {pod.view.name} has role {pod.role}, which the admitted Workload "
-                f"{group.workload_name} does not have; its roles are {known}"
-            )
-            found.append((pod, (UNKNOWN_ROLE, text)))
+            found.append((pod, _unplaced(group, pod)))
         else:
             text = (
                 f"all {role.count} places of role {pod.role} are taken; "
@@ -140,8 +148,25 @@ def _reports(d: Deciding, group: Group) -> list[tuple[Pod, tuple[str, str]]]:
     return found
 
 
+def _unplaced(group: Group, pod: Pod) -> tuple[str, str]:
+    """Say why a pod has no place in an admitted group."""
+    view, role = pod.view, pod.role.removeprefix(UNPLACED)
+    known = ", ".join(sorted(name for name, r in group.roles.items() if r.count))
+    more = beyond(group, role, view)
+    if more:
+        amounts = ", ".join(f"{r} {format_amount(r, more[r])}" for r in sorted(more))
+        return LARGER_THAN_DECLARED, (
+            f"pod {view.name} asks for {amounts}, more than its group has declared for role "
+            f"{role}, so there is no quota for it; its roles are {known}"
+        )
+    return UNKNOWN_ROLE, (
+        f"pod {view.name} has role {role}, which the admitted Workload "
+        f"{group.workload_name} does not have; its roles are {known}"
+    )
+
+
 def _tell(d: Deciding, group: Group, pod: Pod, reason: str, message: str) -> None:
-    serious = reason in BLOCKED or reason == UNKNOWN_ROLE
+    serious = reason in BLOCKED or reason in (UNKNOWN_ROLE, LARGER_THAN_DECLARED)
     event = KubeEvent(
         type="Warning" if serious or reason in _EVENT_REASONS else "Normal",
         reason=_EVENT_REASONS.get(reason, reason),

@@ -8,6 +8,9 @@ Per role with count n, A active and I inactive pods (terms of KEP-976 "Retrying 
     replaced  A + I - n inactive pods, at most I: released, failed first (B20)
     absent    n - A: while positive the group is short of pods
 
+In groups that declare sets or roles, whose pods may come one by one while it runs, n is for the
+last two the most places that were taken at once; excess is beyond the declared count.
+
 Rules, in this order: excess, own (new pods become owners of the Workload), replace. A failed pod is
 released only when nobody is missing among the owners, so that the Workload is never owned by
 nothing. Pods of a role that the Workload does not have stay gated (B7).
@@ -33,6 +36,8 @@ def staffing(d: Deciding, group: Group) -> None:
     if not group.single:
         for name in sorted(group.roles):
             _excess(d, group, group.roles[name])
+        if group.dialect:
+            _peaks(d, group)
         unowned = _own(d, group)
         if not unowned:
             for name in sorted(group.roles):
@@ -91,7 +96,7 @@ def _replace(d: Deciding, group: Group, role: Role) -> None:
     members = d.members(group)
     inactive = members.count(Flag.INACTIVE, role.name)
     active = members.count(Flag.ACTIVE, role.name) + role.succeeded_gone
-    over = min(inactive, inactive + active - role.count)
+    over = min(inactive, inactive + active - _places(group, role))
     if not role.count or over <= 0:
         return
     pods = sorted(
@@ -109,13 +114,32 @@ def _replace(d: Deciding, group: Group, role: Role) -> None:
             )
 
 
+def _peaks(d: Deciding, group: Group) -> None:
+    """Declared roles: remember how many places were taken at once in this admission.
+
+    A worker that its driver never created is not missing; one that failed is. Before the group is
+    admitted, and again after it was evicted, only what comes first has to be there.
+    """
+    members = d.members(group)
+    for role in group.roles.values():
+        active = min(role.count, members.count(Flag.ACTIVE, role.name) + role.succeeded_gone)
+        role.peak = max(role.peak, active) if group.holding is not None else active
+
+
+def _places(group: Group, role: Role) -> int:
+    """Return how many places of a role count as given: those that were taken, if it declares."""
+    return max(role.need, role.peak) if group.dialect else role.count
+
+
 def absent(d: Deciding, group: Group) -> int:
     """Return how many pods are missing; with fast admission a role with any pod misses none."""
     members = d.members(group)
     missing = 0
     for name, role in group.roles.items():
         active = members.count(Flag.ACTIVE, name) + role.succeeded_gone
-        if group.fast:
+        if group.dialect:
+            missing += max(0, _places(group, role) - active) if role.count else 0
+        elif group.fast:
             missing += 1 if role.count and not active else 0
         else:
             missing += max(0, role.count - active)

@@ -30,6 +30,7 @@ from podgroup.names import (
     REASON_NOT_ADMITTED,
     ROLE_HASH,
     TOPOLOGY_GATE,
+    WORKLOAD_ANNOTATION,
 )
 from podgroup.objects import Assignment, PodSetUpdate, Toleration
 from podgroup.state import Group, Pod
@@ -141,10 +142,10 @@ def _ungate(d: Deciding, group: Group, pod: Pod, assignment: Assignment) -> None
     labels = {PODSET_LABEL: assignment.name, LOCAL_QUEUE_LABEL: group.queue}
     if len(queue) <= MAX_LABEL_VALUE and "." not in queue:
         labels[CLUSTER_QUEUE_LABEL] = queue
-    annotations: dict[str, str] = {}
+    annotations: dict[str, str] = {WORKLOAD_ANNOTATION: group.workload_name}
     if not pod.view.role_annotated and not group.single:
         # Ungating changes the shape; the role must not change with it if the log is ever lost.
-        annotations[ROLE_HASH] = pod.role
+        annotations[ROLE_HASH] = pod.view.role if group.dialect else pod.role
     for update in _updates(group, assignment.name):
         labels.update(update.labels)
         annotations.update(update.annotations)

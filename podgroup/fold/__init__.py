@@ -31,7 +31,7 @@ from podgroup.fold.outcomes import outcome_recorded, timer_fired
 from podgroup.fold.pods import pod_applied, pod_deleted
 from podgroup.fold.queues import object_applied, object_deleted
 from podgroup.fold.relists import relist_completed, relist_started, synced
-from podgroup.fold.workloads import link, workload_applied, workload_deleted
+from podgroup.fold.workloads import claim, link, workload_applied, workload_deleted
 from podgroup.ids import PodUID, newer
 from podgroup.journal import ParkedRow
 from podgroup.state import GROUP, World
@@ -44,6 +44,7 @@ def evolve(world: World, here: At, event: Event, ordinal: int = 0) -> World:
     match event:
         case PodApplied():
             pod_applied(world, here, event.pod, event.relist)
+            claim(world, here, event.pod.uid)
         case PodDeleted():
             pod_deleted(world, here, event.pod)
         case WorkloadApplied():

@@ -8,10 +8,11 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from podgroup.fold.dialects import declaration
 from podgroup.ids import GroupID, PodUID, newer
 from podgroup.journal import Note, ParkedRow
 from podgroup.members import Flag, Members
-from podgroup.names import GROUP_TOTAL_COUNT, QUEUE_NAME, RETRIABLE_IN_GROUP
+from podgroup.names import QUEUE_NAME, RETRIABLE_IN_GROUP
 from podgroup.state import Expectation, Group, Pod, World
 
 EXCESS = "excess"
@@ -192,7 +193,7 @@ def reindex(world: World, group: Group, pod: Pod) -> None:
         flags_of(pod, serving=group.serving, owned=view.uid in members.owned),
         view.created_at,
         view.labels.get(QUEUE_NAME, ""),
-        view.annotations.get(GROUP_TOTAL_COUNT, ""),
+        declaration(view),
     )
     world.journal.pods.add(view.uid)
 

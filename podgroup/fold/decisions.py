@@ -16,6 +16,7 @@ from podgroup.commands import (
     FinalizePod,
     FinalizeWorkload,
     FinishGroup,
+    PodSetSpec,
     ReleaseQuota,
     ReportPod,
     StopPod,
@@ -25,7 +26,8 @@ from podgroup.commands import (
 )
 from podgroup.events import Decision
 from podgroup.fold.common import EXCESS, REPLACED, At, expect, note, reindex, touch
-from podgroup.fold.workloads import admit, release, role_of
+from podgroup.fold.placing import needed, replace
+from podgroup.fold.workloads import admit, recharge, release, role_of
 from podgroup.ids import GroupID, PodUID
 from podgroup.state import Eviction, Expectation, Finish, Group, Pod, Role, World
 
@@ -51,7 +53,10 @@ def apply_decision(world: World, decision: Decision) -> None:
         case CreateWorkload():
             _compose(world, here, group, command)
             expect(world, group, None, expectation)
-        case UpdateWorkload() | WriteWorkloadStatus() | FinalizeWorkload():
+        case UpdateWorkload():
+            _reshape(world, group, command)
+            expect(world, group, None, expectation)
+        case WriteWorkloadStatus() | FinalizeWorkload():
             expect(world, group, None, expectation)
         case EmitEvent():
             pass  # an Event is said, nothing waits for it
@@ -94,6 +99,15 @@ def apply_decision(world: World, decision: Decision) -> None:
     touch(world, group.id)
 
 
+def _reshape(world: World, group: Group, command: UpdateWorkload) -> None:
+    """What an update of the Workload's spec changes for the group."""
+    if command.priority is not None and command.priority != group.priority:
+        group.priority = command.priority
+        recharge(world, group)
+    if command.pod_sets is not None:
+        _fill(world, group, command.pod_sets)
+
+
 def _report(world: World, group: Group, command: ReportPod) -> None:
     pod = world.pods.get(PodUID(command.target.uid))
     if pod is None:
@@ -117,19 +131,12 @@ def _fate(group: Group, pod: Pod, decision: Decision) -> None:
 
 def _compose(world: World, here: At, group: Group, command: CreateWorkload) -> None:
     """Fix roles and counts: from here on the group is complete."""
-    for role in group.roles.values():
-        role.count = 0
-    for pod_set in command.pod_sets:
-        name = role_of(group, pod_set.name)
-        role = group.roles.setdefault(name, Role(name=name))
-        role.count = pod_set.count
-        role.requests = pod_set.requests
-        role.sample = PodUID(pod_set.sample.uid)
+    fresh = not group.composed
     group.priority = command.priority
-    group.composed_total = sum(pod_set.count for pod_set in command.pod_sets)
     group.workload_lost = False
-    if not group.composed:
-        group.composed = True
+    group.composed = True
+    _fill(world, group, command.pod_sets)
+    if fresh:
         group.complete_at = group.queued_at = here.at
         note(
             world,
@@ -138,5 +145,21 @@ def _compose(world: World, here: At, group: Group, command: CreateWorkload) -> N
             group=group.id,
             message=", ".join(f"{p.count} x {p.name}" for p in command.pod_sets),
         )
+
+
+def _fill(world: World, group: Group, pod_sets: tuple[PodSetSpec, ...]) -> None:
+    for role in group.roles.values():
+        role.count = 0
+    for pod_set in pod_sets:
+        name = role_of(group, pod_set.name)
+        role = group.roles.setdefault(name, Role(name=name))
+        role.count = pod_set.count
+        role.requests = pod_set.requests
+        role.need = needed(group, name, pod_set.count)
+        role.peak = 0
+        role.sample = PodUID(pod_set.sample.uid if pod_set.sample is not None else "")
+    group.composed_total = sum(pod_set.count for pod_set in pod_sets)
     for uid in list(world.members[group.id].flags):
+        if group.dialect:
+            replace(world, group, world.pods[PodUID(uid)])
         reindex(world, group, world.pods[PodUID(uid)])

@@ -20,6 +20,9 @@ from podgroup.state import Group, Pod, Timer, World
 
 RETRY_AFTER = timedelta(seconds=30)
 REPORT = "report"
+CONFLICT = 409
+"""Status of a rejected ungating: a key that is there has another value. Never by the API server,
+whose own 409 is passing."""
 
 
 def outcome_recorded(world: World, here: At, event: OutcomeRecorded) -> None:
@@ -63,6 +66,8 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
         world.journal.pods.add(pod.view.uid)
     elif event.status == "rejected":
         pod.refused_version = pod.view.resource_version
+        if expectation.action == "UngatePod" and event.http_status == CONFLICT:
+            group.start_failed = event.message or "pod and admission contradict each other"
         settle(world, group, pod)
         _retry_later(world, here, group, pod.view.uid)
     # obsolete: the pod is gone, the watch is about to say so

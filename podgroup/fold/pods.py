@@ -24,19 +24,24 @@ from podgroup.fold.common import (
     stale,
     touch,
 )
+from podgroup.fold.dialects import declaration, told
+from podgroup.fold.placing import declare, declared_total, place, replace
 from podgroup.ids import GroupID, PodUID, group_id, newer
 from podgroup.journal import GateRow, WaitRow
 from podgroup.names import (
     ADMISSION_GATE,
     FAST_ADMISSION,
     GROUP_TOTAL_COUNT,
+    MANAGED_LABEL,
+    MANAGED_VALUE,
     MAX_INT32,
-    PREBUILT_WORKLOAD,
+    POD_GROUP_ROLE,
     PRIORITY_CLASS,
     QUEUE_NAME,
     SERVING,
     group_name,
     integer,
+    prebuilt_name,
     workload_name,
 )
 from podgroup.objects import PodView
@@ -55,10 +60,14 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
     if not wanted[2]:
         wanted = (SINGLE, view.namespace, view.name)
     moved = False
+    if not _concerns_us(view):
+        if known is not None:
+            _leave(world, here, world.groups[known.group], known, "the managed label was removed")
+        return
     if known is not None:
         group = world.groups[known.group]
         if (group.kind, group.namespace, group.name) != wanted:
-            _leave(world, here, group, known)
+            _leave(world, here, group, known, "group name changed")
             known, moved = None, True
     if known is None:
         _join(world, here, _life(world, here, wanted, view, moved=moved), view)
@@ -113,7 +122,7 @@ def _life(
         kind=kind,
         created_at=here.at,
         created_seq=here.position,
-        workload_name=name if kind == GROUP else workload_name(view.name, view.uid),
+        workload_name=name if kind == GROUP else _workload_name(view),
     )
     world.groups[group.id] = group
     world.lives[key] = group.id
@@ -123,12 +132,18 @@ def _life(
     return group
 
 
+def _workload_name(view: PodView) -> str:
+    prebuilt = prebuilt_name(view.labels, view.annotations)
+    return prebuilt or workload_name(view.name, view.uid)
+
+
 def _join(world: World, here: At, group: Group, view: PodView) -> None:
     uid = PodUID(view.uid)
     gated = ADMISSION_GATE in view.gates
-    role = group.roles.setdefault(view.role, Role(name=view.role, requests=view.requests))
+    name = place(world, group, view)
+    role = group.roles.setdefault(name, Role(name=name, requests=view.requests))
     role.seen += 1
-    pod = Pod(view, group.id, view.role, here.position, gated)
+    pod = Pod(view, group.id, name, here.position, gated)
     world.pods[uid] = pod
     for gate in view.gates:
         _gate(world, pod, gate, added_at=view.created_at)
@@ -139,7 +154,7 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
         group=group.id,
         pod=uid,
         reason="gated" if gated else "not gated",
-        message=f"pod {view.name}, role {view.role}",
+        message=f"pod {view.name}, role {name}",
     )
     _progress(world, here, group, pod, before=None)
     reindex(world, group, pod)
@@ -155,6 +170,8 @@ def _change(world: World, here: At, group: Group, pod: Pod, view: PodView) -> No
             _ungated(world, here, group, pod, gate, before)
     _progress(world, here, group, pod, before=before)
     _recount(world, here, group, before, view)
+    if before.labels.get(POD_GROUP_ROLE) != view.labels.get(POD_GROUP_ROLE) and pod.gated:
+        replace(world, group, pod)
     expectation = pod.expect
     if expectation is not None and _observed(pod):
         settle(world, group, pod)
@@ -165,10 +182,13 @@ def _change(world: World, here: At, group: Group, pod: Pod, view: PodView) -> No
 
 
 def _recount(world: World, here: At, group: Group, before: PodView, view: PodView) -> None:
-    """B8: a total count changed after composition is not obeyed, but it is not silent either."""
-    old, new = (v.annotations.get(GROUP_TOTAL_COUNT, "") for v in (before, view))
-    if not group.composed or old == new:
+    """B8: a size declared anew after composition is not obeyed, but it is not silent either."""
+    if not group.composed or declaration(before) == declaration(view):
         return
+    if group.dialect:
+        old, new = told(before), told(view)
+    else:
+        old, new = (v.annotations.get(GROUP_TOTAL_COUNT, "") for v in (before, view))
     group.recounted = (PodUID(view.uid), old, new)
     note(
         world,
@@ -296,9 +316,16 @@ def _exit_reason(view: PodView) -> str:
     return (bad[0].reason or f"exit code {bad[0].exit_code}") if bad else ""
 
 
-def _leave(world: World, here: At, group: Group, pod: Pod) -> None:
-    """Take a pod out of a group because its group name changed."""
-    note(world, here, "PodLeft", group=group.id, pod=pod.view.uid, reason="group name changed")
+def _concerns_us(view: PodView) -> bool:
+    """Tell whether a pod is ours: labelled so, or past the gate with a queue (B17)."""
+    if view.labels.get(MANAGED_LABEL) == MANAGED_VALUE:
+        return True
+    return bool(view.labels.get(QUEUE_NAME)) and ADMISSION_GATE not in view.gates
+
+
+def _leave(world: World, here: At, group: Group, pod: Pod, why: str) -> None:
+    """Take a pod out of a group, although it exists."""
+    note(world, here, "PodLeft", group=group.id, pod=pod.view.uid, reason=why)
     settle(world, group, pod)
     group.reported -= pod.reported is not None
     world.members[group.id].drop(pod.view.uid)
@@ -323,31 +350,41 @@ def _forget(world: World, group: Group, pod: Pod) -> None:
 def lead(world: World, group: Group) -> None:
     """Let the first pod speak for the group: queue, total count, class, flags.
 
-    After composition the total stays (B8: a changed total is reported, not obeyed); queue and class
-    follow as long as nothing holds quota.
+    After composition the total stays (B8: a changed total is reported, not obeyed). The queue
+    follows as long as nothing holds quota, but not that of a serving group; the priority class
+    always does.
     """
     members = world.members[group.id]
     uid = members.first()
     if uid is None:
         return
+    declare(world, group)
     view = world.pods[PodUID(uid)].view
-    if group.holding is None:
+    if group.holding is None and not (group.serving and group.composed):
         group.queue = view.labels.get(QUEUE_NAME, "")
-        group.priority_class = view.labels.get(PRIORITY_CLASS, "")
+    group.priority_class = view.labels.get(PRIORITY_CLASS, "")
     if group.composed:
         return
     serving = view.annotations.get(SERVING) == "true" and not group.single
     group.fast = view.annotations.get(FAST_ADMISSION) == "true" and not group.single
-    group.prebuilt = view.annotations.get(PREBUILT_WORKLOAD) or view.labels.get(
-        PREBUILT_WORKLOAD, ""
-    )
-    text = view.annotations.get(GROUP_TOTAL_COUNT, "")
-    total = integer(text) or 0
-    group.total = 1 if group.single else (total if 0 < total <= MAX_INT32 else 0)
+    group.prebuilt = prebuilt_name(view.labels, view.annotations)
+    if group.single and group.workload is None and group.workload_name != _workload_name(view):
+        world.by_workload.pop((group.namespace, group.workload_name), None)
+        group.workload_name = _workload_name(view)
+        world.by_workload[(group.namespace, group.workload_name)] = group.id
+    group.total = 1 if group.single else _total(group, view)
     if serving != group.serving:
         group.serving = serving
         for other in list(members.flags):
             reindex(world, group, world.pods[PodUID(other)])
+
+
+def _total(group: Group, view: PodView) -> int:
+    """Return the pods that a group says it has, 0 if that is not known."""
+    if group.dialect:
+        return declared_total(group)
+    total = integer(view.annotations.get(GROUP_TOTAL_COUNT, "")) or 0
+    return total if 0 < total <= MAX_INT32 else 0
 
 
 def report_timer(identity: GroupID) -> str:

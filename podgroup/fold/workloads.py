@@ -10,9 +10,10 @@ Invariant: `group.workload` is the newest version seen, or None when there is no
 """
 
 from podgroup.commands import Admission
-from podgroup.fold.common import At, listed, note, own, settle, stale, touch
+from podgroup.fold.common import At, listed, new_members, note, own, settle, stale, touch
+from podgroup.fold.placing import needed, replace_all
 from podgroup.fold.pods import retire
-from podgroup.ids import newer
+from podgroup.ids import PodUID, group_id, newer
 from podgroup.journal import AdmissionRow
 from podgroup.members import Flag
 from podgroup.names import (
@@ -20,13 +21,14 @@ from podgroup.names import (
     EVICTED,
     FINISHED,
     IS_GROUP_WORKLOAD,
+    JOB_UID,
     SINGLE_PODSET,
     WAITING_FOR_REPLACEMENT_PODS,
+    WORKLOAD_FINALIZER,
 )
 from podgroup.objects import Condition, WorkloadView
 from podgroup.quota import Charge
-from podgroup.state import Eviction, Finish, Group, Holding, Role, World
-
+from podgroup.state import GROUP, SINGLE, Eviction, Finish, Group, Holding, Role, World
 
 ADOPTED, KUEUE = "adopted", "kueue"
 """Who decided an admission that is not a decision of ours."""
@@ -54,11 +56,65 @@ def workload_applied(world: World, here: At, view: WorkloadView, relist: str) ->
     version = known.resource_version if known is not None and known.uid == view.uid else ""
     if stale(world, "Workload", view.resource_version, version, in_frame):
         return
+    if group is None and _left_behind(world, view):
+        _open_for(world, here, view)
+        return
     if group is None:
         world.workloads[key] = view
         world.journal.objects.add(("Workload", *key))
         _wake(world, key)
         return
+    link(world, here, group, view)
+
+
+def claim(world: World, here: At, uid: str) -> None:
+    """Give the group of a pod the Workload that was there before anybody saw the pod."""
+    pod = world.pods.get(PodUID(uid))
+    if pod is None:
+        return
+    group = world.groups[pod.group]
+    key = (group.namespace, group.workload_name)
+    view = world.workloads.get(key)
+    if view is None or group.workload is not None or not belongs(group, view):
+        return
+    del world.workloads[key]
+    world.journal.objects.add(("Workload", *key))
+    link(world, here, group, view)
+
+
+def _left_behind(world: World, view: WorkloadView) -> bool:
+    """Tell whether a Workload is being deleted, waits for our finalizer, and has lost its pods.
+
+    Garbage collection deletes it once its owners are gone; only what was made for pods is meant.
+    """
+    if view.deleted_at is None or WORKLOAD_FINALIZER not in view.finalizers:
+        return False
+    for_pods = view.annotations.get(IS_GROUP_WORKLOAD) == "true" or JOB_UID in view.labels
+    owners = {owner.kind for owner in view.owners}
+    if not for_pods and owners != {"Pod"}:
+        return False
+    if any(owner.controller and owner.kind != "Pod" for owner in view.owners):
+        return False
+    return not any(PodUID(owner.uid) in world.pods for owner in view.owners)
+
+
+def _open_for(world: World, here: At, view: WorkloadView) -> None:
+    """Open a life for a Workload that outlived its pods, so that the rules release it."""
+    kind = SINGLE if JOB_UID in view.labels else GROUP
+    group = Group(
+        id=group_id(kind, PodUID(view.uid)),
+        namespace=view.namespace,
+        name=view.name,
+        kind=kind,
+        created_at=here.at,
+        created_seq=here.position,
+        workload_name=view.name,
+    )
+    world.groups[group.id] = group
+    world.lives.setdefault((kind, view.namespace, view.name), group.id)
+    world.by_workload[(view.namespace, view.name)] = group.id
+    new_members(world, group)
+    note(world, here, "GroupSeen", group=group.id, reason="left behind", message=view.name)
     link(world, here, group, view)
 
 
@@ -102,11 +158,15 @@ def _owner(world: World, view: WorkloadView) -> Group | None:
 
 def belongs(group: Group, view: WorkloadView) -> bool:
     """Tell whether a Workload of the right name is this group's and not somebody else's."""
+    if group.workload is not None and group.workload.uid == view.uid:
+        return True
+    if group.prebuilt:
+        # Whoever made it said by its name which pods are meant, unless another object controls it.
+        others = (owner for owner in view.owners if owner.controller and owner.kind != "Pod")
+        return group.prebuilt == view.name and not any(others)
     if group.single:
         # The id of a single pod's life begins with its uid.
         return any(group.id.startswith(f"{group.kind}-{owner.uid}") for owner in view.owners)
-    if group.prebuilt == view.name:
-        return True
     return view.annotations.get(IS_GROUP_WORKLOAD) == "true"
 
 
@@ -147,12 +207,19 @@ def _adopt(world: World, here: At, group: Group, view: WorkloadView) -> None:
         role = group.roles.setdefault(name, Role(name=name))
         role.count = pod_set.count
         role.requests = role.requests or pod_set.requests
+        role.need = needed(group, name, pod_set.count)
     group.composed = True
     group.composed_total = sum(pod_set.count for pod_set in view.pod_sets)
     group.complete_at = group.queued_at = view.created_at
     group.priority = view.priority or 0
+    replace_all(world, group)
     # A shortage that the Workload already tells of is not a new one.
-    group.was_short = condition(view, WAITING_FOR_REPLACEMENT_PODS) is not None
+    short = condition(view, WAITING_FOR_REPLACEMENT_PODS)
+    group.was_short = short is not None
+    if short is not None and short.status == "True":
+        group.short = (short.reason, short.message)
+    if group.serving:
+        group.queue = view.queue
     note(world, here, "GroupComplete", group=group.id, reason="adopted", message=_counts(group))
 
 

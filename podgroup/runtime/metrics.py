@@ -70,10 +70,17 @@ class Family(Struct, frozen=True):
 
 
 class Metrics:
-    """The registry of one process. Calling it gives the page, so it can be `Checks.metrics`."""
+    """The registry of one process. Calling it gives the page, so it can be `Checks.metrics`.
+
+    A part that is run again in one process declares its families again: counting goes on where it
+    was, and what is read is read from the new run.
+    """
 
     def __init__(self, settings: Settings | None = None) -> None:
-        self.families: list[Family] = []
+        self.families: dict[str, Family] = {}
+        self._counters: dict[str, Series[Counter]] = {}
+        self._histograms: dict[str, Series[Histogram]] = {}
+        self._readers: dict[str, _Reader] = {}
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         about = settings or Settings()
@@ -89,10 +96,12 @@ class Metrics:
         """Declare something that is counted as it happens; `name` ends in `_total`.
 
         Raises:
-            ValueError: the name or a label is not as it should be.
+            ValueError: the name, the help or a label is not as it should be.
         """
-        self._declare(name, "counter", help, labels)
-        return Series(Counter(name, help, labels, registry=self._registry), labels)
+        if self._declare(Family(name, "counter", help, labels)):
+            family = Counter(name, help, labels, registry=self._registry)
+            self._counters[name] = Series(family, labels)
+        return self._counters[name]
 
     def histogram(
         self, name: str, help: str, labels: Labels = (), *, buckets: Sequence[float] = FAST_S
@@ -102,9 +111,10 @@ class Metrics:
         Raises:
             ValueError: see `counter`.
         """
-        self._declare(name, "histogram", help, labels)
-        family = Histogram(name, help, labels, registry=self._registry, buckets=buckets)
-        return Series(family, labels)
+        if self._declare(Family(name, "histogram", help, labels)):
+            family = Histogram(name, help, labels, registry=self._registry, buckets=buckets)
+            self._histograms[name] = Series(family, labels)
+        return self._histograms[name]
 
     def read(
         self,
@@ -120,24 +130,38 @@ class Metrics:
         Raises:
             ValueError: see `counter`.
         """
-        self._declare(name, kind, help, labels)
-        self._registry.register(_Reader(self.families[-1], read))
+        if self._declare(family := Family(name, kind, help, labels)):
+            self._readers[name] = _Reader(family, read)
+            self._registry.register(self._readers[name])
+        self._readers[name].read = read
 
     def __call__(self) -> bytes:
         """Return all of it in the text format, version 0.0.4."""
         return generate_latest(_WithoutCreated(self._registry))
 
-    def _declare(self, name: str, kind: Kind, help: str, labels: Labels) -> None:
-        if not _NAME.fullmatch(name):
-            raise ValueError(f"metric {name}: a name is {PREFIX} and words of a-z, 0-9 with _")
-        if (kind == "counter") != name.endswith("_total"):
-            raise ValueError(f"metric {name}: names of counters, and only those, end in _total")
-        refused = UNBOUNDED.intersection(labels)
-        if refused:
-            raise ValueError(f"metric {name}: no bound on the values of {', '.join(refused)}")
-        if not help.endswith("."):
-            raise ValueError(f"metric {name}: its help must be a sentence")
-        self.families.append(Family(name, kind, help, labels))
+    def _declare(self, family: Family) -> bool:
+        """Take a family in; False if it is there already."""
+        known = self.families.get(family.name)
+        if known is not None:
+            if known != family:
+                raise ValueError(f"metric {family.name}: declared as {known} and as {family}")
+            return False
+        _check(family)
+        self.families[family.name] = family
+        return True
+
+
+def _check(family: Family) -> None:
+    name = family.name
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"metric {name}: a name is {PREFIX} and words of a-z, 0-9 with _")
+    if (family.kind == "counter") != name.endswith("_total"):
+        raise ValueError(f"metric {name}: names of counters, and only those, end in _total")
+    refused = UNBOUNDED.intersection(family.labels)
+    if refused:
+        raise ValueError(f"metric {name}: no bound on the values of {', '.join(refused)}")
+    if not family.help.endswith("."):
+        raise ValueError(f"metric {name}: its help must be a sentence")
 
 
 def of(checks: Checks | None, settings: Settings) -> Metrics:
@@ -198,7 +222,7 @@ class _Reader:
 
     def __init__(self, family: Family, read: Read) -> None:
         self._family = family
-        self._read = read
+        self.read = read
         self._words = tuple(Words(label) for label in family.labels)
 
     def describe(self) -> list[Metric]:
@@ -209,7 +233,7 @@ class _Reader:
         """Read."""
         found = self._empty()
         shown: dict[Labels, float] = {}
-        for values, value in self._read().items():
+        for values, value in self.read().items():
             key = tuple(word(value) for word, value in zip(self._words, values, strict=True))
             shown[key] = shown.get(key, 0.0) + value
         for key, total in shown.items():

@@ -1,9 +1,9 @@
 """Compare two read models, table by table and row by row.
 
-Theory. Both sides are read in the order of the table's key and merged, so memory does not grow with
-history. Compared is the public contract: what a person can query. Left out are the folded state (its
-bytes may differ where dictionaries were filled in another order) and the position as of which a row
-was written, which depends on how messages were gathered into transactions.
+Theory. Both sides are read in the order of the table's key and merged, so memory does not grow
+with history. Compared is the public contract: what a person can query. Left out are the folded
+state (its bytes may differ where dictionaries were filled in another order) and the position as of
+which a row was written, which depends on how messages were gathered into transactions.
 
 Invariant: every row of one side that has no equal on the other is counted.
 """

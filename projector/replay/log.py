@@ -2,13 +2,15 @@
 
 Theory. EVENTS and DECISIONS are two streams, both in order: decisions by number, and their places
 (`as_of`) never go back. One pass over both merges them with a single decision of look-ahead, so
-memory does not grow with the log. A decision that was sent again has a number that was seen.
+memory does not grow with the log. A decision that was sent again has a number that was seen. What
+is committed and was not published yet (`unsent`) is taken from the database.
 
 Invariant: a message comes with exactly the decisions made after it was folded.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import datetime
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -16,7 +18,7 @@ from msgspec import Struct
 from podgroup import subjects
 from podgroup.codec import decode_batch, decode_decision
 from podgroup.events import Batch, Decision
-from podgroup.runtime.jetstream import Bus, Message, Reader
+from podgroup.runtime.jetstream import Bus, BusUnavailable, Message, Reader
 
 WAIT_S = 5.0
 """Seconds without a message after which a stream is taken to be at its end."""
@@ -31,11 +33,29 @@ class Entry(Struct, frozen=True):
     recorded: Mapping[str, Decision]
 
 
+class Log(Protocol):
+    """A source of entries: the streams, an export, a recording."""
+
+    def entries(self) -> AsyncIterator[Entry]:
+        """Yield every message, in order."""
+
+
 class StreamLog:
-    """The log in NATS, from `first` to `last` (stream sequences); position = sequence + base."""
+    """The log in NATS, from `first` to `last` (stream sequences); position = sequence + base.
+
+    `unsent` are decisions, by number, that may not have reached their stream yet.
+    """
 
     def __init__(
-        self, bus: Bus, cluster: str, shard: int, *, base: int = 0, first: int = 1, last: int
+        self,
+        bus: Bus,
+        cluster: str,
+        shard: int,
+        *,
+        base: int = 0,
+        first: int = 1,
+        last: int,
+        unsent: Iterable[Decision] = (),
     ) -> None:
         self._bus = bus
         self._cluster = cluster
@@ -43,6 +63,7 @@ class StreamLog:
         self._base = base
         self._first = first
         self._last = last
+        self._unsent = tuple(unsent)
 
     async def entries(self) -> AsyncIterator[Entry]:
         """Yield every message up to `last`.
@@ -50,7 +71,11 @@ class StreamLog:
         Raises:
             BusUnavailable, StreamMissing: the log cannot be read.
         """
-        decisions = _Decisions(self._bus, self._cluster, self._shard)
+        subject = subjects.decisions(self._cluster, self._shard)
+        newest = await self._bus.last(subjects.DECISIONS, subject)
+        decisions = _Decisions(
+            self._bus, subject, newest.sequence if newest is not None else 0, self._unsent
+        )
         reader = self._bus.read(
             subjects.EVENTS, subjects.events_of(self._cluster, self._shard), self._first
         )
@@ -73,14 +98,20 @@ class StreamLog:
             await decisions.close()
 
     async def _next(self, reader: Reader) -> list[Message]:
-        return await reader.next(WAIT_S)
+        messages = await reader.next(WAIT_S)
+        if not messages and not self._bus.connected:
+            raise BusUnavailable(f"NATS went away while the log was read: {self._bus.last_error}")
+        return messages
 
 
 class _Decisions:
-    """The stream DECISIONS, read alongside."""
+    """The stream DECISIONS up to sequence `last`, read alongside, and then `unsent`."""
 
-    def __init__(self, bus: Bus, cluster: str, shard: int) -> None:
-        self._reader = bus.read(subjects.DECISIONS, subjects.decisions(cluster, shard), 1)
+    def __init__(self, bus: Bus, subject: str, last: int, unsent: tuple[Decision, ...]) -> None:
+        self._bus = bus
+        self._reader = bus.read(subjects.DECISIONS, subject, 1)
+        self._last = last
+        self._unsent = unsent
         self._waiting: list[Decision] = []
         self._number = 0
         self._over = False
@@ -102,11 +133,20 @@ class _Decisions:
     async def _more(self) -> bool:
         if self._over:
             return False
-        messages = await self._reader.next(WAIT_S)
-        if not messages:
+        new, over = await self._published()
+        if over:
+            new += [d for d in self._unsent if d.number > self._number]
             self._over = True
-            return False
+        self._waiting = new[::-1]
+        return True
+
+    async def _published(self) -> tuple[list[Decision], bool]:
+        """Return what comes next in the stream, and whether that was the end of it."""
         new: list[Decision] = []
+        messages = await self._reader.next(WAIT_S) if self._last else []
+        over = not messages or messages[-1].sequence >= self._last
+        if not messages and not self._bus.connected:
+            raise BusUnavailable(f"NATS went away during the replay: {self._bus.last_error}")
         for message in messages:
             try:
                 decision = decode_decision(message.body)
@@ -115,8 +155,7 @@ class _Decisions:
             if decision.number > self._number:
                 self._number = decision.number
                 new.append(decision)
-        self._waiting = new[::-1]
-        return True
+        return new, over
 
     async def close(self) -> None:
         """Let go of the stream."""

@@ -15,7 +15,14 @@ from ingest.translate.items import Delta
 from podgroup.commands import StopPod, UngatePod, WriteWorkloadStatus
 from podgroup.engine import new_world, step
 from podgroup.events import Batch, Decision, Event, ObjectApplied, OutcomeRecorded, PodApplied
-from podgroup.names import ADMISSION_GATE, GROUP_NAME, GROUP_TOTAL_COUNT, POD_FINALIZER, QUEUE_NAME
+from podgroup.names import (
+    ADMISSION_GATE,
+    GROUP_NAME,
+    GROUP_TOTAL_COUNT,
+    MANAGED_LABEL,
+    POD_FINALIZER,
+    QUEUE_NAME,
+)
 from podgroup.objects import FlavorView, PodView
 from tests.support.recordings import T0, TRANSLATORS, lines, opening
 
@@ -57,7 +64,7 @@ class Kueue:
             name=name,
             resource_version=str(self.version),
             created_at=datetime(2026, 11, 21, tzinfo=UTC),
-            labels={QUEUE_NAME: "user-queue", GROUP_NAME: group},
+            labels={QUEUE_NAME: "user-queue", GROUP_NAME: group, MANAGED_LABEL: "true"},
             annotations={GROUP_TOTAL_COUNT: "2"},
             finalizers=(POD_FINALIZER,),
             role="main",

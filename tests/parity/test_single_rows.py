@@ -2,13 +2,14 @@
 
 import pytest
 
+from podgroup.events import ObjectApplied
 from podgroup.names import (
     CLUSTER_QUEUE_LABEL,
     JOB_UID,
     LOCAL_QUEUE_LABEL,
     MANAGED_LABEL,
-    PODSET_LABEL,
     POD_FINALIZER,
+    PODSET_LABEL,
     PROVREQ_PREFIX,
     QUEUE_NAME,
     WORKLOAD_ANNOTATION,
@@ -24,7 +25,6 @@ from podgroup.objects import (
     PodView,
     Toleration,
 )
-from podgroup.events import ObjectApplied
 from tests.support.toy import Toy
 
 READY = (Condition(type="Ready", status="True"),)

@@ -45,6 +45,7 @@ from podgroup.objects import (
     WorkloadPriorityClassView,
     WorkloadView,
 )
+from podgroup.policy import Policy
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -62,11 +63,12 @@ class Toy:
         cpu: int = 10,
         *,
         mode: str = "builtin",
+        policy: Policy | None = None,
         strategy: str = "BestEffortFIFO",
         within: str = "LowerPriority",
         ready: bool = True,
     ) -> None:
-        self.world = new_world("test", mode)
+        self.world = new_world("test", mode, policy)
         self.version = 10
         self.position = 0
         self.now = T0
@@ -291,7 +293,12 @@ class Toy:
             self.said.append((on.name, event.reason, event.message))
         self.send(
             e.OutcomeRecorded(
-                decision=d.id, group=d.group, status=status, uid=uid, resource_version=version
+                decision=d.id,
+                group=d.group,
+                status=status,
+                http_status=409 if status == "rejected" else 0,
+                uid=uid,
+                resource_version=version,
             )
         )
 
@@ -333,9 +340,7 @@ class Toy:
                     reason=command.reason,
                     message=command.message,
                 )
-                self.change(
-                    t.uid, settle=False, conditions=(*self.pods[t.uid].conditions, said)
-                )
+                self.change(t.uid, settle=False, conditions=(*self.pods[t.uid].conditions, said))
                 if command.finalize:
                     self._strip(t.uid)
                 if t.uid in self.pods:
@@ -397,6 +402,11 @@ class Toy:
                 spec: dict[str, Any] = {}
                 if command.queue is not None:
                     spec["queue"] = command.queue
+                if command.max_execution_s is not None:
+                    spec["max_execution_s"] = command.max_execution_s or None
+                if command.active is not None:
+                    spec["active"] = command.active
+                spec["labels"] = w.labels | command.labels
                 if command.priority is not None:
                     spec["priority"] = command.priority
                 if command.priority_ref is not None:
@@ -412,7 +422,8 @@ class Toy:
                     **spec,
                     owners=w.owners
                     + tuple(
-                        OwnerRef(kind="Pod", name=o.name, uid=o.uid) for o in command.add_owners
+                        OwnerRef(kind="Pod", name=o.name, uid=o.uid, controller=command.controller)
+                        for o in command.add_owners
                     ),
                 )
             case c.FinalizeWorkload():
@@ -456,8 +467,7 @@ class Toy:
                 resource_version="",
                 created_at=self.now,
                 pod_sets=tuple(
-                    PodSetView(name=n, count=count, requests={"cpu": 1000})
-                    for n, count in pod_sets
+                    PodSetView(name=n, count=count, requests={"cpu": 1000}) for n, count in pod_sets
                 ),
                 **fields,
             )

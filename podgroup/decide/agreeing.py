@@ -1,0 +1,109 @@
+"""Pods of a group that contradict each other: about queue, dialect or size (B1).
+
+Nobody can tell which of two pods is right, so the group is Blocked and both are named, the first
+by age and uid and the first that says otherwise. Failed pods say nothing of the future.
+
+Invariant: pods that agree are never told that they do not, in whatever order they came.
+"""
+
+from collections.abc import Callable
+
+from podgroup.decide.context import Deciding
+from podgroup.decide.malformed import by_age
+from podgroup.fold.dialects import (
+    ANNOTATIONS,
+    COUNT,
+    ROLES,
+    SETS,
+    TOTAL,
+    declaration,
+    dialects,
+    summary,
+    told,
+)
+from podgroup.names import POD_GROUP_SETS, QUEUE_NAME
+from podgroup.objects import PodView
+from podgroup.state import Group, Pod
+
+_DIFFERENT = {
+    TOTAL: "DifferentTotalCounts",
+    COUNT: "DifferentTotalCounts",
+    SETS: "DifferentSets",
+    ROLES: "DifferentRoles",
+}
+
+
+def disagreement(d: Deciding, group: Group) -> tuple[str, str] | None:
+    """Say which two pods contradict each other about queue, dialect or size (B1)."""
+    members = d.members(group)
+    if len(members.queues) > 1:
+        return _values(d, group, "DifferentQueues", QUEUE_NAME)
+    if len(members.totals) <= 1 and not any("\n" in key for key in members.totals):
+        return None
+    stated = {dialect for key in members.totals for dialect in dialects(key)}
+    if len(stated) > 1:
+        return _mixed(d, group)
+    dialect = next(iter(stated))
+    if dialect == TOTAL:
+        return _values(d, group, _DIFFERENT[TOTAL], ANNOTATIONS[TOTAL])
+    if sum(bool(key) for key in members.totals) <= 1:
+        return None
+    if dialect != SETS:
+        return _values(d, group, _DIFFERENT[dialect], ANNOTATIONS[dialect])
+    one, other = pair(d, group, declaration, lambda pod: bool(pod.view.sets_key))
+    first, second = summary(one.view.sets), summary(other.view.sets)
+    values = f"{first} and {second}" if first != second else f"{first}, with other templates"
+    return (
+        "DifferentSets",
+        f"pods '{one.view.name}' and '{other.view.name}' have different '{POD_GROUP_SETS}' "
+        f"values: {values}",
+    )
+
+
+def _mixed(d: Deciding, group: Group) -> tuple[str, str] | None:
+    one, other = pair(
+        d, group, lambda view: str(dialects(declaration(view))), lambda p: bool(declaration(p.view))
+    )
+    if one is other:
+        return (
+            "DifferentDialects",
+            f"pod '{one.view.name}' states the size of its group in several ways "
+            f"({told(one.view)}): one of them must stay",
+        )
+    return (
+        "DifferentDialects",
+        f"pods '{one.view.name}' and '{other.view.name}' state the size of their group in "
+        f"different ways: {told(one.view)} and {told(other.view)}",
+    )
+
+
+def _values(d: Deciding, group: Group, reason: str, key: str) -> tuple[str, str] | None:
+    """Name the first pod and the first that has another value of a label or annotation."""
+
+    def value(pod: Pod) -> str:
+        source = pod.view.labels if key == QUEUE_NAME else pod.view.annotations
+        return source.get(key, "")
+
+    # Total counts and queues are stated by every pod; elsewhere silence is no contradiction.
+    every = key in (QUEUE_NAME, ANNOTATIONS[TOTAL])
+    pods = [p for p in _alive(d, group) if every or value(p)]
+    one = pods[0]
+    other = next((pod for pod in pods if value(pod) != value(one)), one)
+    return (
+        reason,
+        f"pods '{one.view.name}' and '{other.view.name}' have different '{key}' values: "
+        f"{value(one)} and {value(other)}",
+    )
+
+
+def pair(
+    d: Deciding, group: Group, value: Callable[[PodView], str], counts: Callable[[Pod], bool]
+) -> tuple[Pod, Pod]:
+    """Return the first pod that counts, by age and uid, and the first that contradicts it."""
+    pods = [pod for pod in _alive(d, group) if counts(pod)]
+    one = pods[0]
+    return one, next((pod for pod in pods if value(pod.view) != value(one.view)), one)
+
+
+def _alive(d: Deciding, group: Group) -> list[Pod]:
+    return [pod for pod in by_age(d, group) if pod.view.phase != "Failed"]

@@ -1,0 +1,61 @@
+"""Rule about admission checks (kueue mode): what pending ones say is told to the waiting pods.
+
+Quota is reserved and checks are pending: each with a message is named in one Event per pod, again
+only when the messages change. Large groups are told by their first pods, as with other reasons.
+
+Invariant: the same messages are told once per reservation.
+"""
+
+from podgroup.commands import EmitEvent, KubeEvent
+from podgroup.decide.context import Deciding, group_ref, pod_ref
+from podgroup.decide.order import start_key
+from podgroup.members import Flag
+from podgroup.names import EVENT_UPDATED_ADMISSION_CHECK
+from podgroup.state import Group
+
+MAX_PODS = 50
+
+
+def checking(d: Deciding, group: Group) -> None:
+    """Tell what pending admission checks say."""
+    text = _pending(group)
+    if text == group.checks_told:
+        return
+    group.checks_told = text
+    d.world.journal.groups.add(group.id)
+    if not text:
+        return
+    pods = sorted((d.pod(uid) for uid in d.members(group).with_flags(Flag.GATED)), key=start_key)
+    if not pods:
+        return
+    d.emit(
+        group,
+        "report",
+        EVENT_UPDATED_ADMISSION_CHECK,
+        text,
+        EmitEvent(
+            target=group_ref(group),
+            events=tuple(
+                KubeEvent(
+                    type="Normal",
+                    reason=EVENT_UPDATED_ADMISSION_CHECK,
+                    message=text,
+                    on=pod_ref(pod),
+                )
+                for pod in pods[:MAX_PODS]
+            ),
+        ),
+    )
+
+
+def _pending(group: Group) -> str:
+    workload = group.workload
+    if workload is None or not workload.cluster_queue or group.evicted is not None:
+        return ""
+    if group.finish is not None or (group.holding is not None and group.holding.admitted):
+        return ""
+    return "; ".join(
+        f"{check.name}: {check.message}"
+        for check in workload.checks
+        if check.state == "Pending" and check.message
+    )

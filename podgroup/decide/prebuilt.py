@@ -1,0 +1,105 @@
+"""Rules for groups that bring their Workload along (label or annotation prebuilt-workload-name).
+
+Somebody else made the Workload; the pods fill its places and own it. It is never made by us: while
+it is missing the group waits, and pods that are past the gate are stopped. One that has fewer
+places than there are pods, or lacks a role, is finished as OutOfSync before anything starts.
+
+Invariant: nothing of a prebuilt Workload's spec is ever written.
+"""
+
+from podgroup.commands import FinishGroup, StopPod, UpdateWorkload
+from podgroup.decide.context import (
+    Deciding,
+    group_ref,
+    normal,
+    pod_ref,
+    workload_free,
+    workload_ref,
+)
+from podgroup.members import Flag
+from podgroup.names import (
+    EVENT_STOPPED,
+    FINISHED_OUT_OF_SYNC,
+    JOB_UID,
+    REASON_NO_MATCHING_WORKLOAD,
+)
+from podgroup.state import Group
+
+OUT_OF_SYNC_MESSAGE = "The prebuilt workload is out of sync with its user job"
+MISSING_MESSAGE = "missing workload"
+
+
+def prebuilding(d: Deciding, group: Group) -> None:
+    """Run the rules of this module on a group with a prebuilt Workload."""
+    if not group.prebuilt or group.finish is not None or not len(d.members(group)):
+        return
+    workload = group.workload
+    if workload is None:
+        _stop(d, group)
+        return
+    if workload.deleted_at is not None or not group.composed:
+        return
+    if not group.admissions and _out_of_sync(d, group):
+        _stop(d, group)
+        d.emit(
+            group,
+            "prebuilt",
+            FINISHED_OUT_OF_SYNC,
+            f"Workload {workload.name} has no place for every pod of the group",
+            FinishGroup(
+                target=group_ref(group), reason=FINISHED_OUT_OF_SYNC, message=OUT_OF_SYNC_MESSAGE
+            ),
+        )
+    elif group.single:
+        _own(d, group)
+
+
+def _out_of_sync(d: Deciding, group: Group) -> bool:
+    workload = group.workload
+    assert workload is not None
+    if group.single:
+        first = d.members(group).first()
+        requests = d.pod(first).view.requests if first is not None else {}
+        return [(p.count, p.requests) for p in workload.pod_sets] != [(1, requests)]
+    members = d.members(group)
+    return any(members.count(Flag.ACTIVE, name) > role.count for name, role in group.roles.items())
+
+
+def _own(d: Deciding, group: Group) -> None:
+    first = d.members(group).first()
+    workload = group.workload
+    if first is None or workload is None or not workload_free(group):
+        return
+    if any(owner.uid == first for owner in workload.owners):
+        return
+    pod = d.pod(first)
+    d.emit(
+        group,
+        "own",
+        "OwnerReferencesAdded",
+        f"pod {pod.view.name} controls the Workload made for it",
+        UpdateWorkload(
+            target=workload_ref(group),
+            add_owners=(pod_ref(pod),),
+            controller=True,
+            labels={JOB_UID: pod.view.uid},
+        ),
+    )
+
+
+def _stop(d: Deciding, group: Group) -> None:
+    for uid in d.members(group).listed(Flag.STOPPABLE):
+        pod = d.pod(uid)
+        if pod.free and pod.opened:
+            d.emit(
+                group,
+                "prebuilt",
+                REASON_NO_MATCHING_WORKLOAD,
+                f"stop pod {pod.view.name}: {MISSING_MESSAGE}",
+                StopPod(
+                    target=pod_ref(pod),
+                    reason=REASON_NO_MATCHING_WORKLOAD,
+                    message=MISSING_MESSAGE,
+                    events=normal(EVENT_STOPPED, MISSING_MESSAGE),
+                ),
+            )

@@ -1,0 +1,187 @@
+"""Which role of its group a pod has, where the group declares its roles instead of counting pods.
+
+With a total count the shape of a pod is its role. With declared sets (KEP-976, story 3) the first
+of these that says something decides:
+
+1. label pod-group-role: the set of that name, or the one whose name differs by a final "s" alone,
+   as in the KEP's own example (`worker`, `workers`). A label that names no set is a mistake to be
+   told, not a reason to guess.
+2. label kueue.x-k8s.io/podset of a pod that is past the gate: it was put there on admission
+3. the pod that declares the sets is of the set without template, if there is just one
+4. shape: the template with the pod's role hash; else one with equal requests, the first that has
+   a free place; else a set without template if the pod has the shape of the declaring pod
+
+In the first draft's dialect the label is the role; a declared count knows one shape, the pod's.
+A gated pod that asks for more than its role has quota for gets no place in it.
+
+Invariant: role names that begin with "?" are of pods without a place and never have a count.
+"""
+
+from podgroup.fold.common import reindex
+from podgroup.fold.dialects import (
+    COUNT,
+    ROLES,
+    SETS,
+    TOTAL,
+    declaration,
+    declared_count,
+    declared_roles,
+    dialects,
+)
+from podgroup.ids import PodUID
+from podgroup.members import Flag
+from podgroup.names import ADMISSION_GATE, POD_GROUP_ROLE, PODSET_LABEL
+from podgroup.objects import DeclaredSet, PodView
+from podgroup.state import Group, Pod, Role, World
+
+UNPLACED = "?"
+
+
+def declare(world: World, group: Group) -> None:
+    """Let the first pod that declares sets or roles speak for the group.
+
+    What was declared last stays when no pod declares anything any more: a driver may be gone before
+    its workers. A composed group has its roles and keeps them, unless it was adopted from a
+    Workload before anybody declared anything.
+    """
+    members = world.members[group.id]
+    uid = members.declaring()
+    if uid is None or group.single:
+        return
+    if group.composed and (group.dialect or any(TOTAL in dialects(k) for k in members.totals)):
+        return
+    view = world.pods[PodUID(uid)].view
+    key = declaration(view)
+    if group.declared == key:
+        return
+    group.declared = key
+    group.dialect = dialects(key)[0]
+    group.declarer_role = view.role
+    group.sets = view.sets if group.dialect == SETS else ()
+    group.declared_roles = declared_roles(view) if group.dialect == ROLES else 0
+    group.declared_count = declared_count(view) if group.dialect == COUNT else 0
+    if group.composed:
+        for role in group.roles.values():
+            role.need = needed(group, role.name, role.count)
+    replace_all(world, group)
+
+
+def needed(group: Group, role: str, count: int) -> int:
+    """Return how many pods of a role must be there before the group may start."""
+    if group.dialect == SETS:
+        found = set_named(group, role)
+        return 0 if found is not None and found.template else count
+    return min(1, count)
+
+
+def declared_total(group: Group) -> int:
+    """Return the pods of a declared group, 0 while it is not known."""
+    if group.dialect == SETS:
+        return sum(one.count for one in group.sets)
+    return group.declared_count
+
+
+def replace_all(world: World, group: Group) -> None:
+    """Place every pod of a group anew: one pass, each time the group's declaration changes."""
+    for uid in list(world.members[group.id].flags):
+        replace(world, group, world.pods[PodUID(uid)])
+
+
+def replace(world: World, group: Group, pod: Pod) -> None:
+    """Place a pod anew, counters of its roles included."""
+    name = place(world, group, pod.view, pod.role)
+    if name == pod.role:
+        return
+    old = group.roles[pod.role]
+    new = group.roles.setdefault(name, Role(name=name, requests=pod.view.requests))
+    for role, step in ((old, -1), (new, 1)):
+        role.seen += step
+        role.ungated += step * (pod.ungated_at is not None)
+        role.succeeded += step * (pod.view.phase == "Succeeded")
+        role.failed += step * (pod.view.phase == "Failed")
+        role.excess += step * (pod.fate == "excess")
+        role.replaced += step * (pod.fate == "replaced")
+    world.members[group.id].drop(pod.view.uid)
+    pod.role = name
+    reindex(world, group, pod)
+    if not old.seen and not old.count:
+        del group.roles[old.name]
+
+
+def place(world: World, group: Group, view: PodView, current: str = "") -> str:
+    """Return the name of a pod's role; `current` is the one it has."""
+    if group.single or not group.dialect:
+        # Shapes change when a pod is admitted; the role it had when first seen does not.
+        return _adopted(group, view) or current or view.role
+    if group.dialect == COUNT:
+        name = view.role if ADMISSION_GATE in view.gates else current or view.role
+    elif group.dialect == ROLES:
+        name = view.labels.get(POD_GROUP_ROLE, "")
+    else:
+        name = _set_of(world, group, view, current)
+    if not name:
+        return UNPLACED + (view.labels.get(POD_GROUP_ROLE) or view.role)
+    return UNPLACED + name if beyond(group, name, view) else name
+
+
+def beyond(group: Group, name: str, view: PodView) -> dict[str, int]:
+    """Return what a gated pod asks for above what its role has declared, by resource."""
+    if ADMISSION_GATE not in view.gates:
+        return {}
+    role, declared = group.roles.get(name), set_named(group, name)
+    if declared is not None and declared.template:
+        known = declared.requests
+    elif role is not None and role.count:
+        known = role.requests
+    else:
+        return {}
+    return {r: amount for r, amount in view.requests.items() if amount > known.get(r, 0)}
+
+
+def labelled(group: Group, view: PodView) -> str:
+    """Return the set that a pod's label names, "" if none."""
+    label = view.labels.get(POD_GROUP_ROLE, "")
+    names = [one.name for one in group.sets]
+    if label in names:
+        return label
+    close = [name for name in names if label and label in (name + "s", name.removesuffix("s"))]
+    return close[0] if len(close) == 1 else ""
+
+
+def set_named(group: Group, name: str) -> DeclaredSet | None:
+    """Return a declared set by its name."""
+    return next((one for one in group.sets if one.name == name), None)
+
+
+def _adopted(group: Group, view: PodView) -> str:
+    """Place a pod that declares nothing in a Workload that was there before us."""
+    if group.single or not group.composed or declaration(view):
+        return ""
+    labels = (view.labels.get(POD_GROUP_ROLE, ""), view.labels.get(PODSET_LABEL, ""))
+    return next((name for name in labels if name in group.roles and group.roles[name].count), "")
+
+
+def _set_of(world: World, group: Group, view: PodView, current: str) -> str:
+    if view.labels.get(POD_GROUP_ROLE):
+        return labelled(group, view)
+    admitted = view.labels.get(PODSET_LABEL, "")
+    if ADMISSION_GATE not in view.gates and set_named(group, admitted) is not None:
+        return admitted
+    bare = [one.name for one in group.sets if not one.template]
+    if view.sets_key and len(bare) == 1:
+        return bare[0]
+    return _by_shape(world, group, view, current) or (
+        bare[0] if len(bare) == 1 and view.role == group.declarer_role else ""
+    )
+
+
+def _by_shape(world: World, group: Group, view: PodView, current: str) -> str:
+    templates = [one for one in group.sets if one.template]
+    same = [one for one in templates if one.role == view.role]
+    same = same or [one for one in templates if one.requests == view.requests]
+    names = [one.name for one in same]
+    if current in names:
+        return current
+    members = world.members[group.id]
+    free = (one.name for one in same if members.count(Flag.ACTIVE, one.name) < one.count)
+    return next(free, names[0] if names else "")

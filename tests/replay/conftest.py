@@ -1,0 +1,48 @@
+"""Fixtures of the replay tests: a read model with the log it was made from, on both databases."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gatelog import cli
+from tests.projector.support import busy_toy
+from tests.replay.support import Played, played_in
+
+Ran = tuple[int, str, str]
+
+
+@pytest.fixture
+def gatelog(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Ran]:
+    """Run a command line in this process: (exit code, stdout, stderr)."""
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(*words: str) -> Ran:
+        capsys.readouterr()
+        code = cli.run(list(words))
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def played(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Played]:
+    """A bit of everything, on each database."""
+    url = f"sqlite:///{tmp_path}/live.sqlite3"
+    if request.param == "postgresql":
+        url = str(request.getfixturevalue("postgres_database"))
+    server, found = played_in(tmp_path, url, busy_toy())
+    yield found
+    asyncio.run(server.stop())
+
+
+@pytest.fixture
+def simple(tmp_path: Path) -> Iterator[Played]:
+    """The same on SQLite only."""
+    server, found = played_in(tmp_path, f"sqlite:///{tmp_path}/live.sqlite3", busy_toy())
+    yield found
+    asyncio.run(server.stop())

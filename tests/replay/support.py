@@ -1,0 +1,89 @@
+"""Logs to replay: a toy cluster's, with the decisions that were recorded on the way."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from datetime import datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+from gatelog import cli
+from podgroup.events import Batch, Decision
+from podgroup.runtime.embedded import EmbeddedNats
+from podgroup.runtime.jetstream import connect
+from podgroup.runtime.settings import NatsSettings, StreamSettings
+from projector import migrate
+from projector.replay.log import Entry
+from tests.projector.running import eventually, publish, running, settings_for
+from tests.support.toy import Toy
+
+CLUSTER = "test"
+
+
+class ToyLog:
+    """Messages with recorded decisions, as the streams would give them."""
+
+    def __init__(
+        self, messages: Iterable[tuple[int, datetime, Batch]], decisions: Iterable[Decision]
+    ) -> None:
+        self.messages = list(messages)
+        self.decisions = list(decisions)
+
+    async def entries(self) -> AsyncIterator[Entry]:
+        recorded: dict[int, dict[str, Decision]] = {}
+        for decision in self.decisions:
+            recorded.setdefault(decision.as_of, {})[decision.id] = decision
+        for position, at, batch in self.messages:
+            yield Entry(position, at, batch, recorded.get(position, {}))
+
+
+def log_of(toy: Toy) -> ToyLog:
+    return ToyLog(toy.messages, toy.decisions)
+
+
+class Played(Struct):
+    """A log in a nats-server and the read model a projector made of it."""
+
+    url: str
+    nats: NatsSettings
+    toy: Toy
+
+    @property
+    def options(self) -> list[str]:
+        """What a command line needs to find both."""
+        nats = self.nats
+        found = ["--db", self.url, "--cluster", CLUSTER]
+        for name in ("url", "user", "password_file"):
+            found += ["--set", f"nats.{name}={getattr(nats, name)}"]
+        return found
+
+
+async def play(url: str, nats: NatsSettings, toy: Toy) -> Played:
+    """Publish what happened to the toy and let a projector fold it to the end."""
+    migrate.upgrade(url)
+    bus = await connect(nats, "test", deadline_s=20)
+    await bus.ensure_streams(StreamSettings())
+    half = len(toy.messages) // 2
+    for part in (toy.messages[:half], toy.messages[half:]):
+        # Two lives of the projector: the second one starts from the database.
+        async with running(settings_for(url, CLUSTER, batch_messages=11), bus) as projection:
+            last = await publish(bus, CLUSTER, (batch for _, _, batch in part))
+            await eventually(lambda p=projection, n=last: p.world.meta.position == n, "folded")
+            await eventually(lambda p=projection: not p.problem, "caught up")
+    await bus.close()
+    return Played(url, nats, toy)
+
+
+def played_in(folder: Path, url: str, toy: Toy) -> tuple[EmbeddedNats, Played]:
+    """A server of one's own with the toy's log; stop it afterwards."""
+    server = EmbeddedNats(folder / "nats", sync_always=False)
+
+    async def begin() -> Played:
+        await server.start()
+        return await play(url, server.settings(), toy)
+
+    return server, asyncio.run(begin())
+
+
+def gatelog(*words: str) -> int:
+    return cli.run(list(words))
