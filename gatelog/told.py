@@ -5,6 +5,8 @@ Invariant: every command line printed works as printed, from this directory.
 
 import os
 import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,8 +32,9 @@ def tell_ready(narrator: Narrator, settings: Settings, ready: "Ready") -> None:
         database=place(url),
     )
     narrator.say()
-    narrator.say(f"  who waits, and why   {query_command(url, WHY)}")
-    narrator.say(f"  the story of a group gatelog history NAMESPACE/NAME{state_option(settings)}")
+    where = state_option(settings)
+    narrator.say(f"  who waits, and why   {query_command(WHY, where)}")
+    narrator.say(f"  the story of a group {program()} history NAMESPACE/NAME{where}")
     narrator.say("  [dim]Ctrl-C stops; nothing is lost[/]")
     narrator.say()
 
@@ -39,12 +42,18 @@ def tell_ready(narrator: Narrator, settings: Settings, ready: "Ready") -> None:
 WHY = "SELECT namespace, name, reason, message FROM v_why_pending"
 
 
-def query_command(url: str, query: str) -> str:
-    """Return the command line that runs a query on the read model."""
-    where = place(url)
-    if "://" in where:
-        return f'psql {shlex.quote(where)} -c "{query}"'
-    return f'sqlite3 {shlex.quote(where)} "{query}"'
+def program() -> str:
+    """Return how to call this program from here: its name, or its path if that is not on PATH."""
+    mine = Path(sys.argv[0]).absolute()
+    found = shutil.which("gatelog")
+    if mine.name != "gatelog" or (found and Path(found).absolute() == mine):
+        return "gatelog"
+    return shlex.quote(near(str(mine)))
+
+
+def query_command(query: str, where: str) -> str:
+    """Return the command line that runs a query on the read model; `where` names it."""
+    return f'{program()} sql "{query}"{where}'
 
 
 def place(url: str) -> str:

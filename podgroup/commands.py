@@ -128,7 +128,8 @@ class CreateWorkload(Command, tag="CreateWorkload", frozen=True, kw_only=True):
 class UpdateWorkload(Command, tag="UpdateWorkload", frozen=True, kw_only=True):
     """Change metadata or spec of a Workload; None leaves a field alone.
 
-    `controller` makes the added owner the controlling one. `max_execution_s` 0 takes the bound away.
+    `controller` makes the added owner the controlling one. `max_execution_s` 0 takes the bound
+    away.
     """
 
     add_owners: tuple[ObjectRef, ...] = ()

@@ -176,7 +176,7 @@ def _file(settings: Settings, file: Path, target: str | None) -> int | None:
         f"{result.events} events of {found.lines} lines folded: {result.groups} groups and "
         f"{result.pods} pods seen{where}"
     )
-    return None
+    return FAILED if found.unread else None
 
 
 def _there(file: Path) -> None:

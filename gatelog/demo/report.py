@@ -64,11 +64,11 @@ def _closing(
     out.print(f"The read model is an SQLite database: [bold]{told.place(url)}[/]")
     out.print("Ask it:")
     for command in (
-        f"gatelog history {NAMESPACE}/tuning{where}",
-        f"gatelog why {NAMESPACE}/night{where}",
-        told.query_command(url, QUERY),
+        f"{told.program()} history {NAMESPACE}/tuning{where}",
+        f"{told.program()} why {NAMESPACE}/night{where}",
+        told.query_command(QUERY, where),
     ):
         out.print(f"  {command}", soft_wrap=True, markup=False)
     out.print()
     out.print("On a cluster of your own:")
-    out.print("  gatelog up --install webhook", markup=False)
+    out.print(f"  {told.program()} up --install webhook", markup=False)

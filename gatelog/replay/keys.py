@@ -6,25 +6,31 @@
 Invariant: the terminal is as it was when the walk ends, however it ends.
 """
 
+import os
 import sys
 import termios
 import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from gatelog.replay.steps import Step, text
 
 _ARROWS = {"\x1b[C": "n", "\x1b[D": "p", "\x1b[H": "<", "\x1b[F": ">"}
+_HELP = "[n]ext  [p]revious  [g]o to seq  [<] first  [>] last  [q]uit"
 
 
 def walk(steps: list[Step]) -> None:
     """Show one step at a time until `q`."""
     index = 0
-    while True:
-        sys.stdout.write("\x1b[2J\x1b[H" + text(steps[index], index + 1, len(steps)))
-        sys.stdout.write("\n\n[n]ext  [p]revious  [g]o to seq  [<] first  [>] last  [q]uit\n")
-        sys.stdout.flush()
-        index = _move(_key(), index, steps)
-        if index < 0:
-            return
+    with _by_key():
+        while index >= 0:
+            sys.stdout.write("\x1b[2J\x1b[H" + text(steps[index], index + 1, len(steps)))
+            sys.stdout.write(f"\n\n{_HELP}\n")
+            sys.stdout.flush()
+            for key in _keys():
+                index = _move(key, index, steps)
+                if index < 0:
+                    break
 
 
 def _move(key: str, index: int, steps: list[Step]) -> int:
@@ -38,27 +44,52 @@ def _move(key: str, index: int, steps: list[Step]) -> int:
         case ">":
             return len(steps) - 1
         case "g":
-            answer = input("seq: ").strip()
-            if answer.isdecimal():
-                wanted = int(answer)
-                later = (i for i, step in enumerate(steps) if step.position >= wanted)
-                return next(later, len(steps) - 1)
-            return index
+            return _asked(index, steps)
         case "q" | "\x03" | "\x04":
             return -1
         case _:
             return index
 
 
-def _key() -> str:
-    """Read one key press."""
+def _asked(index: int, steps: list[Step]) -> int:
+    with _by_line():
+        answer = input("seq: ").strip()
+    if not answer.isdecimal():
+        return index
+    later = (i for i, step in enumerate(steps) if step.position >= int(answer))
+    return next(later, len(steps) - 1)
+
+
+def _keys() -> Iterator[str]:
+    """Wait for keys and give out those that came; keys typed ahead are not lost."""
+    typed = os.read(sys.stdin.fileno(), 64).decode(errors="replace") or "\x04"
+    while typed:
+        key = typed[:3] if typed[:3] in _ARROWS else typed[0]
+        typed = typed[len(key) :]
+        yield _ARROWS.get(key, key)
+
+
+@contextmanager
+def _by_key() -> Iterator[None]:
+    """Single keys, not echoed; what was typed meanwhile stays."""
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
+    tty.setcbreak(descriptor, termios.TCSADRAIN)
     try:
-        tty.setcbreak(descriptor)
-        key = sys.stdin.read(1)
-        if key == "\x1b":
-            key += sys.stdin.read(2)
-        return _ARROWS.get(key, key)
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+@contextmanager
+def _by_line() -> Iterator[None]:
+    """Whole lines with echo, for a question; single keys again afterwards."""
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    lines = termios.tcgetattr(descriptor)
+    lines[3] |= termios.ICANON | termios.ECHO
+    termios.tcsetattr(descriptor, termios.TCSADRAIN, lines)
+    try:
+        yield
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

@@ -8,8 +8,6 @@ namespace: every kind is given an empty relist first.
 Invariant: a line that cannot be read stops nothing; it is counted and named.
 """
 
-import gzip
-import zlib
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,6 +22,7 @@ from podgroup.events import Batch, Event, RelistCompleted, RelistStarted
 from podgroup.names import MANAGED_LABEL
 from podgroup.objects import WATCHED_KINDS, Kind
 from projector.replay.log import Entry
+from projector.replay.reading import Lines
 
 KINDS: dict[str, Kind] = {
     "pods": "Pod",
@@ -67,7 +66,8 @@ class Recording:
             opening.append(RelistCompleted(kind=kind, relist="recording", resource_version="0"))
         yield Entry(position, self._began, Batch(source="watch", events=tuple(opening)), {})
         decoder = msgspec.json.Decoder(_Line)
-        for number, raw in enumerate(self._raw(), 1):
+        lines = Lines(self.path)
+        for number, raw in enumerate(lines, 1):
             self.lines += 1
             try:
                 line = decoder.decode(raw)
@@ -82,9 +82,14 @@ class Recording:
                 position += 1
                 at = self._began + timedelta(seconds=line.t)
                 yield Entry(position, at, Batch(source="watch", events=(event,)), {})
+        if lines.problem:
+            self.unread.append(lines.problem)
+        if not self.lines and not lines.problem:
+            raise CommandFailed(f"{self.path}: the file is empty")
         if position == 1:
             raise CommandFailed(
-                f"{self.path}: no watch items in {self.lines} lines; a recording has lines like "
+                f"{self.path}: no watch items in {self.lines} lines"
+                f"{f' ({lines.problem})' if lines.problem else ''}; a recording has lines like "
                 '{"t": 0.1, "resource": "pods", "type": "ADDED", "object": {...}}'
             )
 
@@ -97,23 +102,3 @@ class Recording:
             return item.event
         self.unread.append(f"line {number}: {line.resource} {line.type}: {item}")
         return None
-
-    def _raw(self) -> list[bytes]:
-        data = self.path.read_bytes()
-        if data[:2] == b"\x1f\x8b":
-            data = self._unzipped(data)
-        return data.splitlines()
-
-    def _unzipped(self, data: bytes) -> bytes:
-        """Unzip as much as there is: a truncated file gives what was readable."""
-        unzip = zlib.decompressobj(wbits=31)
-        try:
-            out = unzip.decompress(data)
-        except zlib.error as error:
-            try:
-                return gzip.decompress(data)
-            except (OSError, EOFError, zlib.error):
-                raise CommandFailed(f"{self.path}: is damaged: {error}") from error
-        if not unzip.eof:
-            self.unread.append("the file ends in the middle: it is truncated")
-        return out

@@ -42,36 +42,6 @@ class _Gate(Wire, frozen=True):
     name: str
 
 
-class _Container(Wire, frozen=True):
-    resources: Raw = _EMPTY
-    restart_policy: str = ""
-
-
-class _Term(Wire, frozen=True):
-    match_expressions: tuple[RequirementWire, ...] | None = None
-
-
-class _NodeSelector(Wire, frozen=True):
-    node_selector_terms: tuple[_Term, ...] | None = None
-
-
-class _NodeAffinity(Wire, frozen=True):
-    required_during_scheduling_ignored_during_execution: _NodeSelector | None = None
-
-
-class _Affinity(Wire, frozen=True):
-    node_affinity: _NodeAffinity | None = None
-
-
-class PodSpecWire(Wire, frozen=True):
-    """The resources of a pod spec: what `requests_of` needs, in pods and in pod templates."""
-
-    containers: tuple[_Container, ...] | None = None
-    init_containers: tuple[_Container, ...] | None = None
-    overhead: Raw = _EMPTY
-    resources: Raw = _EMPTY
-
-
 class _PodSpec(PodSpecWire, frozen=True):
     scheduling_gates: tuple[_Gate, ...] | None = None
     priority: int | None = None
@@ -156,8 +126,8 @@ def pod_view(wire: PodWire, raw: bytes, variant: Variant) -> objects.PodView:
         priority=spec.priority,
         priority_class=spec.priority_class_name,
         node_selector=spec.node_selector or {},
-        tolerations=_tolerations(bytes(spec.tolerations)),
-        node_terms=_node_terms(bytes(spec.affinity)),
+        tolerations=tolerations_of(bytes(spec.tolerations)),
+        node_terms=node_terms_of(bytes(spec.affinity)),
         scheduler=spec.scheduler_name,
         node=spec.node_name,
         phase=status.phase,
@@ -167,60 +137,6 @@ def pod_view(wire: PodWire, raw: bytes, variant: Variant) -> objects.PodView:
         conditions=conditions(status.conditions),
         ends=_ends(status),
     )
-
-
-def requests_of(spec: PodSpecWire, path: str = "spec") -> dict[str, int]:
-    """Return what one pod of this spec asks of a node (`podgroup.quantities`); do not change it.
-
-    Raises:
-        RefusedError: resources are not a map, or a quantity is malformed.
-    """
-    try:
-        return _requests(
-            tuple([bytes(c.resources) for c in spec.containers or ()]),
-            tuple([(bytes(c.resources), c.restart_policy) for c in spec.init_containers or ()]),
-            bytes(spec.overhead),
-            bytes(spec.resources),
-        )
-    except ValueError as error:
-        # Of the wrong type, or a quantity that is none; the message names the resource.
-        raise RefusedError(f"{path}.containers[*].resources", str(error)) from None
-
-
-class _Resources(Wire, frozen=True):
-    requests: dict[str, str | int | float] | None = None
-    limits: dict[str, str | int | float] | None = None
-
-
-_resources: msgspec.json.Decoder[_Resources | None] = msgspec.json.Decoder(_Resources | None)
-_amounts: msgspec.json.Decoder[dict[str, str | int | float] | None] = msgspec.json.Decoder(
-    dict[str, str | int | float] | None
-)
-
-
-@lru_cache(maxsize=4096)
-def _requests(
-    containers: tuple[bytes, ...],
-    init_containers: tuple[tuple[bytes, str], ...],
-    overhead: bytes,
-    resources: bytes,
-) -> dict[str, int]:
-    return effective_requests(
-        {
-            "containers": [{"resources": _resources_in(raw)} for raw in containers],
-            "initContainers": [
-                {"resources": _resources_in(raw), "restartPolicy": policy}
-                for raw, policy in init_containers
-            ],
-            "overhead": _amounts.decode(overhead),
-            "resources": _resources_in(resources),
-        }
-    )
-
-
-def _resources_in(raw: bytes) -> dict[str, object]:
-    found = _resources.decode(raw)
-    return {"requests": found.requests, "limits": found.limits} if found else {}
 
 
 def _computed_role(raw: bytes, variant: Variant) -> str:
@@ -234,34 +150,6 @@ def _pod_in(raw: bytes) -> dict[str, object]:
     found = msgspec.json.decode(raw)
     inner = found.get("object")
     return inner if isinstance(inner, dict) else found
-
-
-_toleration_lists: msgspec.json.Decoder[tuple[TolerationWire, ...] | None] = msgspec.json.Decoder(
-    tuple[TolerationWire, ...] | None
-)
-_affinities: msgspec.json.Decoder[_Affinity | None] = msgspec.json.Decoder(_Affinity | None)
-
-
-@lru_cache(maxsize=4096)
-def _tolerations(raw: bytes) -> tuple[objects.Toleration, ...]:
-    try:
-        return tolerations(_toleration_lists.decode(raw))
-    except msgspec.ValidationError as error:
-        raise RefusedError("spec.tolerations", str(error)) from None
-
-
-@lru_cache(maxsize=4096)
-def _node_terms(raw: bytes) -> tuple[objects.NodeTerm, ...]:
-    try:
-        affinity = _affinities.decode(raw)
-    except msgspec.ValidationError as error:
-        raise RefusedError("spec.affinity", str(error)) from None
-    node = affinity.node_affinity if affinity else None
-    selector = node.required_during_scheduling_ignored_during_execution if node else None
-    return tuple(
-        objects.NodeTerm(expressions=requirements(term.match_expressions))
-        for term in (selector.node_selector_terms if selector else None) or ()
-    )
 
 
 def _ends(status: _PodStatus) -> tuple[objects.ContainerEnd, ...]:

@@ -22,7 +22,7 @@ from ingest.translate.fields import (
     owners,
     tolerations,
 )
-from ingest.translate.pods import PodSpecWire, requests_of
+from ingest.translate.podspec import PodSpecWire, requests_of
 from podgroup import objects
 from podgroup.quantities import amount
 

@@ -15,6 +15,7 @@ from podgroup.events import OutcomeRecorded, TimerFired
 from podgroup.fold.common import At, note, reindex, settle, touch
 from podgroup.ids import GroupID, PodUID, newer
 from podgroup.journal import OutcomeRow
+from podgroup.names import WORKLOAD_FINALIZER
 from podgroup.outcomes import FINAL
 from podgroup.state import Group, Pod, Timer, World
 
@@ -61,7 +62,9 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
     if event.status == "applied":
         expectation.result_version = event.resource_version
         version = event.resource_version
-        if version and not newer(version, pod.view.resource_version):
+        takes = expectation.action in ("FinalizePod", "DeletePod")
+        last = takes and pod.held and pod.deleting
+        if version and not last and not newer(version, pod.view.resource_version):
             settle(world, group, pod)
         world.journal.pods.add(pod.view.uid)
     elif event.status == "rejected":
@@ -83,7 +86,13 @@ def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecord
         version = event.resource_version
         finalized = expectation.action == "FinalizeWorkload" and known is None
         seen = version and known is not None and not newer(version, known.resource_version)
-        if finalized or seen:
+        last = (
+            expectation.action == "FinalizeWorkload"
+            and known is not None
+            and known.deleted_at is not None
+            and WORKLOAD_FINALIZER in known.finalizers
+        )
+        if finalized or (seen and not last):
             settle(world, group, None)
     elif event.status == "rejected" or known is None:
         group.workload_refused_version = (

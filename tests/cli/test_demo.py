@@ -55,16 +55,11 @@ def test_the_demo_plays_every_story_within_a_minute_and_leaves_the_answers(tmp_p
     assert "Traceback" not in done.stderr and '"level"' not in done.stderr
 
     database = tmp_path / ".gatelog/demo/read-model.sqlite3"
-    commands = re.findall(r"^  ((?:gatelog (?:history|why)|sqlite3) .*)$", done.stdout, re.M)
+    commands = re.findall(r"^  (\S*gatelog (?:history|why|sql) .*)$", done.stdout, re.M)
     assert len(commands) == 3
     for command in commands:
-        argv = shlex.split(command)
-        if argv[0] == "gatelog":
-            asked = run(*argv[1:])
-            assert asked.returncode == 0 and "Finished" in asked.stdout, asked
-        else:
-            with sqlite3.connect(tmp_path / argv[1]) as connection:
-                assert len(connection.execute(argv[2]).fetchall()) > 20
+        asked = run(*shlex.split(command)[1:])
+        assert asked.returncode == 0 and "Finished" in asked.stdout, asked
     with sqlite3.connect(database) as connection:
         rows = connection.execute("SELECT name, state FROM groups ORDER BY created_seq").fetchall()
         twice = connection.execute(

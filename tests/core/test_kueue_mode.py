@@ -25,6 +25,7 @@ from podgroup.names import (
 )
 from podgroup.objects import FlavorView, PodView
 from tests.support.recordings import T0, TRANSLATORS, lines, opening
+from tests.support.toy import Toy
 
 NAME = "external_workloads_under_kueue"
 
@@ -202,3 +203,26 @@ def test_every_recorded_workload_folds_to_the_same_bytes_twice() -> None:
     one, two = started(), started()
     encode = msgspec.msgpack.encode
     assert encode(one.world.groups) == encode(two.world.groups)
+
+
+# -- in a toy cluster ---
+
+
+def running(**more: Any) -> Toy:
+    """A group g of two running pods, admitted by Kueue."""
+    toy = Toy(mode="kueue")
+    for name in ("a", "b"):
+        toy.pod(name, "g", 2, **more)
+    toy.admit("g")
+    toy.run("a", "b")
+    return toy
+
+
+def test_reclaimable_pods_are_never_taken_back_while_quota_is_reserved() -> None:
+    toy = running()
+    toy.end("a")
+    assert toy.workloads["g"].reclaimable == {"r1": 1}
+    # A kubelet may yet say Failed of a pod that somebody else called Succeeded.
+    toy.end("a", phase="Failed")
+    assert toy.workloads["g"].reclaimable == {"r1": 1}, "Kueue refuses less, and all with it"
+    assert toy.condition("g", "WaitingForReplacementPods")[0] == "True"

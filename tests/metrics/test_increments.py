@@ -68,7 +68,7 @@ def admission(number: int, admitted: float, queued: float | None, seq: int, **mo
         (note("PodSeen", "gated"), "pods_gated", ("cq",)),
         (note("GateRemoved", ADMISSION_GATE), "pods_ungated", ("cq",)),
         (note("PodGone", "excess"), "pods_rejected", ("cq",)),
-        (note("GroupAdmitted", "d1-x"), "admitted_groups", ("cq",)),
+        (note("GroupAdmitted", "Admitted"), "admitted_groups", ("cq",)),
         (note("GroupEvicted", "Preempted"), "evicted_groups", ("cq", "Preempted")),
         (note("GroupFinished", "Failed"), "finished_groups", ("cq", "Failed")),
     ],
@@ -87,7 +87,7 @@ def test_each_note_that_counts(told: Note, name: str, labels: tuple[str, ...]) -
         note("GateRemoved", "example.com/other-gate"),
         note("PodGone", "kept"),
         note("PodGone", "lost"),
-        note("GroupAdmitted", "adopted"),
+        note("GroupAdmitted", "Adopted"),
         note("PodRunning"),
         note("StateChanged", "Queued"),
     ],
@@ -121,14 +121,19 @@ def test_groups_that_are_gone_are_still_told_apart() -> None:
 
 def test_the_wait_for_admission_is_that_of_this_admission() -> None:
     rows = admission(1, 5, 1, 7, released_at=at(6)) | admission(2, 30, 6, 9)
-    first, second = note("GroupAdmitted", "d", 5, 7), note("GroupAdmitted", "d", 30, 9)
+    first, second = (
+        note("GroupAdmitted", "Admitted", 5, 7),
+        note("GroupAdmitted", "Admitted", 30, 9),
+    )
     found = added(world(), first, second, admissions=rows)
     wait = ("gatelog_admission_wait_time_seconds", ("cq2",))
     assert found.times == [(wait, 4.0), (wait, 24.0)]
 
 
 def test_an_admission_that_was_never_queued_has_no_wait() -> None:
-    found = added(world(), note("GroupAdmitted", "d", 5, 7), admissions=admission(1, 5, None, 7))
+    found = added(
+        world(), note("GroupAdmitted", "Admitted", 5, 7), admissions=admission(1, 5, None, 7)
+    )
     assert found.counts == {("gatelog_admitted_groups_total", ("cq2",)): 1}
     assert found.times == []
 
@@ -151,7 +156,7 @@ def test_a_gate_removed_without_admission_is_counted_and_not_timed() -> None:
 
 def test_times_are_never_negative() -> None:
     rows = admission(1, 5, 8, 7)  # the Workload's clock is the API server's
-    found = added(world(), note("GroupAdmitted", "kueue", 5, 7), admissions=rows)
+    found = added(world(), note("GroupAdmitted", "Admitted", 5, 7), admissions=rows)
     assert [seconds for _, seconds in found.times] == [0.0]
 
 

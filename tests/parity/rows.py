@@ -21,7 +21,7 @@ class Row(NamedTuple):
 
 SECTIONS: dict[str, str] = {
     "Controller: single pods and groups": """
-C-01 Y gated single pod of an admitted Workload: ungated with flavor labels, queue labels, annotation
+C-01 Y gated single pod, admitted: ungated with flavor labels, queue labels, annotation
 C-02 Y running single pod whose Workload has another count: pod stopped, Workload deleted
 C-03 Y gated single pod with a queue: Workload with job-uid, controller, finalizer, podset main
 C-04 Y queue label changed before quota is reserved: the Workload follows

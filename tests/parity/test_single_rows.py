@@ -260,12 +260,18 @@ def test_updates_of_a_ready_check_are_merged_at_the_start() -> None:
 @pytest.mark.parity("C-02")
 def test_a_running_pod_whose_workload_has_another_count_is_stopped() -> None:
     toy = Toy(mode="kueue")
-    name = running(toy)
-    foo = toy.named("foo")
-    toy.put_workload_gone(name)
+    toy.act = False
+    foo = toy.pod("foo")
+    name = of(foo)
     owner = OwnerRef(kind="Pod", name="foo", uid=foo.uid, controller=True)
     toy.workload(name, ("main", 2), owners=(owner,))
+    toy.change(foo.uid, gates=())
+    toy.admit(name)
+    toy.run("foo")
+    toy.act = True
+    toy.settle()
     assert toy.stopped("foo")[0] == "NoMatchingWorkload"
+    assert {"Stopped", "DeletedWorkload"} <= {reason for _, reason, _ in toy.said}
     assert not toy.pods and not toy.workloads
 
 

@@ -67,9 +67,10 @@ async def play(url: str, nats: NatsSettings, toy: Toy) -> Played:
     for part in (toy.messages[:half], toy.messages[half:]):
         # Two lives of the projector: the second one starts from the database.
         async with running(settings_for(url, CLUSTER, batch_messages=11), bus) as projection:
+            # Outcomes come after their decisions were sent, as an actuator's do.
+            await eventually(lambda p=projection: not p.problem, "caught up")
             last = await publish(bus, CLUSTER, (batch for _, _, batch in part))
             await eventually(lambda p=projection, n=last: p.world.meta.position == n, "folded")
-            await eventually(lambda p=projection: not p.problem, "caught up")
     await bus.close()
     return Played(url, nats, toy)
 

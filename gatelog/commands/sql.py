@@ -1,0 +1,77 @@
+"""`gatelog sql "SELECT ..."`: a query on the read model, for machines without sqlite3 or psql.
+
+Invariant: the connection is read-only, and no more than `--limit` rows are fetched.
+"""
+
+import sys
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from gatelog import options
+
+HELP = (
+    "Run one SQL query on the read model (read-only) and print the rows. Tables and views are in "
+    "docs/sql.md; v_group_timeline and v_why_pending are good beginnings."
+)
+EPILOG = """[bold]Examples[/]
+
+gatelog sql "SELECT name, state, reason FROM groups"
+
+gatelog sql "SELECT * FROM v_why_pending" --json"""
+
+
+def sql(
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="One SQL statement.")],
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=1_000_000, help="Rows printed at most.")
+    ] = 1000,
+    as_json: options.AsJson = False,
+    config: options.Config = None,
+    state_dir: options.StateDirOption = None,
+    db: options.Database = None,
+    assign: options.Assign = None,
+) -> None:
+    """Run `gatelog sql`; see HELP."""
+    from rich.table import Table
+    from rich.text import Text
+    from sqlalchemy import text
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from gatelog import asking, console
+    from gatelog.errors import CommandFailed
+    from projector.database import database_url, reader
+
+    settings = asking.read_settings(config, assign, state_dir, db, None)
+    engine = reader(database_url(settings))
+    try:
+        # A colon in the query is SQL (a cast, a time), never a parameter of ours.
+        with engine.connect() as connection:
+            result = connection.execute(text(query.replace(":", "\\:")))
+            names = list(result.keys())
+            rows = result.fetchmany(limit + 1)
+    except SQLAlchemyError as error:
+        raise CommandFailed(f"the database refused the query: {_cause(error)}") from error
+    finally:
+        engine.dispose()
+    more = len(rows) > limit
+    if as_json:
+        found = [dict(zip(names, row, strict=True)) for row in rows[:limit]]
+        sys.stdout.write(msgspec.json.encode(found, enc_hook=str).decode() + "\n")
+    else:
+        table = Table(*names, box=None, pad_edge=False, header_style="bold")
+        for row in rows[:limit]:
+            table.add_row(*(Text(_cell(value)) for value in row))
+        console.console().print(table)
+    if more:
+        sys.stderr.write(f"gatelog: more than {limit} rows; see --limit\n")
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _cause(error: Exception) -> str:
+    cause = getattr(error, "orig", None) or error
+    return str(cause).strip().splitlines()[0]

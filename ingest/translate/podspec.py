@@ -1,0 +1,150 @@
+"""Parts of a pod spec that quota admission looks at: amounts, tolerations, required affinity.
+
+They are in pods, in the templates of Workloads, and in the templates of pod-group-sets. What pods of
+one role share is translated once per distinct text and remembered in bounded tables, because a
+relist of a large cluster runs through here once per pod.
+
+Invariant: equal texts give equal results, and nobody changes a result.
+"""
+
+from functools import lru_cache
+
+import msgspec
+from msgspec import Raw
+
+from ingest.translate.fields import (
+    RefusedError,
+    RequirementWire,
+    TolerationWire,
+    Wire,
+    requirements,
+    tolerations,
+)
+from podgroup import objects
+from podgroup.quantities import effective_requests
+
+_EMPTY = Raw(b"null")
+
+
+class _Container(Wire, frozen=True):
+    resources: Raw = _EMPTY
+    restart_policy: str = ""
+
+
+class _Term(Wire, frozen=True):
+    match_expressions: tuple[RequirementWire, ...] | None = None
+
+
+class _NodeSelector(Wire, frozen=True):
+    node_selector_terms: tuple[_Term, ...] | None = None
+
+
+class _NodeAffinity(Wire, frozen=True):
+    required_during_scheduling_ignored_during_execution: _NodeSelector | None = None
+
+
+class _Affinity(Wire, frozen=True):
+    node_affinity: _NodeAffinity | None = None
+
+
+class PodSpecWire(Wire, frozen=True):
+    """The resources of a pod spec: what `requests_of` needs, in pods and in pod templates."""
+
+    containers: tuple[_Container, ...] | None = None
+    init_containers: tuple[_Container, ...] | None = None
+    overhead: Raw = _EMPTY
+    resources: Raw = _EMPTY
+
+
+def requests_of(spec: PodSpecWire, path: str = "spec") -> dict[str, int]:
+    """Return what one pod of this spec asks of a node (`podgroup.quantities`); do not change it.
+
+    Raises:
+        RefusedError: resources are not a map, or a quantity is malformed.
+    """
+    try:
+        return _requests(
+            tuple([bytes(c.resources) for c in spec.containers or ()]),
+            tuple([(bytes(c.resources), c.restart_policy) for c in spec.init_containers or ()]),
+            bytes(spec.overhead),
+            bytes(spec.resources),
+        )
+    except ValueError as error:
+        # Of the wrong type, or a quantity that is none; the message names the resource.
+        raise RefusedError(f"{path}.containers[*].resources", str(error)) from None
+
+
+class _Resources(Wire, frozen=True):
+    requests: dict[str, str | int | float] | None = None
+    limits: dict[str, str | int | float] | None = None
+
+
+_resources: msgspec.json.Decoder[_Resources | None] = msgspec.json.Decoder(_Resources | None)
+_amounts: msgspec.json.Decoder[dict[str, str | int | float] | None] = msgspec.json.Decoder(
+    dict[str, str | int | float] | None
+)
+
+
+@lru_cache(maxsize=4096)
+def _requests(
+    containers: tuple[bytes, ...],
+    init_containers: tuple[tuple[bytes, str], ...],
+    overhead: bytes,
+    resources: bytes,
+) -> dict[str, int]:
+    return effective_requests(
+        {
+            "containers": [{"resources": _resources_in(raw)} for raw in containers],
+            "initContainers": [
+                {"resources": _resources_in(raw), "restartPolicy": policy}
+                for raw, policy in init_containers
+            ],
+            "overhead": _amounts.decode(overhead),
+            "resources": _resources_in(resources),
+        }
+    )
+
+
+def _resources_in(raw: bytes) -> dict[str, object]:
+    found = _resources.decode(raw)
+    return {"requests": found.requests, "limits": found.limits} if found else {}
+
+
+_toleration_lists: msgspec.json.Decoder[tuple[TolerationWire, ...] | None] = msgspec.json.Decoder(
+    tuple[TolerationWire, ...] | None
+)
+_affinities: msgspec.json.Decoder[_Affinity | None] = msgspec.json.Decoder(_Affinity | None)
+
+
+@lru_cache(maxsize=4096)
+def tolerations_of(raw: bytes) -> tuple[objects.Toleration, ...]:
+    """Return the tolerations in a JSON list of them.
+
+    Raises:
+        RefusedError: it is no such list.
+    """
+    try:
+        return tolerations(_toleration_lists.decode(raw))
+    except msgspec.ValidationError as error:
+        raise RefusedError("spec.tolerations", str(error)) from None
+
+
+@lru_cache(maxsize=4096)
+def node_terms_of(raw: bytes) -> tuple[objects.NodeTerm, ...]:
+    """Return the terms of required node affinity in the JSON of an affinity.
+
+    Raises:
+        RefusedError: it is no affinity.
+    """
+    try:
+        affinity = _affinities.decode(raw)
+    except msgspec.ValidationError as error:
+        raise RefusedError("spec.affinity", str(error)) from None
+    node = affinity.node_affinity if affinity else None
+    selector = node.required_during_scheduling_ignored_during_execution if node else None
+    return tuple(
+        objects.NodeTerm(expressions=requirements(term.match_expressions))
+        for term in (selector.node_selector_terms if selector else None) or ()
+    )
+
+

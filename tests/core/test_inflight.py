@@ -1,0 +1,60 @@
+"""Decided but not yet observed: nothing is decided twice, whichever of outcome and watch is first.
+
+The API server answers the write that takes the last finalizer off a deleted object with the version
+before it, because the write is a removal.
+"""
+
+from podgroup import events as e
+from podgroup.commands import AnyCommand
+from tests.support.toy import Toy
+
+
+def last(toy: Toy, action: str) -> e.Decision:
+    return next(d for d in reversed(toy.decisions) if type(d.command).__name__ == action)
+
+
+def applied(toy: Toy, decision: e.Decision, version: str) -> list[AnyCommand]:
+    """Report an outcome; return what is decided because of it."""
+    before = len(toy.decisions)
+    uid = decision.command.target.uid
+    toy.send(
+        e.OutcomeRecorded(
+            decision=decision.id,
+            group=decision.group,
+            status="applied",
+            uid=uid,
+            resource_version=version,
+        )
+    )
+    return [d.command for d in toy.decisions[before:]]
+
+
+def test_a_pod_that_went_with_its_finalizer_is_not_finalized_again() -> None:
+    toy = Toy()
+    toy.pod("a", "g", 2)
+    toy.act = False
+    toy.delete("a")
+    decision = last(toy, "FinalizePod")
+    view = toy.named("a")
+    assert applied(toy, decision, view.resource_version) == []
+    toy.send(e.PodDeleted(pod=view))
+    assert toy.world.expecting == {}
+    assert not toy.world.pods
+
+
+def test_a_workload_that_went_with_its_finalizer_is_not_finalized_again() -> None:
+    toy = Toy()
+    toy.pod("a", "g", 1)
+    toy.run("a")
+    toy.end("a")
+    assert toy.workloads["g"].finalizers == ()
+    toy = Toy()
+    toy.pod("a", "g", 1)
+    toy.act = False
+    toy.delete_workload("g")
+    decision = last(toy, "FinalizeWorkload")
+    view = toy.workloads["g"]
+    again = applied(toy, decision, view.resource_version)
+    assert [c for c in again if c.target.kind == "Workload"] == []
+    toy.send(e.WorkloadDeleted(workload=view))
+    assert toy.group("g").workload_expect is None

@@ -1,0 +1,124 @@
+"""`gatelog replay FILE` on watch recordings of a real cluster, whole and damaged."""
+
+import gzip
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.replay.conftest import Ran
+from tests.support.recordings import FOLDER
+
+Gatelog = Callable[..., Ran]
+FILES = sorted(FOLDER.glob("*.jsonl.gz"))
+WATCHED = [f for f in FILES if f.name != "api_exchanges.jsonl.gz"]
+"""What is not the other one, which has requests and answers instead of watch items."""
+
+
+@pytest.mark.parametrize("file", WATCHED, ids=lambda f: f.name.removesuffix(".jsonl.gz"))
+def test_every_recording_folds(gatelog: Gatelog, file: Path, tmp_path: Path) -> None:
+    to = tmp_path / "recording.sqlite3"
+    code, out, err = gatelog("replay", str(file), "--to", str(to))
+    assert (code, err) == (0, ""), err
+    with closing(sqlite3.connect(to)) as database:
+        pods = database.execute("select count(*) from pods").fetchone()[0]
+        groups = database.execute("select count(*) from groups").fetchone()[0]
+        parked = database.execute("select count(*) from parked").fetchone()[0]
+    assert pods > 0 and groups > 0 and parked == 0
+    assert f"{groups} groups and {pods} pods seen" in out
+
+
+def test_a_group_of_a_recording_step_by_step(gatelog: Gatelog) -> None:
+    file = str(FOLDER / "preempted_and_resumed.jsonl.gz")
+    with gzip.open(file, "rt") as lines:
+        pods = [
+            found["object"]["metadata"]
+            for found in map(json.loads, lines)
+            if found["resource"] == "pods"
+        ]
+    group = next(
+        f"{pod['namespace']}/{pod['labels']['kueue.x-k8s.io/pod-group-name']}"
+        for pod in pods
+        if "kueue.x-k8s.io/pod-group-name" in pod.get("labels", {})
+    )
+    code, out, _ = gatelog("replay", file, "--group", group)
+    assert code == 0
+    assert "[1/" in out and "QuotaReserved, Admitted" in out and "Evicted" in out
+
+
+def test_a_truncated_file_gives_what_was_readable(gatelog: Gatelog, tmp_path: Path) -> None:
+    whole = FOLDER / "busy_namespace.jsonl.gz"
+    code, out, _ = gatelog("replay", str(whole))
+    assert code == 0
+    all_lines = int(out.split(" events of ")[1].split()[0])
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
+    to = tmp_path / "cut.sqlite3"
+    code, out, err = gatelog("replay", str(cut), "--to", str(to))
+    assert code == 1
+    assert f"{cut}: the file ends in the middle" in err
+    read = int(out.split(" events of ")[1].split()[0])
+    assert all_lines * 0.2 < read < all_lines
+    with closing(sqlite3.connect(to)) as database:
+        assert database.execute("select count(*) from pods").fetchone()[0] > 0
+
+
+def test_a_damaged_file_gives_what_was_readable(gatelog: Gatelog, tmp_path: Path) -> None:
+    data = bytearray((FOLDER / "busy_namespace.jsonl.gz").read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 64] = b"\xff" * 64
+    bad = tmp_path / "bad.jsonl.gz"
+    bad.write_bytes(data)
+    code, out, err = gatelog("replay", str(bad))
+    assert code == 1
+    assert "damaged" in err and "Traceback" not in err
+    assert int(out.split(" events of ")[1].split()[0]) > 100
+
+
+def test_bad_lines_are_named_and_stop_nothing(gatelog: Gatelog, tmp_path: Path) -> None:
+    with gzip.open(FOLDER / "single_pod_lifecycle.jsonl.gz", "rb") as lines:
+        good = lines.read().splitlines()
+    pod = next(i for i, line in enumerate(good) if b'"pods"' in line)
+    odd = json.loads(good[pod])
+    odd["object"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "many"}}
+    odd["object"]["metadata"]["uid"] = "another"
+    mixed = tmp_path / "mixed.jsonl"
+    mixed.write_bytes(
+        b"\n".join([b"not json", *good[: pod + 1], json.dumps(odd).encode(), *good[pod + 1 :]])
+    )
+    code, out, err = gatelog("replay", str(mixed))
+    assert code == 1
+    assert f"{mixed}: line 1: " in err
+    assert f"{mixed}: line {pod + 3}: pods " in err and "many" in err
+    assert len(err.splitlines()) == 2
+    assert "1 pods seen" in out
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("empty", b"", "is empty"),
+        ("text", b"hello\nworld\n", "no watch items in 2 lines"),
+        ("json", b'{"some": "document"}\n', "no watch items in 1 lines"),
+        ("binary", bytes(range(256)) * 40, "no watch items"),
+        ("gzipped", gzip.compress(b"hello\n"), "no watch items in 1 lines"),
+        ("no-gzip", b"\x1f\x8bno gzip at all", "damaged"),
+    ],
+)
+def test_foreign_files_are_called_so(
+    gatelog: Gatelog, tmp_path: Path, name: str, data: bytes, words: str
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(data)
+    code, out, err = gatelog("replay", str(file))
+    assert code == 1 and out == ""
+    assert str(file) in err and words in err
+    assert "unexpected" not in err
+
+
+def test_no_such_file(gatelog: Gatelog, tmp_path: Path) -> None:
+    code, _, err = gatelog("replay", str(tmp_path / "nothing"))
+    assert code == 2 and "no such file" in err

@@ -1,0 +1,127 @@
+"""`gatelog replay --redecide`: exactly what was decided differently is found, and nothing else."""
+
+import json
+from collections.abc import Callable
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+
+from podgroup.commands import RECORDS, ReportPod
+from podgroup.events import Decision
+from projector.database import writer
+from projector.replay.fold import Result, fold
+from tests.projector.support import busy_toy
+from tests.replay.conftest import Ran
+from tests.replay.support import Played, ToyLog, log_of
+
+
+async def folded(log: ToyLog) -> Result:
+    return await fold(log.entries(), "test", "builtin")
+
+
+def differing(result: Result) -> tuple[list[str], list[str]]:
+    """(ids made then only, ids made now only)."""
+    then = [d.id for found in result.differences for d in found.then]
+    now = [d.id for found in result.differences for d in found.now]
+    return then, now
+
+
+async def test_the_same_rules_decide_the_same() -> None:
+    log = log_of(busy_toy())
+    result = await folded(log)
+    assert result.differences == [] and result.messages == len(log.messages)
+    assert len(log.decisions) > 20
+
+
+@pytest.mark.parametrize("rule", ["excess", "replace", "preempt"])
+async def test_a_rule_of_then_that_is_gone_is_found(rule: str) -> None:
+    """As if the release of then had had a rule under a name that today's has not."""
+    toy = busy_toy()
+    log = log_of(toy)
+    changed = [d for d in log.decisions if d.rule == rule]
+    log.decisions = [
+        msgspec.structs.replace(d, rule="other", id=f"{d.id}-other") if d.rule == rule else d
+        for d in log.decisions
+    ]
+    then, now = differing(await folded(log))
+    assert set(then) == {f"{d.id}-other" for d in changed}
+    # Applied as recorded, whatever rule it came from: nothing else follows differently, except
+    # that a pod is marked as replaced by the rule's name.
+    if rule != "replace":
+        assert set(now) == {d.id for d in changed}
+    assert changed or rule == "preempt"
+
+
+async def test_a_decision_that_was_not_made_then_is_found_where_it_would_be_made() -> None:
+    """The last finalizer was left: today's rules want it off, at that place and at later ones."""
+    toy = busy_toy()
+    log = log_of(toy)
+    victim = last_with(log.decisions, "UngatePod")
+    log.decisions.remove(victim)
+    # Its outcome would speak of something that never was.
+    result = await folded(log)
+    then, now = differing(result)
+    assert then == []
+    assert result.differences[0].position == victim.as_of
+    assert now[0] == victim.id
+    targets = {d.command.target.uid for found in result.differences for d in found.now}
+    assert targets == {victim.command.target.uid}
+
+
+async def test_a_decision_too_many_then_is_found_alone() -> None:
+    """A report on a pod, which changes nothing that others depend on."""
+    toy = busy_toy()
+    log = log_of(toy)
+    like = last_with(log.decisions, "UngatePod")
+    extra = msgspec.structs.replace(
+        like,
+        id="d1-whim",
+        number=like.number + 1,
+        rule="whim",
+        command=ReportPod(target=like.command.target, status="True", reason="x", message="y"),
+    )
+    log.decisions.append(extra)
+    result = await folded(log)
+    assert differing(result) == (["d1-whim"], [])
+    assert result.differences[0].position == like.as_of
+
+
+def last_with(decisions: list[Decision], action: str) -> Decision:
+    found = [d for d in decisions if type(d.command).__name__ == action]
+    assert found and not isinstance(found[-1].command, RECORDS)
+    return found[-1]
+
+
+def test_the_command_says_what_differs(gatelog: Callable[..., Ran], simple: Played) -> None:
+    """A decision the stream does not have, known to the database as not sent yet."""
+    code, out, _ = gatelog("replay", "--redecide", *simple.options)
+    assert code == 0 and "no decisions differ" in out
+
+    engine = writer(simple.url)
+    with engine.begin() as connection:
+        last = (
+            connection.execute(sa.text("SELECT * FROM decisions ORDER BY number DESC LIMIT 1"))
+            .mappings()
+            .one()
+        )
+        command = {"action": "EmitEvent", "target": json.loads(last["command"])["target"]}
+        added = {
+            **last,
+            "id": "d1-whim",
+            "number": last["number"] + 1,
+            "rule": "whim",
+            "message": "because of a whim",
+            "command": json.dumps(command),
+        }
+        names = ", ".join(added)
+        marks = ", ".join(f":{name}" for name in added)
+        connection.execute(sa.text(f"INSERT INTO decisions ({names}) VALUES ({marks})"), added)
+    engine.dispose()
+    code, out, _ = gatelog("replay", "--redecide", *simple.options)
+    assert code == 1
+    told = [line for line in out.splitlines() if line.startswith("seq ")]
+    assert len(told) == 1
+    assert told[0].startswith(f"seq {last['as_of_seq']}  then  ")
+    assert "whim: EmitEvent" in told[0] and told[0].endswith("because of a whim")
+    assert "1 decisions differ" in out
