@@ -15,7 +15,7 @@ from podgroup.objects import WATCHED_KINDS
 from podgroup.state import World
 
 FOLDER = Path(__file__).parents[1] / "recordings"
-T0 = datetime(2026, 11, 21, tzinfo=UTC)
+T0 = datetime(2026, 11, 21, 1, tzinfo=UTC)  # after everything in them was created
 KINDS = {"pods": "Pod", "workloads": "Workload"}
 TRANSLATORS = {row.kind: row.translator for row in watched_kinds("kueue.x-k8s.io/managed=true")}
 OUTCOMES = sorted(p.name.removesuffix(".outcome.json") for p in FOLDER.glob("*.outcome.json"))
