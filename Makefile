@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: install demo test check fmt conformance clean
+.PHONY: install demo test check fmt conformance bench clean
 
 install: $(STAMP)
 
@@ -17,6 +17,10 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/pytest
+
+# About three minutes; prints a table and keeps the results in bench/results.jsonl.
+bench: $(STAMP)
+	$(BIN)/python -m bench
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

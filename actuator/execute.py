@@ -45,17 +45,22 @@ QUICK_TRIES: Final = 5
 async def execute(api: KubeApi, emitter: Emitter, decision: Decision) -> Verdict | None:
     """Carry out a decision once; None if it is a record and there is nothing to do.
 
-    The Events of an applied command are handed to `emitter`, which sends them in its own time.
+    The Events of a command that was carried out are handed to `emitter`, which sends them in its own time.
     """
     verdict = await _once(api, emitter, decision)
     for _ in range(QUICK_TRIES - 1):
         if verdict is None or not verdict.again:
             break
         verdict = await _once(api, emitter, decision)
-    if verdict is not None and verdict.status == "applied":
+    if verdict is not None and (verdict.status == "applied" or _stopped(decision, verdict)):
         if not isinstance(decision.command, EmitEvent):
             await emitter.emit(decision)
     return verdict
+
+
+def _stopped(decision: Decision, verdict: Verdict) -> bool:
+    """Tell whether a pod that was to be stopped has gone by itself: told all the same."""
+    return isinstance(decision.command, StopPod) and verdict.status == "obsolete"
 
 
 async def _once(api: KubeApi, emitter: Emitter, decision: Decision) -> Verdict | None:

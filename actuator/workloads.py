@@ -2,13 +2,15 @@
 
 Theory. The log carries no commands, environment or volumes, so the pod template of a Workload
 comes from a live pod of each role: its spec as it is now, gates included, and empty template
-metadata, which is what Kueue's own pod integration writes. Both served versions are supported;
+metadata, which is what Kueue's own pod integration writes. Where no pod is there yet the command
+brings the template that the group declared (KEP-976, story 3). Both served versions are supported;
 they differ in how a priority class is named.
 
 Invariant: functions here are pure, never change their inputs, and give the same bytes for the same
 command and live object; a plan against its own result is `Unchanged`.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
@@ -69,7 +71,7 @@ def workload(command: CreateWorkload, samples: Samples, version: str) -> Json:
             meta[key] = value
     spec: Json = {
         "queueName": command.queue,
-        "podSets": [pod_set(item, samples[item.name]) for item in command.pod_sets],
+        "podSets": [pod_set(item, samples.get(item.name)) for item in command.pod_sets],
         "priority": command.priority,
         **priority_fields(command.priority_ref, version),
     }
@@ -83,8 +85,17 @@ def workload(command: CreateWorkload, samples: Samples, version: str) -> Json:
     }
 
 
-def pod_set(item: PodSetSpec, sample: Mapping[str, Any]) -> Json:
-    """Return one entry of spec.podSets, with the template of a live pod."""
+def pod_set(item: PodSetSpec, sample: Mapping[str, Any] | None) -> Json:
+    """Return one entry of spec.podSets, with the template of a live pod or the declared one.
+
+    Raises:
+        KeyError: there is neither.
+    """
+    if item.template:
+        spec = json.loads(item.template)
+        return {"name": item.name, "count": item.count, "template": {"metadata": {}, "spec": spec}}
+    if sample is None:
+        raise KeyError(item.name)
     found: Json = {
         "name": item.name,
         "count": item.count,
@@ -195,9 +206,11 @@ def update(
     if command.queue is not None:
         spec["queueName"] = command.queue
     if command.pod_sets is not None:
-        spec["podSets"] = [pod_set(item, samples[item.name]) for item in command.pod_sets]
+        spec["podSets"] = [pod_set(item, samples.get(item.name)) for item in command.pod_sets]
     if command.priority is not None:
         spec["priority"] = command.priority
+    if command.active is not None:
+        spec["active"] = command.active
     spec |= priority_fields(command.priority_ref, version)
     live_spec = live.get("spec") or {}
     changes: Operations = [
@@ -205,19 +218,40 @@ def update(
         for key, value in spec.items()
         if live_spec.get(key) != value
     ]
-    changes += _add_owners(command.add_owners, live["metadata"].get("ownerReferences"))
+    changes += _bound_execution(command.max_execution_s, live_spec)
+    changes += _add_labels(command.labels, live["metadata"].get("labels"))
+    owners = live["metadata"].get("ownerReferences")
+    changes += _add_owners(command.add_owners, owners, controller=command.controller)
     return Patch([*guards(live), *changes]) if changes else Unchanged()
 
 
+def _bound_execution(seconds: int | None, live_spec: Mapping[str, Any]) -> Operations:
+    key = "maximumExecutionTimeSeconds"
+    if seconds is None or live_spec.get(key, 0) == seconds:
+        return []
+    path = pointer("spec", key)
+    return [add(path, seconds)] if seconds else [remove(path)]
+
+
+def _add_labels(wanted: Mapping[str, str], live: Mapping[str, str] | None) -> Operations:
+    new = {key: value for key, value in wanted.items() if (live or {}).get(key) != value}
+    if new and not live:
+        return [add("/metadata/labels", new)]
+    return [add(pointer("metadata", "labels", key), value) for key, value in new.items()]
+
+
 def _add_owners(
-    wanted: Sequence[ObjectRef], live: Sequence[Mapping[str, Any]] | None
+    wanted: Sequence[ObjectRef],
+    live: Sequence[Mapping[str, Any]] | None,
+    *,
+    controller: bool = False,
 ) -> Operations:
     known = {reference.get("uid") for reference in live or ()}
     new: Operations = []
     for owner in wanted:
         if owner.uid not in known:
             known.add(owner.uid)
-            new.append(owner_reference(owner))
+            new.append(owner_reference(owner, controller))
     path = "/metadata/ownerReferences"
     if new and not live:
         return [add(path, new)]

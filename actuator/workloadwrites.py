@@ -118,18 +118,19 @@ async def _patch(api: KubeApi, target: ObjectRef, found: Reply, plan: Plan) -> V
 async def _samples(
     api: KubeApi, pod_sets: Sequence[PodSetSpec]
 ) -> dict[str, dict[str, object]] | Verdict:
-    """Read the sample pod of every podset, or tell why that cannot be done now."""
-    replies = await asyncio.gather(*(api.get(item.sample) for item in pod_sets))
-    for item, reply in zip(pod_sets, replies, strict=True):
-        gone = gone_from(reply, item.sample)
+    """Read the sample pod of every podset that has one, or tell why that cannot be done now."""
+    wanted = [(item.name, item.sample) for item in pod_sets if item.sample is not None]
+    replies = await asyncio.gather(*(api.get(sample) for _, sample in wanted))
+    for (name, sample), reply in zip(wanted, replies, strict=True):
+        gone = gone_from(reply, sample)
         if gone is not None and gone.status == "obsolete":
             return obsolete(
-                f"podset {item.name!r}: its sample pod {item.sample.namespace}/{item.sample.name} "
+                f"podset {name!r}: its sample pod {sample.namespace}/{sample.name} "
                 f"is gone; to be decided anew once that is known ({gone.message})"
             )
         if gone is not None:
             return gone
-    return {item.name: reply.object() for item, reply in zip(pod_sets, replies, strict=True)}
+    return {name: reply.object() for (name, _), reply in zip(wanted, replies, strict=True)}
 
 
 def _again(reply: Reply) -> Verdict:

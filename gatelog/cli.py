@@ -17,7 +17,19 @@ from typing import Annotated
 
 import typer
 
-from gatelog.commands import demo, deployments, doctor, history, migrate, replay, sql, up, why
+from gatelog.commands import (
+    demo,
+    deployments,
+    doctor,
+    export,
+    history,
+    migrate,
+    parked,
+    replay,
+    sql,
+    up,
+    why,
+)
 from gatelog.errors import USAGE, explain
 
 DEBUG = "--debug"
@@ -69,6 +81,11 @@ app.command("history", help=history.HELP, epilog=history.EPILOG, rich_help_panel
 app.command("why", help=why.HELP, epilog=why.EPILOG, rich_help_panel=ASK)(why.why)
 app.command("replay", help=replay.HELP, epilog=replay.EPILOG, rich_help_panel=ASK)(replay.replay)
 app.command("sql", help=sql.HELP, epilog=sql.EPILOG, rich_help_panel=ASK)(sql.sql)
+app.command("export", help=export.HELP, epilog=export.EPILOG, rich_help_panel=ASK)(export.export)
+app.command("import", help=export.IMPORT_HELP, epilog=export.IMPORT_EPILOG, rich_help_panel=ASK)(
+    export.import_
+)
+app.command("parked", help=parked.HELP, epilog=parked.EPILOG, rich_help_panel=ASK)(parked.parked)
 app.command("doctor", help=doctor.HELP, epilog=doctor.EPILOG, rich_help_panel=ASK)(doctor.doctor)
 
 

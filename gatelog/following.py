@@ -1,21 +1,27 @@
-"""Showing what happens while a person watches `gatelog up`: one line per change of a group's state.
+"""Showing what happens while a person watches: `gatelog up` and `gatelog history --follow`.
 
 Theory. The lines come from the read model like every other answer, so what is shown is what has
 been committed. A burst is cut to what can be read; the rest is in SQL.
 
-Invariant: ends only by cancellation; a database that is away for a while ends nothing.
+Invariant: a database that is away for a while ends nothing. `follow` ends only by cancellation,
+`follow_group` also when the group is over.
 """
 
 import asyncio
+import time
+from collections.abc import Iterable
 
+from rich.console import Console
 from rich.text import Text
 
+from gatelog import timeline
 from gatelog.console import state_text
+from gatelog.console import timeline as shown
 from gatelog.errors import CommandFailed
 from gatelog.narrator import Narrator
 from gatelog.readmodel import ReadModel
-from gatelog.rows import ChangeRow
-from gatelog.timeline import plain
+from gatelog.rows import ChangeRow, GroupRow
+from gatelog.timeline import Entry, plain
 from podgroup.runtime.settings import Settings
 
 POLL_S = 0.5
@@ -57,3 +63,40 @@ def change(row: ChangeRow) -> Text:
     if why:
         text.append(f"  {why}")
     return text
+
+
+def follow_group(
+    model: ReadModel,
+    group: GroupRow,
+    known: Iterable[Entry],
+    out: Console,
+    *,
+    full: bool = False,
+    absolute: bool = False,
+) -> None:
+    """Print what happens to a group beyond what is `known`, until it is over."""
+    rows = list(known)
+    start = rows[0].at if rows else group.created_at
+    seen = {_key(entry) for entry in rows}
+    tell = timeline.raw if full else timeline.tell
+    while True:
+        try:
+            lives = model.groups(group.namespace, group.name)
+            new = [entry for entry in model.entries(group.id) if _key(entry) not in seen]
+        except CommandFailed:
+            time.sleep(AWAY_S)
+            continue
+        seen.update(map(_key, new))
+        lines = tell(new)
+        if lines:
+            out.print(shown(lines, start, absolute=absolute))
+        now = next((one for one in lives if one.id == group.id), None)
+        over = now is None or now.gone_at is not None or now.finished_at is not None
+        if over and not new:
+            return
+        time.sleep(POLL_S)
+
+
+def _key(entry: Entry) -> tuple[str, int, int, str]:
+    """What makes an entry that entry; a wait that ends and a decision's status change it not."""
+    return entry.source, entry.seq, entry.ord, entry.decision

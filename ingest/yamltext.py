@@ -14,7 +14,6 @@ Invariant: pure; a text of n bytes costs work of order n, or is refused.
 """
 
 import re
-from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -51,7 +50,7 @@ class _SyntaxError(TextError):
 
 
 class Document(msgspec.Struct, frozen=True):
-    """Plain data, and the place of each value: path -> (line, column), both from 1."""
+    """Plain data, and the place of each key or item: path -> (line, column), both from 1."""
 
     data: Any
     places: dict[Path, tuple[int, int]]
@@ -78,7 +77,7 @@ def read(text: str) -> Document:
         # JSON may be indented with tabs, and there are none inside of its strings.
         return _yaml(text.replace("\t", " "))
     except _SyntaxError:
-        # JSON that libyaml does not take (surrogate escapes): the data is known, its places are not.
+        # JSON that libyaml does not take (surrogate escapes): the data is known, places are not.
         return Document(data, {})
 
 
@@ -159,6 +158,8 @@ class _Builder:
                 self.keys.pop()
                 if self.path:
                     self.path.pop()
+            case _:
+                pass  # beginnings and ends of the stream and of documents
 
     def _scalar(self, event: Any) -> None:
         if self._wants_key():
@@ -166,6 +167,7 @@ class _Builder:
             if key in self.stack[-1]:
                 raise self._error(event, f"key {key!r} is there twice", (*self.path, key))
             self.keys[-1] = key
+            self.places[(*self.path, key)] = _place(event)
             return
         self._put(event, _resolved(event.value) if event.implicit[0] else event.value)
 
@@ -188,10 +190,9 @@ class _Builder:
         self.values += 1
         if self.values > MAX_VALUES:
             raise self._error(event, f"has more than {MAX_VALUES} values")
-        place = (event.start_mark.line + 1, event.start_mark.column + 1)
         if not self.stack:
             self.root = value
-            self.places[()] = place
+            self.places[()] = _place(event)
             return None
         around = self.stack[-1]
         step: str | int
@@ -202,7 +203,7 @@ class _Builder:
         else:
             step = len(around)
             around.append(value)
-        self.places[(*self.path, step)] = place
+            self.places[(*self.path, step)] = _place(event)
         return step
 
     def _no_frills(self, event: Any) -> None:
@@ -212,8 +213,11 @@ class _Builder:
             raise self._error(event, f"tag {event.tag!r} is not taken: write a plain value")
 
     def _error(self, event: Any, message: str, path: Path = ()) -> TextError:
-        mark = event.start_mark
-        return TextError(mark.line + 1, mark.column + 1, message, path)
+        return TextError(*_place(event), message, path)
+
+
+def _place(event: Any) -> tuple[int, int]:
+    return event.start_mark.line + 1, event.start_mark.column + 1
 
 
 def _resolved(word: str) -> Any:
@@ -246,7 +250,7 @@ def _enclosed(text: str) -> list[str] | None:
     closed = False
     for piece in _PIECES.finditer(text):
         depth, mark = len(brackets), piece["mark"]
-        if depth < 2:  # noqa: PLR2004 # outside of the outer braces
+        if depth < 2:  # outside of the outer braces
             if piece["idle"]:
                 continue
             if closed or mark is None or mark not in ("{,]" if depth else "["):
@@ -261,11 +265,11 @@ def _enclosed(text: str) -> list[str] | None:
             if _PAIRS[brackets.pop()] != mark:
                 return None
             closed = depth == 1
-            if depth <= 2:  # noqa: PLR2004
+            if depth <= 2:
                 continue
         if depth <= 1:
             continue
-        ends_line = depth == 2 and mark == "," and _LINE_END.match(text, piece.end())  # noqa: PLR2004
+        ends_line = depth == 2 and mark == "," and _LINE_END.match(text, piece.end())
         parts[-1].append(" " if ends_line else piece.group())
         if len(parts) > _MAX_PARTS:
             return None

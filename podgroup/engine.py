@@ -21,6 +21,7 @@ from podgroup.decide import decide as decide_all
 from podgroup.events import (
     Batch,
     Decision,
+    DeltaRefused,
     Event,
     PodApplied,
     PodDeleted,
@@ -136,6 +137,9 @@ def load_world(
         world.workloads[(workload.namespace, workload.name)] = workload
     for group in world.groups.values():
         recharge(world, group)
+        if group.evicted is not None and group.evicted.preempted_by and group.holding is not None:
+            queue = group.holding.admission.cluster_queue
+            world.quotas.preemptors.setdefault(queue, {})[group.evicted.preempted_by] = None
     # What could be admitted is looked at again once: pending order is not stored.
     for identity in world.groups:
         touch(world, identity)
@@ -174,6 +178,12 @@ def rejoin_frames(world: World, batch: Batch, position: int) -> None:
                 kind, uid, relist = "Pod", event.pod.uid, event.relist
             case WorkloadApplied():
                 kind, uid, relist = "Workload", event.workload.uid, event.relist
+            case DeltaRefused():
+                # As when it was folded: it is there, though nobody can read it.
+                refused = world.meta.frames.get(event.kind)
+                if refused is not None and position >= refused.started_seq:
+                    refused.seen.add(event.uid)
+                continue
             case Undecodable():
                 continue
             case _:

@@ -70,8 +70,10 @@ class Members:
     __slots__ = (
         "_declaring",
         "_order",
+        "charged_for",
         "counts",
         "flags",
+        "moves",
         "owned",
         "queues",
         "roles",
@@ -89,6 +91,10 @@ class Members:
         self.totals: Counter[str] = Counter()
         self.queues: Counter[str] = Counter()
         self.stamps: dict[str, tuple[datetime, str, str, str]] = {}
+        self.moves = 0
+        """How often a pod became, or ceased to be, one that runs."""
+        self.charged_for: object = None
+        """What quota that is held without an admission was last worked out from."""
         self.owned: frozenset[str] = frozenset()
         """Uids of the Workload's owner references."""
         self._order: list[tuple[datetime, str]] = []
@@ -105,6 +111,7 @@ class Members:
         changed = old ^ flags
         if changed or uid not in self.flags:
             self.flags[uid] = flags
+            self.moves += bool(changed & Flag.STOPPABLE)
             group, mine = self.counts[""], self.counts.setdefault(role, Counter())
             while changed:
                 bit = changed & -changed
@@ -149,6 +156,7 @@ class Members:
     def drop(self, uid: str) -> None:
         """Forget a pod that is gone."""
         flags, role = self.flags.pop(uid), self.roles.pop(uid)
+        self.moves += bool(flags & Flag.STOPPABLE)
         group, mine = self.counts[""], self.counts[role]
         for bit in _BITS:
             if flags & bit:

@@ -113,6 +113,7 @@ EVICTED_ADMISSION_CHECK: Final[str] = "AdmissionCheck"
 EVICTED_CLUSTER_QUEUE_STOPPED: Final[str] = "ClusterQueueStopped"
 EVICTED_LOCAL_QUEUE_STOPPED: Final[str] = "LocalQueueStopped"
 EVICTED_NODE_FAILURES: Final[str] = "NodeFailures"
+REACTIVATED: Final[str] = "Reactivated"  # reason of Requeued=True
 EVICTED_DEACTIVATED: Final[str] = "Deactivated"  # also the prefix of DeactivatedDueTo...
 EVICTED_REQUEUING_LIMIT: Final[str] = "DeactivatedDueToRequeuingLimitExceeded"
 EVICTED_MAX_EXEC_TIME: Final[str] = "DeactivatedDueToMaximumExecutionTimeExceeded"
@@ -170,6 +171,7 @@ EVENT_ERR_WORKLOAD_COMPOSE: Final[str] = "ErrWorkloadCompose"
 EVENT_WORKLOAD_NAME_CONFLICT: Final[str] = "WorkloadNameConflict"
 EVENT_PRIORITY_CLASS_NOT_FOUND: Final[str] = "WorkloadPriorityClassNotFound"
 EVENT_OWNER_REFERENCES_ADDED: Final[str] = "OwnerReferencesAdded"
+EVENT_MAX_EXEC_TIME: Final[str] = "MaximumExecutionTimeExceeded"
 
 # -- limits of the API -------------------------------------------------------------------------
 MAX_OBJECT_NAME: Final[int] = 253  # DNS-1123 subdomain

@@ -14,7 +14,7 @@ class Policy(Struct, frozen=True, kw_only=True):
 
     `pods_ready_timeout_s` and what follows it hold in builtin mode only: in kueue mode Kueue times
     its Workloads itself. `requeuing_limit` is how often a group may be evicted for not being ready
-    before it is deactivated, -1 for no limit. `deactivated_retention_s` -1 keeps pods for ever.
+    before it is deactivated, -1 for no limit.
     """
 
     label_keys_to_copy: tuple[str, ...] = ()
@@ -23,4 +23,3 @@ class Policy(Struct, frozen=True, kw_only=True):
     requeuing_backoff_s: int = 60
     requeuing_backoff_max_s: int = 3600
     requeuing_limit: int = -1
-    deactivated_retention_s: int = -1

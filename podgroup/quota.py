@@ -5,7 +5,8 @@ groups that hold it, and the pending groups of each ClusterQueue in queue order:
 first, then earlier queue time, then group id. A ClusterQueue is *dirty* when capacity may have
 appeared (every pending group is worth another look) and has *fresh* groups when only those are.
 
-Invariant: `usage` is the sum of `charges`, and a group is pending or charged, never both.
+Invariant: `usage` is the sum of `charges`, and a pending group is charged for nothing but pods
+that run without ever having been gated.
 """
 
 import bisect
@@ -37,8 +38,8 @@ class Quotas(Struct):
     places: dict[str, tuple[str, OrderKey]] = field(default_factory=dict)
     dirty: dict[str, None] = field(default_factory=dict)
     fresh: dict[str, dict[str, None]] = field(default_factory=dict)
-    preemptors: dict[str, str] = field(default_factory=dict)
-    """ClusterQueue -> group that waits for its own preemptions: first in line until it fits."""
+    preemptors: dict[str, dict[str, None]] = field(default_factory=dict)
+    """ClusterQueue -> groups that wait for their own preemptions: first in line until they fit."""
 
     def enqueue(self, group: str, cluster_queue: str, priority: int, queued_at: datetime) -> None:
         """Make `group` pending; a changed place or queue moves it."""
@@ -59,8 +60,8 @@ class Quotas(Struct):
         keys = self.pending[queue]
         del keys[bisect.bisect_left(keys, key)]
         self.fresh.get(queue, {}).pop(group, None)
-        if self.preemptors.get(queue) == group:
-            del self.preemptors[queue]
+        if group in self.preemptors.get(queue, ()):
+            del self.preemptors[queue][group]
             self.dirty[queue] = None
 
     def charge(self, group: str, charge: Charge) -> None:
@@ -68,6 +69,7 @@ class Quotas(Struct):
         old = self.charges.get(group)
         if old is not None:
             self._add(old, -1)
+            del self.holders[old.cluster_queue][group]
             if old != charge:
                 self.dirty[old.cluster_queue] = None
         self.charges[group] = charge

@@ -15,7 +15,7 @@ recomputed over what admission added to the spec later (`role_of`).
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -65,6 +65,18 @@ def role_of(pod: Mapping[str, Any], variant: Variant = "kueue") -> str:
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
     role: str | None = annotations.get(ROLE_HASH)
     return role_hash(pod, variant) if role is None else role
+
+
+def named_by(label: str, names: Sequence[str]) -> str:
+    """The name that a pod's role label means, ``""`` for none.
+
+    The same name, else the only one that differs by a final ``s``: KEP-976's own example labels
+    the pods of set ``workers`` as ``worker``.
+    """
+    if label in names:
+        return label
+    close = [name for name in names if label and label in (name + "s", name.removesuffix("s"))]
+    return close[0] if len(close) == 1 else ""
 
 
 def podset_name(role: str) -> str:

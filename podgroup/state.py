@@ -67,6 +67,8 @@ class Pod(Struct):
     first_gated: bool
     gate_added: dict[str, datetime] = {}
     opened: bool = False
+    doomed: bool = False
+    """Its deletion was asked for while it was gated: it never gets a node."""
     ungated_at: datetime | None = None
     scheduled_at: datetime | None = None
     started_at: datetime | None = None
@@ -231,6 +233,14 @@ class Group(Struct):
     """Pods whose condition says that they wait."""
     ready: bool = False
     recovered: bool = False
+    unready_at: datetime | None = None
+    """Since when it holds quota and is not ready."""
+    timeouts: int = 0
+    """Evictions for not being ready, since it was last activated."""
+    requeue_at: datetime | None = None
+    """End of the back-off after such an eviction."""
+    deactivating: bool = False
+    """Its Workload was deactivated by us, which is not visible on it yet."""
     short: tuple[str, str] | None = None
     """(reason, message) while pods are missing that must be replaced."""
     was_short: bool = False

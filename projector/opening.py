@@ -13,8 +13,10 @@ from datetime import datetime
 from podgroup import subjects
 from podgroup.codec import decode_batch
 from podgroup.engine import load_world, new_world, rejoin_frames
+from podgroup.policy import Policy
 from podgroup.runtime.jetstream import Bus, StreamState
 from podgroup.runtime.log import get_logger
+from podgroup.runtime.settings import QueueingSettings
 from podgroup.state import World
 from projector.checkpoint import Checkpoint
 from projector.loading import Loaded
@@ -22,10 +24,22 @@ from projector.loading import Loaded
 log = get_logger("projector")
 
 
-def world_of(loaded: Loaded | None, cluster: str, mode: str) -> World:
+def policy_of(settings: QueueingSettings) -> Policy:
+    """Return what the rules need to know of the settings."""
+    return Policy(
+        label_keys_to_copy=settings.label_keys_to_copy,
+        pods_ready_timeout_s=settings.pods_ready_timeout_s,
+        pods_ready_recovery_timeout_s=settings.pods_ready_recovery_timeout_s,
+        requeuing_backoff_s=settings.requeuing_backoff_s,
+        requeuing_backoff_max_s=settings.requeuing_backoff_max_s,
+        requeuing_limit=settings.requeuing_limit,
+    )
+
+
+def world_of(loaded: Loaded | None, cluster: str, mode: str, policy: Policy | None = None) -> World:
     """Return the world that was stored, or a new one."""
     if loaded is None:
-        return new_world(cluster, mode)
+        return new_world(cluster, mode, policy)
     if loaded.checkpoint.mode != mode:
         log.warning("mode_changed", was=loaded.checkpoint.mode, now=mode)
     return load_world(
@@ -36,6 +50,7 @@ def world_of(loaded: Loaded | None, cluster: str, mode: str) -> World:
         loaded.pods,
         loaded.objects,
         loaded.workloads,
+        policy,
     )
 
 

@@ -36,7 +36,7 @@ from projector import epochs
 from projector.announcing import Announcer
 from projector.committing import Committer, Place
 from projector.metrics import ProjectorMetrics
-from projector.opening import decisions_lost, refill_frames, world_of
+from projector.opening import decisions_lost, policy_of, refill_frames, world_of
 from projector.outbox import Outbox
 from projector.record_rows import Settled, settled, with_raw
 from projector.store import Store, StoreUnavailable
@@ -148,7 +148,7 @@ class Projection:
     async def _start(self) -> None:
         loaded = await self._committer.load()
         settings = self._settings
-        self.world = world_of(loaded, settings.cluster, settings.mode)
+        self.world = world_of(loaded, settings.cluster, settings.mode, policy_of(settings.queueing))
         self._fresh = loaded is None
         if loaded is None:
             return

@@ -11,7 +11,10 @@ import msgspec
 import typer
 
 from gatelog import options
-from gatelog.errors import FAILED
+from gatelog.errors import FAILED, UsageFailed
+
+EARLIER = 5
+"""Earlier lives that are named below the newest."""
 
 HELP = (
     "The story of a pod group or single pod: what happened, when, and why (which rule decided, in "
@@ -22,6 +25,8 @@ EPILOG = """[bold]Examples[/]
 gatelog history team-a/train
 
 gatelog history team-a/train --all --utc
+
+gatelog history team-a/train --follow
 
 gatelog history team-a/train-worker-3 --json | jq '.[0].entries[].kind'"""
 
@@ -39,6 +44,9 @@ def history(
     utc: Annotated[
         bool, typer.Option("--utc", help="Times of day (UTC) instead of times since its begin.")
     ] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on showing what happens until it is over.")
+    ] = False,
     as_json: options.AsJson = False,
     sql: Annotated[
         bool, typer.Option("--sql", help="Print the SQL statement instead of running it.")
@@ -54,6 +62,8 @@ def history(
     from gatelog.rows import GroupRow
     from gatelog.sql import ENTRIES
 
+    if follow and (every or as_json or sql):
+        raise UsageFailed("--follow goes with none of --all, --json and --sql")
     namespace, name = asking.parse_title(title)
     settings = asking.read_settings(config, assign, state_dir, db, cluster)
     out = console.console()
@@ -91,7 +101,23 @@ def history(
         more = len(lives) - len(chosen)
         word = "life" if more == 1 else "lives"
         out.print(f"\n[dim]{more} earlier {word} of this name: add --all[/]")
+        for group in lives[1 : 1 + EARLIER]:
+            out.print(f"[dim]  {_earlier(group)}[/]")
+    if follow:
+        from gatelog.following import follow_group
+
+        newest = lives[0]
+        with asking.open_model(settings) as model:
+            follow_group(model, newest, entries[newest.id], out, full=full, absolute=utc)
     return None
+
+
+def _earlier(group: Any) -> str:
+    reason = f" ({group.reason})" if group.reason and group.reason != group.state else ""
+    pods = "1 pod" if group.pods_seen == 1 else f"{group.pods_seen} pods"
+    return (
+        f"{group.created_at:%Y-%m-%d %H:%M:%S} UTC  {group.state}{reason}, {pods}, {_until(group)}"
+    )
 
 
 def _until(group: Any) -> str:

@@ -7,7 +7,7 @@ import asyncio
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -17,10 +17,13 @@ from gatelog import options
 from gatelog.errors import FAILED, UsageFailed
 from podgroup.runtime.settings import Settings
 
+if TYPE_CHECKING:
+    from projector.replay.fold import Result
+
 HELP = (
     "Fold the log again: check the read model row by row (--verify), see what today's rules would "
     "have decided (--redecide), have the read model as it was (--at), go through a group event by "
-    "event (--group), or fold a watch recording (FILE)."
+    "event (--group), or fold an export or a watch recording (FILE)."
 )
 EPILOG = """[bold]Examples[/]
 
@@ -32,13 +35,13 @@ gatelog replay --at 2026-11-21T03:00:00Z --to then.sqlite3
 
 gatelog replay --group team-a/train --step
 
+gatelog replay export.jsonl.gz --redecide
+
 gatelog replay recording.jsonl.gz --to recording.sqlite3"""
 
 
 def replay(
-    file: Annotated[
-        Path | None, typer.Argument(help="A watch recording (.jsonl, .jsonl.gz).")
-    ] = None,
+    file: Annotated[Path | None, typer.Argument(help="An export or a watch recording.")] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Compare the read model with the log, row by row.")
     ] = False,
@@ -65,9 +68,11 @@ def replay(
     assign: options.Assign = None,
 ) -> int | None:
     """Run `gatelog replay`; see HELP."""
-    chosen = [bool(file) and not group, verify, redecide, at is not None, bool(group)]
-    if sum(chosen) != 1:
+    chosen = sum((verify, redecide, at is not None, bool(group)))
+    if chosen > 1 or not (chosen or file):
         raise UsageFailed("choose one of FILE, --verify, --redecide, --at or --group")
+    if file and (verify or at is not None):
+        raise UsageFailed("--verify and --at are of the log itself: leave FILE out")
     from gatelog import asking
 
     settings = asking.read_settings(config, assign, state_dir, None if file else db, cluster)
@@ -76,13 +81,13 @@ def replay(
     if group:
         return _steps(settings, file, group, by_key=step and sys.stdin.isatty(), console=console)
     if file:
-        return _file(settings, file, target)
+        return of_file(settings, file, target, redecide=redecide)
     if at is not None:
         return _as_of(settings, at, target, console)
     return _verify(settings, console) if verify else _redecide(settings, console)
 
 
-class _Shown:
+class Shown:
     """Progress: a bar when a person watches, nothing when not."""
 
     def __init__(self, console: Console, what: str) -> None:
@@ -97,7 +102,7 @@ class _Shown:
         )
         self._task = self._bar.add_task(what, total=None)
 
-    def __enter__(self) -> "_Shown":
+    def __enter__(self) -> "Shown":
         self._bar.start()
         return self
 
@@ -105,13 +110,14 @@ class _Shown:
         self._bar.stop()
 
     def __call__(self, position: int) -> None:
+        """Show a position."""
         self._bar.update(self._task, completed=position)
 
 
 def _verify(settings: Settings, console: Console) -> int | None:
     from gatelog.replay import running
 
-    with _Shown(console, "folding the log") as shown:
+    with Shown(console, "folding the log") as shown:
         result, tables = asyncio.run(running.verify(settings, shown))
     wrong = 0
     for table in tables:
@@ -127,8 +133,12 @@ def _verify(settings: Settings, console: Console) -> int | None:
 def _redecide(settings: Settings, console: Console) -> int | None:
     from gatelog.replay import running
 
-    with _Shown(console, "deciding again") as shown:
+    with Shown(console, "deciding again") as shown:
         result = asyncio.run(running.redecide(settings, shown))
+    return _differences(result)
+
+
+def _differences(result: "Result") -> int | None:
     for difference in result.differences:
         for mark, decisions in (("then", difference.then), ("now ", difference.now)):
             for d in decisions:
@@ -146,7 +156,7 @@ def _as_of(settings: Settings, at: str, target: str | None, console: Console) ->
 
     if target is None:
         raise UsageFailed("--at needs --to: an empty database to write to, e.g. --to then.sqlite3")
-    with _Shown(console, "folding the log") as shown:
+    with Shown(console, "folding the log") as shown:
         result = asyncio.run(running.as_of(settings, _moment(at), target, shown))
     print(f"the read model as of seq {result.world.meta.position} is in {target}")
     return None
@@ -164,19 +174,37 @@ def _moment(text: str) -> int | datetime:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def _file(settings: Settings, file: Path, target: str | None) -> int | None:
+def of_file(
+    settings: Settings, file: Path, target: str | None, *, redecide: bool = False
+) -> int | None:
+    """Fold a file and say what came of it; 1 if some of it could not be read, or differs."""
     from gatelog.replay import running
+    from gatelog.replay.recordings import Recording
 
     _there(file)
-    result, found = asyncio.run(running.recording(file, settings.cluster, target))
-    for text in found.unread:
-        sys.stderr.write(f"gatelog: {file}: {text}\n")
+    log = running.open_file(file, settings.cluster)
+    if redecide and isinstance(log, Recording):
+        raise UsageFailed(f"{file}: a watch recording has no decisions of ours to compare with")
+    result = asyncio.run(running.of_file(log, target))
+    _unread(file, log.unread)
+    if redecide:
+        if log.header.selection:
+            sys.stderr.write(
+                f"gatelog: {file} has only {log.header.selection}: what others held is not in it, "
+                "so decisions about quota may differ\n"
+            )
+        return _differences(result) or (FAILED if log.unread else None)
     where = f", rows in {target}" if target else "; --to FILE keeps the rows"
     print(
-        f"{result.events} events of {found.lines} lines folded: {result.groups} groups and "
+        f"{result.events} events of {log.lines} lines folded: {result.groups} groups and "
         f"{result.pods} pods seen{where}"
     )
-    return FAILED if found.unread else None
+    return FAILED if log.unread else None
+
+
+def _unread(file: Path, unread: list[str]) -> None:
+    for text in unread:
+        sys.stderr.write(f"gatelog: {file}: {text}\n")
 
 
 def _there(file: Path) -> None:
@@ -196,10 +224,12 @@ def _steps(
     if file is not None:
         _there(file)
         stepper = Stepper(namespace, name)
-        asyncio.run(running.recording(file, settings.cluster, None, stepper))
+        log = running.open_file(file, settings.cluster)
+        asyncio.run(running.of_file(log, None, stepper))
+        _unread(file, log.unread)
         found = stepper.steps
     else:
-        with _Shown(console, "folding the log") as shown:
+        with Shown(console, "folding the log") as shown:
             found = asyncio.run(running.steps(settings, namespace, name, shown))
     if not found:
         sys.stderr.write(f"gatelog: the log says nothing of {group}\n")

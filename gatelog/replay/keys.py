@@ -53,7 +53,9 @@ def _move(key: str, index: int, steps: list[Step]) -> int:
 
 def _asked(index: int, steps: list[Step]) -> int:
     with _by_line():
-        answer = input("seq: ").strip()
+        sys.stdout.write("seq: ")
+        sys.stdout.flush()
+        answer = sys.stdin.readline().strip()
     if not answer.isdecimal():
         return index
     later = (i for i, step in enumerate(steps) if step.position >= int(answer))

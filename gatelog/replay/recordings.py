@@ -18,9 +18,10 @@ from msgspec import Raw, Struct
 from gatelog.errors import CommandFailed
 from ingest.kinds import watched_kinds
 from ingest.translate.items import Delta
-from podgroup.events import Batch, Event, RelistCompleted, RelistStarted
+from podgroup.events import Batch, DeltaRefused, Event, RelistCompleted, RelistStarted
 from podgroup.names import MANAGED_LABEL
 from podgroup.objects import WATCHED_KINDS, Kind
+from projector.replay.files import Header
 from projector.replay.log import Entry
 from projector.replay.reading import Lines
 
@@ -46,8 +47,9 @@ class _Line(Struct):
 class Recording:
     """A file of watch items. `unread` lists what could not be read, as `line N: why`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, cluster: str) -> None:
         self.path = path
+        self.header = Header(cluster=cluster, mode="kueue")
         self.unread: list[str] = []
         self.lines = 0
         self._began = datetime.fromtimestamp(path.stat().st_mtime, UTC)
@@ -99,6 +101,10 @@ class Recording:
             return None  # outside the selector that ingest watches with
         item = self._translators[kind].item(body)
         if isinstance(item, Delta):
-            return item.event
+            event = item.event
+            if isinstance(event, DeltaRefused):
+                what = f"{event.namespace}/{event.name}: {event.field}: {event.message}"
+                self.unread.append(f"line {number}: {line.resource} {what}")
+            return event
         self.unread.append(f"line {number}: {line.resource} {line.type}: {item}")
         return None

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import sqlalchemy as sa
@@ -16,7 +17,6 @@ from msgspec import Struct
 
 from gatelog import statedir
 from gatelog.errors import CommandFailed
-from gatelog.replay.recordings import Recording
 from gatelog.replay.steps import Step, Stepper
 from podgroup.events import Decision
 from podgroup.runtime.embedded import EmbeddedNats, running
@@ -26,9 +26,14 @@ from podgroup.subjects import DECISIONS, EVENTS
 from projector import migrate, tables
 from projector.database import database_url, reader
 from projector.loading import load_decisions
+from projector.opening import policy_of
 from projector.replay.compare import TableResult, compare
+from projector.replay.files import FileLog, FileRefused, is_export
 from projector.replay.fold import Result, Sink, fold
 from projector.replay.log import StreamLog
+
+if TYPE_CHECKING:
+    from gatelog.replay.recordings import Recording
 
 _CONNECT_S = 15.0
 _SNAPSHOT = {"postgresql": {"isolation_level": "REPEATABLE READ"}, "sqlite": {}}
@@ -133,6 +138,7 @@ async def verify(settings: Settings, progress: Progress) -> tuple[Result, list[T
                     log.entries(),
                     settings.cluster,
                     at.mode,
+                    policy_of(settings.queueing),
                     sink=sink,
                     epoch=at.epoch,
                     base=at.base,
@@ -172,6 +178,7 @@ async def as_of(
             log.entries(),
             settings.cluster,
             at.mode,
+            policy_of(settings.queueing),
             sink=sink,
             epoch=at.epoch,
             base=at.base,
@@ -198,6 +205,7 @@ async def _folded(settings: Settings, progress: Progress, stepper: Stepper | Non
             log.entries(),
             settings.cluster,
             at.mode,
+            policy_of(settings.queueing),
             epoch=at.epoch,
             base=at.base,
             each=stepper.look if stepper is not None else None,
@@ -205,22 +213,41 @@ async def _folded(settings: Settings, progress: Progress, stepper: Stepper | Non
         )
 
 
-async def recording(
-    path: Path, cluster: str, target: str | None, stepper: Stepper | None = None
-) -> tuple[Result, Recording]:
-    """Fold a watch recording, into `target` if given; nothing is decided on it."""
-    found = Recording(path)
+def open_file(path: Path, cluster: str) -> "FileLog | Recording":
+    """Return an export or a watch recording as a log.
+
+    Raises:
+        CommandFailed: it is an export that this gatelog cannot read.
+    """
+    if not is_export(path):
+        from gatelog.replay.recordings import Recording
+
+        return Recording(path, cluster)
+    try:
+        return FileLog(path)
+    except FileRefused as error:
+        raise CommandFailed(str(error)) from None
+
+
+async def of_file(
+    log: "FileLog | Recording", target: str | None, stepper: Stepper | None = None
+) -> Result:
+    """Fold a file, into the empty database `target` if given."""
+    header = log.header
     sink = None
     if target is not None:
         migrate.upgrade(target)
-        sink = Sink(target, cluster, 0, "kueue")
+        sink = Sink(target, header.cluster, header.shard, header.mode)
     result = await fold(
-        found.entries(),
-        cluster,
-        "kueue",
+        log.entries(),
+        header.cluster,
+        header.mode,
+        header.policy,
         sink=sink,
+        epoch=header.epoch,
+        base=header.base,
         each=stepper.look if stepper is not None else None,
     )
     if sink is not None:
         sink.close()
-    return result, found
+    return result

@@ -1,6 +1,7 @@
 """Translation: from the bytes of an API object to a view, or to a refusal that says which field.
 
     fields      parts that many kinds share: metadata, conditions, tolerations, who wrote last
+    podspec     what admission looks at in a pod spec or template
     pods, workloads, queues     the kinds
     items       watch lines and list pages; the boundary where a failure becomes a value
 

@@ -5,37 +5,42 @@ it fast. What pods of one role share (resources, tolerations, affinity) is trans
 distinct text and remembered in bounded tables. The role is computed, which needs the whole pod,
 only for pods without the role-hash annotation.
 
+Annotation pod-group-sets is read here (`ingest.podsets`) and not passed on as text. One that cannot
+be read is told in the view instead of refusing the pod: its group has to say why it is blocked.
+
 Invariant: environment, commands, arguments and volumes are not named here, so no view has them.
 """
 
 from datetime import datetime
-from functools import lru_cache
 
 import msgspec
 from msgspec import Raw
 
+from ingest.podsets import Declared, parse_sets
 from ingest.translate.fields import (
     ConditionWire,
     ManagedMetaWire,
     ObjectWire,
     RefusedError,
-    RequirementWire,
-    TolerationWire,
     Wire,
     annotations,
     conditions,
     cut,
     owners,
-    requirements,
-    tolerations,
     writer,
 )
+from ingest.translate.podspec import (
+    PodSpecWire,
+    node_terms_of,
+    requests_of,
+    tolerations_of,
+)
 from podgroup import objects
-from podgroup.names import ROLE_HASH
-from podgroup.quantities import effective_requests
+from podgroup.names import POD_GROUP_SETS, ROLE_HASH
 from podgroup.roles import ShapeError, Variant, role_hash
 
 _EMPTY = Raw(b"null")
+_NOTHING = Declared((), "")
 
 
 class _Gate(Wire, frozen=True):
@@ -102,6 +107,8 @@ def pod_view(wire: PodWire, raw: bytes, variant: Variant) -> objects.PodView:
     """
     meta, spec, status = wire.metadata, wire.spec, wire.status
     ours = annotations(meta.annotations)
+    text = ours.pop(POD_GROUP_SETS, None)
+    declared = _NOTHING if text is None else parse_sets(text, variant)
     annotated = ours.get(ROLE_HASH)
     manager, written_at = writer(meta)
     return objects.PodView(
@@ -136,6 +143,9 @@ def pod_view(wire: PodWire, raw: bytes, variant: Variant) -> objects.PodView:
         started_at=status.start_time,
         conditions=conditions(status.conditions),
         ends=_ends(status),
+        sets=declared.sets,
+        sets_key=declared.key,
+        sets_problem=declared.problem,
     )
 
 

@@ -1,8 +1,8 @@
 """Parts of a pod spec that quota admission looks at: amounts, tolerations, required affinity.
 
-They are in pods, in the templates of Workloads, and in the templates of pod-group-sets. What pods of
-one role share is translated once per distinct text and remembered in bounded tables, because a
-relist of a large cluster runs through here once per pod.
+They are in pods, in the templates of Workloads, and in those of pod-group-sets. What pods of one
+role share is translated once per distinct text and remembered in bounded tables, because a relist
+of a large cluster runs through here once per pod.
 
 Invariant: equal texts give equal results, and nobody changes a result.
 """
@@ -146,5 +146,3 @@ def node_terms_of(raw: bytes) -> tuple[objects.NodeTerm, ...]:
         objects.NodeTerm(expressions=requirements(term.match_expressions))
         for term in (selector.node_selector_terms if selector else None) or ()
     )
-
-

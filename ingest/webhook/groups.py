@@ -11,6 +11,7 @@ Invariant: a pod without any group key passes; every error names the label or an
 
 from typing import Final
 
+from ingest.podsets import parse_sets
 from ingest.webhook.fields import (
     FieldError,
     annotation_path,
@@ -24,6 +25,7 @@ from ingest.webhook.fields import (
 from ingest.webhook.pod import Pod
 from ingest.webhook.policy import WebhookPolicy
 from podgroup import names
+from podgroup.roles import named_by
 
 _SIZES: Final[tuple[str, ...]] = (
     names.GROUP_TOTAL_COUNT,
@@ -44,7 +46,7 @@ def group_errors(pod: Pod, policy: WebhookPolicy) -> list[FieldError]:
 
 
 def dialect_errors(pod: Pod, policy: WebhookPolicy) -> list[FieldError]:
-    """What is wrong with the values of the first draft's keys and of the pod index."""
+    """What is wrong with pod-group-sets, the first draft's keys and the pod index."""
     errors = []
     for key, most in (
         (names.POD_GROUP_COUNT, policy.max_total_count),
@@ -62,7 +64,34 @@ def dialect_errors(pod: Pod, policy: WebhookPolicy) -> list[FieldError]:
     if names.POD_GROUP_ROLES in pod.annotations and role is None:
         detail = f"must name the pod's role, because {names.POD_GROUP_ROLES} counts the roles"
         errors.append(required(label_path(names.POD_GROUP_ROLE), detail))
-    return errors + _index_errors(pod)
+    return errors + _sets_errors(pod, policy) + _index_errors(pod)
+
+
+def _sets_errors(pod: Pod, policy: WebhookPolicy) -> list[FieldError]:
+    """Mistakes in pod-group-sets, each with its line and field, and a pod that fits no set."""
+    text = pod.annotations.get(names.POD_GROUP_SETS)
+    if text is None or len(text.encode("utf-8", "surrogatepass")) > policy.max_group_sets_bytes:
+        return []  # too long is an error already
+    declared = parse_sets(text, policy.role_hash)
+    path = annotation_path(names.POD_GROUP_SETS)
+    if declared.errors:
+        lines = text.splitlines() or [""]
+        return [
+            invalid(path, lines[max(0, min(error.line, len(lines)) - 1)].strip(), str(error))
+            for error in declared.errors
+        ]
+    role = pod.labels.get(names.POD_GROUP_ROLE, "")
+    known = [one.name for one in declared.sets]
+    bare = [one.name for one in declared.sets if not one.template]
+    if role and not named_by(role, known):
+        detail = f"names none of the sets that the pod declares: {', '.join(known)}"
+        return [invalid(label_path(names.POD_GROUP_ROLE), role, detail)]
+    if not role and len(bare) > 1:
+        detail = (
+            f"must say of which set the pod is, because several have no template: {', '.join(bare)}"
+        )
+        return [required(label_path(names.POD_GROUP_ROLE), detail)]
+    return []
 
 
 def dialect_warnings(pod: Pod) -> list[str]:

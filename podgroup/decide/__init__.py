@@ -5,9 +5,11 @@ After each message, for every group it touched (in order of first touch):
     failing     what can never start ends
     closing     ends: orphan, discard, dissolve, finish, release
     prebuilt    a Workload that the pods bring along
+    restoring   a Workload that could not be made, or went unseen
     composing   pods -> group                                     (builds the Workload)
     staffing    excess, own, replace, shortage
     following   mismatch, follow: queue, priority class, execution time
+    expiring    builtin mode: timeout, backoff, overrun
     stopping    evict, yield, unadmit
     admission   builtin mode: drain, queue, then admit and preempt per ClusterQueue, by name; groups
                 that admission evicts run the rules above again, until nothing changes
@@ -24,6 +26,7 @@ Invariant: deciding twice on the same state decides nothing the second time.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -32,12 +35,14 @@ from podgroup.decide.checking import checking
 from podgroup.decide.closing import closing, sweep
 from podgroup.decide.composing import composing
 from podgroup.decide.context import Deciding
+from podgroup.decide.expiring import expiring
 from podgroup.decide.explaining import explain
 from podgroup.decide.failing import failing
 from podgroup.decide.following import following
 from podgroup.decide.mirroring import mirroring
 from podgroup.decide.prebuilt import prebuilding
 from podgroup.decide.reporting import reporting
+from podgroup.decide.restoring import restoring
 from podgroup.decide.staffing import staffing
 from podgroup.decide.starting import starting, stopping
 from podgroup.decide.unadmitted import charge_unadmitted
@@ -108,10 +113,12 @@ def _guarded(d: Deciding, group: Group, rules: Callable[[Deciding, Group], None]
     try:
         rules(d, group)
     except Exception as error:
-        if group.parked:
-            raise
-        d.park(group, error)
-        explain(d, group)
+        if not group.parked:
+            d.park(group, error)
+        # What cannot even be explained is parked all the same: a projector that fails here would
+        # fail again at each start, and all other groups with it.
+        with suppress(Exception):
+            explain(d, group)
 
 
 def _shape_up(d: Deciding, group: Group) -> None:
@@ -121,10 +128,12 @@ def _shape_up(d: Deciding, group: Group) -> None:
     failing(d, group)
     closing(d, group)
     prebuilding(d, group)
+    restoring(d, group)
     composing(d, group)
     staffing(d, group)
     following(d, group)
     if d.world.mode == "builtin":
+        expiring(d, group)
         retire_admissions(d, group)
     stopping(d, group)
     if d.world.mode == "builtin":

@@ -19,8 +19,7 @@ from collections import Counter
 
 from podgroup.commands import AdmitGroup, EvictGroup
 from podgroup.decide.context import Deciding, group_ref
-from podgroup.decide.flavors import Fit, assign, matches
-from podgroup.fold.placing import set_named
+from podgroup.decide.flavors import Fit, assign, matches, sample_of
 from podgroup.ids import GroupID
 from podgroup.names import (
     EVICTED_CLUSTER_QUEUE_STOPPED,
@@ -35,10 +34,12 @@ from podgroup.names import (
 )
 from podgroup.objects import ClusterQueueView, LocalQueueView, Selector
 from podgroup.quota import FlavorResource
-from podgroup.state import Group, Role
+from podgroup.state import Group
 
 Reason = tuple[str, str]
 
+NAMED = 3
+"""Victims of a preemption that are named in a message; its decisions name them all."""
 BEHIND = "waits behind an earlier group in a StrictFIFO ClusterQueue"
 
 
@@ -70,7 +71,7 @@ def _ineligible(d: Deciding, group: Group) -> Reason | None:
         return PENDING_DEACTIVATED, "The workload is deactivated"
     if evicted is not None and not group.requeued:
         # B15: any reason beginning with Deactivated is over once spec.active is true again.
-        if not evicted.reason.startswith(EVICTED_DEACTIVATED):
+        if not evicted.reason.startswith(EVICTED_DEACTIVATED) or group.deactivating:
             return evicted.reason, evicted.message
         group.requeued = True
     if not group.queue:
@@ -146,18 +147,17 @@ class _Pass:
         self.d = d
         self.queue = queue
         self.quotas = d.world.quotas
+        self.preemptors = self.quotas.preemptors.setdefault(queue.name, {})
         self.only = only
         self.reserved: Counter[FlavorResource] = Counter()
         self.refused: dict[object, Reason] = {}
 
     def run(self) -> None:
         why = self._inactive()
-        keys = list(self.quotas.pending.get(self.queue.name, ()))
-        first = self.quotas.preemptors.get(self.queue.name)
-        groups = [key[2] for key in keys]
-        if first is not None and first in self.quotas.places:
-            groups.remove(first)
-            groups.insert(0, first)
+        groups = [key[2] for key in self.quotas.pending.get(self.queue.name, ())]
+        first = [identity for identity in groups if identity in self.preemptors]
+        if first:
+            groups = first + [identity for identity in groups if identity not in self.preemptors]
         blocked = False
         for identity in groups:
             group = self.d.world.groups[GroupID(identity)]
@@ -168,7 +168,9 @@ class _Pass:
                 self._refuse(group, (PENDING_WAITING_FOR_QUOTA, BEHIND))
                 continue
             strict = self.queue.strategy == "StrictFIFO"
-            if self.only is not None and identity not in self.only and identity != first:
+            # What preemptors wait for is reserved, whoever else is new.
+            known = self.only is not None and identity not in self.only
+            if known and identity not in self.preemptors:
                 if strict:
                     blocked = True
                 continue
@@ -198,20 +200,39 @@ class _Pass:
         """Admit a group, or leave the reason; tell whether it was admitted."""
         shape = _shape(self.d, group)
         known = self.refused.get(shape)
-        if known is not None and group.id != self.quotas.preemptors.get(self.queue.name):
+        if known is not None and group.id not in self.preemptors:
             self._refuse(group, known)
             return False
-        used = Counter(self.quotas.usage.get(self.queue.name, Counter()))
-        used.update(self.reserved)
-        fit = assign(self.d.world, self.queue, group, used)
+        used = self._used(group)
+        fit = found = assign(self.d.world, self.queue, group, used)
         if fit.mode == "fit":
             self._admit(group, fit)
             return True
-        if fit.mode == "preempt" and self._preempt(group, fit):
-            return False
+        # Flavors in which no room can be made give way to the next ones, until none is left.
+        hopeless: set[str] = set()
+        while found.mode == "preempt" and self.queue.within_cluster_queue != "Never":
+            if self._preempt(group, found):
+                return False
+            full = {
+                key[0] for key, amount in found.usage.items() if self._beyond(used, key, amount)
+            }
+            if full <= hopeless:
+                break
+            hopeless |= full
+            found = assign(self.d.world, self.queue, group, used, hopeless)
+        self.preemptors.pop(group.id, None)
         self.refused[shape] = (fit.reason, fit.message)
         self._refuse(group, (fit.reason, fit.message))
         return False
+
+    def _used(self, group: Group) -> Counter[FlavorResource]:
+        """Return what is in use or reserved for a preemptor, by others than `group`."""
+        used = Counter(self.quotas.usage.get(self.queue.name, Counter()))
+        used.update(self.reserved)
+        own = self.quotas.charges.get(group.id)
+        if own is not None and own.cluster_queue == self.queue.name:
+            used.subtract(own.usage)
+        return used
 
     def _refuse(self, group: Group, why: Reason) -> None:
         if group.queue_reason != why:
@@ -220,8 +241,7 @@ class _Pass:
             self.d.world.journal.groups.add(group.id)
 
     def _admit(self, group: Group, fit: Fit) -> None:
-        if self.quotas.preemptors.get(self.queue.name) == group.id:
-            del self.quotas.preemptors[self.queue.name]
+        self.preemptors.pop(group.id, None)
         amounts = ", ".join(
             f"{a.count} x {a.name} in {'/'.join(sorted(set(a.flavors.values()))) or 'no flavor'}"
             for a in fit.assignments
@@ -240,18 +260,22 @@ class _Pass:
 
     def _preempt(self, group: Group, fit: Fit) -> bool:
         """Evict what must make room; tell whether the group now waits for that."""
-        if self.queue.within_cluster_queue == "Never":
-            return False
         victims = self._victims(group, fit)
         if victims is None:
             return False
-        self.quotas.preemptors[self.queue.name] = group.id
+        self.preemptors[group.id] = None
         self.reserved.update(fit.usage)
-        names = ", ".join(f"{v.namespace}/{v.name}" for v in victims)
-        self._refuse(
-            group,
-            (PENDING_PREEMPTED_WORKLOADS, f"{fit.message}. Waiting for {names} to make room"),
-        )
+        if group.queue_reason[0] != PENDING_PREEMPTED_WORKLOADS or any(
+            victim.evicted is None for victim in victims
+        ):
+            # Not told again for each of them that has made room.
+            self._refuse(
+                group,
+                (
+                    PENDING_PREEMPTED_WORKLOADS,
+                    f"{fit.message}. Waiting for {_names(victims)} to make room",
+                ),
+            )
         for victim in victims:
             if victim.evicted is None:
                 message = (
@@ -263,9 +287,8 @@ class _Pass:
 
     def _victims(self, group: Group, fit: Fit) -> list[Group] | None:
         """Return the fewest groups whose quota makes `fit` possible, or None."""
-        used = Counter(self.quotas.usage.get(self.queue.name, Counter()))
-        used.update(self.reserved)
-        short = [key for key in fit.usage if used[key] + fit.usage[key] > self._nominal(key)]
+        used = self._used(group)
+        short = [key for key, amount in fit.usage.items() if self._beyond(used, key, amount)]
         taken: list[Group] = []
         for victim in self._candidates(group, short):
             if self._fits(fit, used):
@@ -291,8 +314,8 @@ class _Pass:
             if not any(charge.usage.get(key) for key in short):
                 continue
             other = self.d.world.groups[GroupID(identity)]
-            if other.holding is None:
-                continue  # runs unadmitted: evicting it would be a lie
+            if other.holding is None or other.parked:
+                continue  # runs unadmitted, or stopped in the open: evicting it would be a lie
             lower = charge.priority < group.priority
             newer = (
                 newer_too
@@ -315,7 +338,17 @@ class _Pass:
         return 0
 
     def _fits(self, fit: Fit, used: Counter[FlavorResource]) -> bool:
-        return all(used[key] + amount <= self._nominal(key) for key, amount in fit.usage.items())
+        return not any(self._beyond(used, key, amount) for key, amount in fit.usage.items())
+
+    def _beyond(self, used: Counter[FlavorResource], key: FlavorResource, amount: int) -> bool:
+        return used[key] + amount > self._nominal(key)
+
+
+def _names(victims: list[Group]) -> str:
+    """Name a few, since messages have an end."""
+    names = [f"{victim.namespace}/{victim.name}" for victim in victims[:NAMED]]
+    more = len(victims) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")
 
 
 def _shape(d: Deciding, group: Group) -> object:
@@ -324,19 +357,14 @@ def _shape(d: Deciding, group: Group) -> object:
     for name in sorted(group.roles):
         role = group.roles[name]
         if role.count:
-            # The role hash covers requests, selectors, affinity and tolerations.
-            kind = _hash(d, group, role) if group.dialect else name
-            parts.append((name, kind, role.count, tuple(sorted(role.requests.items()))))
+            # Role names may be of the users' choice, so they say nothing of selectors.
+            view = sample_of(d.world, group, role)
+            place: object = None
+            if view is not None:
+                selector = tuple(sorted(view.node_selector.items()))
+                place = (selector, view.node_terms, view.tolerations)
+            parts.append((name, role.count, tuple(sorted(role.requests.items())), place))
     return (group.priority, group.single, tuple(parts))
-
-
-def _hash(d: Deciding, group: Group, role: Role) -> str:
-    """Return the hash of a declared role: its template's, or that of the pod standing for it."""
-    declared = set_named(group, role.name)
-    if declared is not None and declared.role:
-        return declared.role
-    pod = d.world.pods.get(role.sample)
-    return pod.view.role if pod is not None else group.id
 
 
 def _evict(d: Deciding, group: Group, rule: str, reason: str, message: str, preemptor: str) -> None:

@@ -9,7 +9,7 @@ Invariant: pods that agree are never told that they do not, in whatever order th
 from collections.abc import Callable
 
 from podgroup.decide.context import Deciding
-from podgroup.decide.malformed import by_age
+from podgroup.decide.malformed import SHOWN, by_age
 from podgroup.fold.dialects import (
     ANNOTATIONS,
     COUNT,
@@ -84,6 +84,10 @@ def _values(d: Deciding, group: Group, reason: str, key: str) -> tuple[str, str]
         source = pod.view.labels if key == QUEUE_NAME else pod.view.annotations
         return source.get(key, "")
 
+    def shown(pod: Pod) -> str:
+        text = value(pod)
+        return text if len(text) <= SHOWN else text[:SHOWN] + "..."
+
     # Total counts and queues are stated by every pod; elsewhere silence is no contradiction.
     every = key in (QUEUE_NAME, ANNOTATIONS[TOTAL])
     pods = [p for p in _alive(d, group) if every or value(p)]
@@ -92,7 +96,7 @@ def _values(d: Deciding, group: Group, reason: str, key: str) -> tuple[str, str]
     return (
         reason,
         f"pods '{one.view.name}' and '{other.view.name}' have different '{key}' values: "
-        f"{value(one)} and {value(other)}",
+        f"{shown(one)} and {shown(other)}",
     )
 
 

@@ -7,7 +7,7 @@ Invariant: the same messages are told once per reservation.
 """
 
 from podgroup.commands import EmitEvent, KubeEvent
-from podgroup.decide.context import Deciding, group_ref, pod_ref
+from podgroup.decide.context import Deciding, pod_ref
 from podgroup.decide.order import start_key
 from podgroup.members import Flag
 from podgroup.names import EVENT_UPDATED_ADMISSION_CHECK
@@ -30,11 +30,11 @@ def checking(d: Deciding, group: Group) -> None:
         return
     d.emit(
         group,
-        "report",
+        "check",
         EVENT_UPDATED_ADMISSION_CHECK,
         text,
         EmitEvent(
-            target=group_ref(group),
+            target=pod_ref(pods[0]),
             events=tuple(
                 KubeEvent(
                     type="Normal",

@@ -3,7 +3,8 @@
 Rules, in this order; a pod claimed by one is in flight for the next:
 
 1. orphan      a single pod is being deleted: its Workload is finished, both are released at once
-2. discard     a gated pod of a group is being deleted: it never ran, it is released at once (B2)
+2. discard     a pod of a group was deleted while it was gated: it never ran and never will, it is
+               released at once (B2), also where the deletion overtook its ungating
 3. dissolve    the Workload is being deleted or was: stop the pods, release them and the Workload
 4. finish      everything succeeded, or nothing can go on (retriable-in-group=false): the group ends
 5. release     the group has ended: all pods and the Workload lose our finalizers
@@ -27,6 +28,7 @@ from podgroup.decide.context import (
     workload_free,
     workload_ref,
 )
+from podgroup.fold.placing import replace_all
 from podgroup.members import Flag
 from podgroup.names import (
     EVENT_EXCESS_POD_DELETED,
@@ -83,14 +85,14 @@ def _orphan(d: Deciding, group: Group) -> None:
 
 def _discard(d: Deciding, group: Group) -> None:
     members = d.members(group)
-    if group.single or not members.count(Flag.GATED):
-        return
+    if group.single or members.count(Flag.INACTIVE) <= members.count(Flag.FAILED):
+        return  # nobody was deleted before it had a node
     for uid in members.listed(Flag.DELETING):
         pod = d.pod(uid)
-        if pod.gated and not pod.opened and not pod.view.node:
-            finalize(
-                d, group, pod, "discard", "DeletedWhileGated", "deleted before it was ever started"
-            )
+        if pod.view.node or pod.terminated or not (pod.doomed or pod.gated):
+            continue  # deleted past the gate: it has a place until another pod takes it
+        reason = "DeletedBeforeScheduled" if pod.opened else "DeletedWhileGated"
+        finalize(d, group, pod, "discard", reason, "deleted before it was ever started")
 
 
 def _excess_again(d: Deciding, group: Group) -> None:
@@ -157,16 +159,17 @@ def _dissolve(d: Deciding, group: Group) -> None:
     if deleting:
         _release_workload(d, group, reason)
     elif not members.count(Flag.STOPPABLE):
-        _recompose(d, group)
+        recompose(d, group)
 
 
-def _recompose(d: Deciding, group: Group) -> None:
-    # Nothing runs any more: what is left may be composed anew, as a Workload of its own.
+def recompose(d: Deciding, group: Group) -> None:
+    """Let the pods that are left be composed anew, as a Workload of its own; none of them runs."""
     group.workload_lost = False
     group.composed = False
     group.evicted = None
     for role in group.roles.values():
-        role.count = 0
+        role.count = role.succeeded_gone = 0
+    replace_all(d.world, group)
     d.world.quotas.dequeue(group.id)
 
 

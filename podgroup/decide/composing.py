@@ -81,6 +81,10 @@ def _release_inactive(d: Deciding, group: Group) -> None:
         finalize(
             d, group, d.pod(uid), "compose", "InactivePod", "ended before the group was complete"
         )
+    for uid in d.members(group).listed(Flag.DELETING):
+        if d.pod(uid).terminated:
+            why = "ended and deleted before the group was complete"
+            finalize(d, group, d.pod(uid), "compose", "InactivePod", why)
 
 
 def _incomplete(d: Deciding, group: Group) -> Problem | None:
@@ -112,6 +116,10 @@ def _incomplete(d: Deciding, group: Group) -> Problem | None:
     found = incomplete(d, group) if group.dialect else _too_few(d, group)
     if found is not None:
         return Problem(*found)
+    if members.count(Flag.RUNNING) > members.count(Flag.STOPPABLE):
+        return Problem(
+            "WaitingForPods", f"pods of an earlier run of '{group.name}' are still terminating"
+        )
     if members.count(Flag.STOPPABLE):
         # B17: a gate cannot be added to a pod that exists. It runs, and everybody can see why.
         return Problem(
@@ -145,6 +153,11 @@ def _unfit(d: Deciding, group: Group) -> Problem | None:
             "pods count as one role when their requests, ports, selectors, affinity, tolerations "
             "and priority are the same",
         )
+    if d.world.mode == "builtin":
+        # Role hashes may be of the users' choice, and quota is charged for the first pod of each.
+        found = unfit(roles)
+        if found is not None:
+            return Problem(*found)
     return _class_problem(d, group)
 
 
@@ -205,21 +218,28 @@ def _compose(d: Deciding, group: Group) -> None:
     roles = _roles(d, group)
     if not roles:
         return
-    found = priority_of(d, group)
-    priority, ref = found if found is not None else (0, None)
     if group.dialect:
         sets = pod_sets(group, roles)
         pods = placed(sets, roles)
     else:
         sets = _by_shape(group, roles)
         pods = [pod for members in roles.values() for pod in members]
+    create(d, group, sets, pods, _there(group))
+
+
+def create(
+    d: Deciding, group: Group, sets: tuple[PodSetSpec, ...], pods: list[Pod], why: str
+) -> None:
+    """Decide that the Workload is made of `sets`, owned by the first of `pods`; there is one."""
+    found = priority_of(d, group)
+    priority, ref = found if found is not None else (0, None)
     first = d.members(group).first()
     lead = d.pod(first) if first else pods[0]
     d.emit(
         group,
         "compose",
         "GroupComplete",
-        _there(group) + ", ".join(f"{p.count} x {p.name}" for p in sets),
+        why + ", ".join(f"{p.count} x {p.name}" for p in sets),
         CreateWorkload(
             target=workload_ref(group),
             queue=group.queue,

@@ -11,7 +11,7 @@ Invariant: a fit never takes usage above a nominal quota.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -61,9 +61,16 @@ class _Try(Struct, frozen=True):
 
 
 def assign(
-    world: World, queue: ClusterQueueView, group: Group, used: Mapping[FlavorResource, int]
+    world: World,
+    queue: ClusterQueueView,
+    group: Group,
+    used: Mapping[FlavorResource, int],
+    hopeless: Container[str] = (),
 ) -> Fit:
-    """Assign flavors to a composed group on top of `used`."""
+    """Assign flavors to a composed group on top of `used`.
+
+    In `hopeless` flavors nobody can make room: they are taken only where there is room.
+    """
     mode: Mode = "fit"
     usage: Counter[FlavorResource] = Counter()
     assignments: list[Assignment] = []
@@ -82,12 +89,12 @@ def assign(
                 message=f"couldn't assign flavors to pod set {name}: resource {uncovered[0]} "
                 f"unavailable in ClusterQueue {queue.name}",
             )
-        sample = _sample(world, group, role)
+        sample = sample_of(world, group, role)
         for resources in queue.groups:
             asked = {r: amounts[r] for r in resources.covered if r in amounts}
             if not asked:
                 continue
-            found = _try_flavors(world, resources, asked, sample, used, usage, name)
+            found = _try_flavors(world, resources, asked, sample, used, usage, name, hopeless)
             if found.mode == "none":
                 return Fit("none", reason=found.reason, message=found.message)
             if found.mode == "preempt":
@@ -114,7 +121,8 @@ def _covered(queue: ClusterQueueView, resource: str) -> bool:
     return any(resource in g.covered for g in queue.groups)
 
 
-def _sample(world: World, group: Group, role: Role) -> PodView | DeclaredSet | None:
+def sample_of(world: World, group: Group, role: Role) -> PodView | DeclaredSet | None:
+    """Return what shows the shape of a role's pods; None while there is nothing."""
     declared = set_named(group, role.name)
     if declared is not None and declared.template:
         return declared
@@ -134,6 +142,7 @@ def _try_flavors(
     used: Mapping[FlavorResource, int],
     mine: Mapping[FlavorResource, int],
     pod_set: str,
+    hopeless: Container[str],
 ) -> _Try:
     keys = {
         key
@@ -180,7 +189,7 @@ def _try_flavors(
                 reason = PENDING_EXCEEDS_MAX_QUOTA
             continue
         reason = PENDING_WAITING_FOR_QUOTA
-        if best is None:
+        if best is None and quotas.name not in hopeless:
             best = _Try("preempt", quotas.name, PENDING_WAITING_FOR_QUOTA)
     message = f"couldn't assign flavors to pod set {pod_set}: {', '.join(why)}"
     if best is not None:

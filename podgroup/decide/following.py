@@ -47,9 +47,8 @@ def _mismatch(d: Deciding, group: Group, workload: WorkloadView) -> bool:
         return [pod_set.count for pod_set in workload.pod_sets] != [1]
     members = d.members(group)
     placed = sum(
-        members.count(flag, name)
-        for name, role in group.roles.items()
-        if role.count
+        members.count(flag, pod_set.name)
+        for pod_set in workload.pod_sets
         for flag in (Flag.ACTIVE, Flag.INACTIVE)
     )
     return not placed and bool(members.count(Flag.ACTIVE) + members.count(Flag.INACTIVE))

@@ -21,7 +21,7 @@ from podgroup.names import (
 )
 from podgroup.state import Group, Pod
 
-_SHOWN = 60
+SHOWN = 60
 """Characters of a bad value that are shown."""
 
 
@@ -60,7 +60,7 @@ def malformed(d: Deciding, group: Group) -> tuple[str, str] | None:
 
 
 def _shown(value: str | None) -> str:
-    return repr(value if value is None or len(value) <= _SHOWN else value[:_SHOWN] + "...")
+    return repr(value if value is None or len(value) <= SHOWN else value[:SHOWN] + "...")
 
 
 def by_age(d: Deciding, group: Group) -> list[Pod]:

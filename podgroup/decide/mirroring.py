@@ -13,11 +13,14 @@ Invariant: with nothing in flight and nothing changing, the rule is silent.
 
 from podgroup.commands import WriteWorkloadStatus
 from podgroup.decide.context import Deciding, workload_free, workload_ref
+from podgroup.decide.timing import still_running
 from podgroup.fold.workloads import condition, is_true, role_of
 from podgroup.members import Flag
 from podgroup.names import (
     ADMITTED,
     EVICTED,
+    EVICTED_DEACTIVATED,
+    EVICTED_PODS_READY_TIMEOUT,
     EVICTED_PREEMPTED,
     FINISHED,
     NOT_ADMITTED_NO_RESERVATION,
@@ -26,16 +29,18 @@ from podgroup.names import (
     PREEMPTED,
     PREEMPTED_IN_CLUSTER_QUEUE,
     QUOTA_RESERVED,
+    REACTIVATED,
     READY_RECOVERED,
     READY_STARTED,
     READY_WAIT_FOR_RECOVERY,
     READY_WAIT_FOR_START,
     REPLACEMENT_PODS_READY,
     REQUEUED,
+    REQUEUED_BACKOFF_FINISHED,
     WAITING_FOR_REPLACEMENT_PODS,
 )
 from podgroup.objects import Condition, WorkloadView
-from podgroup.state import Group
+from podgroup.state import Eviction, Group
 
 READY_MESSAGE = "All pods reached readiness and the workload is running"
 WAITING_MESSAGE = "Not all pods are ready or succeeded"
@@ -56,8 +61,7 @@ def mirroring(d: Deciding, group: Group) -> None:
     if d.world.mode == "kueue":
         wanted = [*_shared(d, group, workload)]
         releasing = _release_due(d, group, workload)
-        if releasing:
-            wanted += _released(group, workload)
+        wanted += _released(group, workload) if releasing else _reactivated(workload)
         changed = _different(workload, wanted)
         reclaim = _reclaimable(d, group)
         if changed or releasing or reclaim != workload.reclaimable:
@@ -146,13 +150,19 @@ def _quota(group: Group, workload: WorkloadView) -> list[Condition]:
         if evicted.reason == EVICTED_PREEMPTED:
             wanted.append(_condition(PREEMPTED, True, PREEMPTED_IN_CLUSTER_QUEUE, evicted.message))
         if holding is None:
-            wanted.append(_condition(REQUEUED, group.requeued, evicted.reason, evicted.message))
+            wanted.append(_requeued(group, evicted))
     elif holding is not None:
         for kind in (EVICTED, PREEMPTED):
             old = condition(workload, kind)
             if old is not None and old.status == "True":
                 wanted.append(_condition(kind, False, QUOTA_RESERVED, f"Previously: {old.message}"))
     return wanted
+
+
+def _requeued(group: Group, evicted: Eviction) -> Condition:
+    if group.requeued and evicted.reason == EVICTED_PODS_READY_TIMEOUT:
+        return _condition(REQUEUED, True, REQUEUED_BACKOFF_FINISHED, "The back-off is over")
+    return _condition(REQUEUED, group.requeued, evicted.reason, evicted.message)
 
 
 def _shared(d: Deciding, group: Group, workload: WorkloadView) -> list[Condition]:
@@ -175,14 +185,18 @@ def _shared(d: Deciding, group: Group, workload: WorkloadView) -> list[Condition
     return wanted
 
 
+def all_ready(d: Deciding, group: Group) -> bool:
+    """Tell whether every pod of a composed group is ready or succeeded (B6)."""
+    gone = sum(role.succeeded_gone for role in group.roles.values())
+    return d.members(group).count(Flag.READY) + gone >= group.composed_total
+
+
 def _pods_ready(d: Deciding, group: Group, old: Condition | None) -> Condition | None:
     if group.holding is None or group.evicted is not None:
         if old is None:
             return None  # nothing to take back
         return _condition(PODS_READY, False, READY_WAIT_FOR_START, WAITING_MESSAGE)
-    members = d.members(group)
-    gone = sum(role.succeeded_gone for role in group.roles.values())
-    if members.count(Flag.READY) + gone >= group.composed_total:
+    if all_ready(d, group):
         recovered = old is not None and old.reason in (READY_WAIT_FOR_RECOVERY, READY_RECOVERED)
         return _condition(
             PODS_READY, True, READY_RECOVERED if recovered else READY_STARTED, READY_MESSAGE
@@ -222,7 +236,7 @@ def _release_due(d: Deciding, group: Group, workload: WorkloadView) -> bool:
     """Kueue mode: an evicted Workload still holds quota and nothing of the group runs."""
     if group.evicted is None or not workload.cluster_queue:
         return False
-    return group.single or not d.members(group).count(Flag.RUNNING)
+    return group.single or not still_running(d, group)
 
 
 def _released(group: Group, workload: WorkloadView) -> list[Condition]:
@@ -238,6 +252,19 @@ def _released(group: Group, workload: WorkloadView) -> list[Condition]:
             _condition(ADMITTED, False, NOT_ADMITTED_NO_RESERVATION, NO_RESERVATION_MESSAGE)
         )
     return wanted
+
+
+def _reactivated(workload: WorkloadView) -> list[Condition]:
+    """Let a Workload queue again that its user has activated again (B15).
+
+    Kueue's core does so itself after a plain `Deactivated`; after `DeactivatedDueTo...` nobody
+    """
+    requeued = condition(workload, REQUEUED)
+    if requeued is None or requeued.status == "True" or not workload.active:
+        return []
+    if not requeued.reason.startswith(f"{EVICTED_DEACTIVATED}DueTo"):
+        return []
+    return [_condition(REQUEUED, True, REACTIVATED, "The workload was reactivated")]
 
 
 def _condition(kind: str, status: bool, reason: str, message: str) -> Condition:

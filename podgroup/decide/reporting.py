@@ -21,9 +21,11 @@ from podgroup.commands import EmitEvent, KubeEvent, ReportPod
 from podgroup.decide.context import Deciding, pod_ref
 from podgroup.decide.explaining import BLOCKED
 from podgroup.decide.order import start_key
+from podgroup.decide.starting import unknown_flavor
 from podgroup.fold.outcomes import REPORT
 from podgroup.fold.placing import UNPLACED, beyond
 from podgroup.fold.pods import report_timer
+from podgroup.fold.workloads import role_of
 from podgroup.ids import PodUID
 from podgroup.members import Flag
 from podgroup.names import (
@@ -139,6 +141,11 @@ def _reports(d: Deciding, group: Group) -> list[tuple[Pod, tuple[str, str]]]:
             continue
         if not role.count:
             found.append((pod, _unplaced(group, pod)))
+        elif flavor := _unknown_flavor(d, group, pod):
+            text = (
+                f"pod {pod.view.name} is admitted with ResourceFlavor {flavor}, which is not there"
+            )
+            found.append((pod, ("FlavorNotFound", text)))
         else:
             text = (
                 f"all {role.count} places of role {pod.role} are taken; "
@@ -163,6 +170,12 @@ def _unplaced(group: Group, pod: Pod) -> tuple[str, str]:
         f"pod {view.name} has role {role}, which the admitted Workload "
         f"{group.workload_name} does not have; its roles are {known}"
     )
+
+
+def _unknown_flavor(d: Deciding, group: Group, pod: Pod) -> str:
+    assignments = group.holding.admission.assignments if group.holding is not None else ()
+    mine = (a for a in assignments if role_of(group, a.name) == pod.role)
+    return next((flavor for a in mine if (flavor := unknown_flavor(d, a))), "")
 
 
 def _tell(d: Deciding, group: Group, pod: Pod, reason: str, message: str) -> None:

@@ -15,6 +15,7 @@ Invariant: open pods plus pods being opened never exceed a role's count.
 from podgroup.commands import ReleaseQuota, StopPod, UngatePod
 from podgroup.decide.context import Deciding, group_ref, normal, pod_ref
 from podgroup.decide.order import start_key
+from podgroup.decide.timing import still_running
 from podgroup.fold.workloads import role_of
 from podgroup.members import Flag
 from podgroup.names import (
@@ -79,8 +80,10 @@ def _yield(d: Deciding, group: Group) -> None:
     evicted, holding = group.evicted, group.holding
     if evicted is None or holding is None or d.world.mode == "kueue":
         return
-    if not group.single and d.members(group).count(Flag.RUNNING):
+    if not group.single and still_running(d, group):
         return
+    # A single pod that was started is stopped and never comes back; one at its gate waits again.
+    again = not group.single or bool(d.members(group).count(Flag.GATED))
     d.emit(
         group,
         "yield",
@@ -90,7 +93,9 @@ def _yield(d: Deciding, group: Group) -> None:
             target=group_ref(group),
             reason=evicted.reason,
             message=evicted.message,
-            requeue=not group.single and not evicted.reason.startswith(EVICTED_DEACTIVATED),
+            requeue=again
+            and group.requeue_at is None
+            and not evicted.reason.startswith(EVICTED_DEACTIVATED),
         ),
     )
 
@@ -107,7 +112,7 @@ def starting(d: Deciding, group: Group) -> None:
         return
     for assignment in holding.admission.assignments:
         role = group.roles.get(role_of(group, assignment.name))
-        if role is None:
+        if role is None or unknown_flavor(d, assignment):
             continue
         taken = (
             members.count(Flag.OPEN, role.name)
@@ -126,6 +131,11 @@ def starting(d: Deciding, group: Group) -> None:
         ]
         for pod in sorted(waiting, key=start_key)[:room]:
             _ungate(d, group, pod, assignment)
+
+
+def unknown_flavor(d: Deciding, assignment: Assignment) -> str:
+    """Return a flavor of an assignment that does not exist (yet): its labels are not known."""
+    return next((f for f in assignment.flavors.values() if f not in d.world.flavors), "")
 
 
 def _ungate(d: Deciding, group: Group, pod: Pod, assignment: Assignment) -> None:

@@ -11,32 +11,49 @@ Invariant: this alone may take usage above a nominal quota; nothing is ever admi
 from podgroup.decide.context import Deciding
 from podgroup.decide.flavors import usable_flavor
 from podgroup.members import Flag
+from podgroup.objects import ClusterQueueView, FlavorView
 from podgroup.quota import Charge, FlavorResource
 from podgroup.state import Group
 
 
 def charge_unadmitted(d: Deciding, group: Group) -> None:
     """Charge what runs ungated in a group that holds no quota, or stop charging it."""
-    if group.holding is not None or group.composed:
+    if group.holding is not None:
         return
-    quotas = d.world.quotas
-    running = d.members(group).count(Flag.STOPPABLE)
+    quotas, members = d.world.quotas, d.members(group)
     local = d.world.local_queues.get((group.namespace, group.queue))
     queue = d.world.cluster_queues.get(local.cluster_queue) if local is not None else None
-    if not running or queue is None:
-        if group.id in quotas.charges:
-            quotas.discharge(group.id)
+    if not members.count(Flag.STOPPABLE) or queue is None:
+        quotas.discharge(group.id)
         return
+    # One pass whenever a pod starts or ends to run, not for every other event of the group.
+    source = (members.moves, group.composed, group.priority, queue, _flavors(d, queue))
+    if source == members.charged_for and group.id in quotas.charges:
+        return
+    members.charged_for = source
+    usage = _usage(d, group, queue)
+    charge = Charge(queue.name, usage, group.priority, group.created_at)
+    if not usage:
+        quotas.discharge(group.id)
+    elif quotas.charges.get(group.id) != charge:
+        quotas.charge(group.id, charge)
+
+
+def _flavors(d: Deciding, queue: ClusterQueueView) -> tuple[FlavorView | None, ...]:
+    return tuple(d.world.flavors.get(f.name) for r in queue.groups for f in r.flavors)
+
+
+def _usage(d: Deciding, group: Group, queue: ClusterQueueView) -> dict[FlavorResource, int]:
     usage: dict[FlavorResource, int] = {}
     for uid in d.members(group).with_flags(Flag.STOPPABLE):
-        view = d.pod(uid).view
+        pod = d.pod(uid)
+        if group.composed and pod.opened:
+            continue  # its gate was seen: it is being stopped
         for resources in queue.groups:
-            flavor = usable_flavor(d.world, resources, view)
+            flavor = usable_flavor(d.world, resources, pod.view)
             for resource in resources.covered:
-                amount = 1 if resource == "pods" else view.requests.get(resource, 0)
+                amount = 1 if resource == "pods" else pod.view.requests.get(resource, 0)
                 if amount and flavor:
                     key = (flavor, resource)
                     usage[key] = usage.get(key, 0) + amount
-    charge = Charge(queue.name, usage, group.priority, group.created_at)
-    if quotas.charges.get(group.id) != charge:
-        quotas.charge(group.id, charge)
+    return usage

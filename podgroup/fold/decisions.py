@@ -6,6 +6,8 @@ a rule made a decision, and replay, which applies recorded decisions instead of 
 Invariant: applying a decision depends on the state and the decision only, never on why it was made.
 """
 
+from datetime import timedelta
+
 from podgroup.commands import (
     Admission,
     AdmitGroup,
@@ -29,6 +31,7 @@ from podgroup.fold.common import EXCESS, REPLACED, At, expect, note, reindex, to
 from podgroup.fold.placing import needed, replace
 from podgroup.fold.workloads import admit, recharge, release, role_of
 from podgroup.ids import GroupID, PodUID
+from podgroup.names import EVICTED_PODS_READY_TIMEOUT
 from podgroup.state import Eviction, Expectation, Finish, Group, Pod, Role, World
 
 RULE_REPLACED = "replace"
@@ -43,7 +46,10 @@ def apply_decision(world: World, decision: Decision) -> None:
         return
     here = At(decision.as_of, decision.at)
     command = decision.command
-    expectation = Expectation(decision.id, type(command).__name__, decision.as_of, decision.at)
+    action = type(command).__name__
+    if isinstance(command, StopPod) and command.finalize:
+        action = "DeletePod"  # seen when our finalizer is off as well, not at the deletion alone
+    expectation = Expectation(decision.id, action, decision.as_of, decision.at)
     match command:
         case UngatePod() | StopPod() | FinalizePod() | DeletePod():
             pod = world.pods.get(PodUID(command.target.uid))
@@ -69,6 +75,8 @@ def apply_decision(world: World, decision: Decision) -> None:
             admit(world, here, group, admission, decision.id)
         case EvictGroup():
             group.evicted = Eviction(command.reason, command.message, here.at, command.preempted_by)
+            if command.reason == EVICTED_PODS_READY_TIMEOUT:
+                _back_off(world, here, group)
             note(
                 world,
                 here,
@@ -82,6 +90,8 @@ def apply_decision(world: World, decision: Decision) -> None:
             release(world, here, group, command.reason)
             group.requeued = command.requeue
             group.queued_at = group.complete_at
+            if group.requeue_at is not None and group.evicted is not None:
+                group.queued_at = group.evicted.at  # behind those that did nothing wrong
         case FinishGroup():
             group.finish = Finish(command.reason, command.message, here.at)
             group.finished_at = here.at
@@ -99,11 +109,22 @@ def apply_decision(world: World, decision: Decision) -> None:
     touch(world, group.id)
 
 
+def _back_off(world: World, here: At, group: Group) -> None:
+    """Count a time-out; each next one holds the group back for twice as long."""
+    policy = world.policy
+    delay_s = policy.requeuing_backoff_s * 2 ** min(group.timeouts, 30)
+    group.timeouts += 1
+    group.requeue_at = here.at + timedelta(seconds=min(delay_s, policy.requeuing_backoff_max_s))
+
+
 def _reshape(world: World, group: Group, command: UpdateWorkload) -> None:
     """What an update of the Workload's spec changes for the group."""
     if command.priority is not None and command.priority != group.priority:
         group.priority = command.priority
         recharge(world, group)
+    if command.active is False:
+        group.deactivating = True
+        group.timeouts = 0
     if command.pod_sets is not None:
         _fill(world, group, command.pod_sets)
 

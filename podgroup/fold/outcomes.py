@@ -20,6 +20,7 @@ from podgroup.outcomes import FINAL
 from podgroup.state import Group, Pod, Timer, World
 
 RETRY_AFTER = timedelta(seconds=30)
+RETRY = "retry"
 REPORT = "report"
 CONFLICT = 409
 """Status of a rejected ungating: a key that is there has another value. Never by the API server,
@@ -68,9 +69,10 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
             settle(world, group, pod)
         world.journal.pods.add(pod.view.uid)
     elif event.status == "rejected":
-        pod.refused_version = pod.view.resource_version
         if expectation.action == "UngatePod" and event.http_status == CONFLICT:
             group.start_failed = event.message or "pod and admission contradict each other"
+        else:
+            pod.refused_version = pod.view.resource_version
         settle(world, group, pod)
         _retry_later(world, here, group, pod.view.uid)
     # obsolete: the pod is gone, the watch is about to say so
@@ -94,7 +96,8 @@ def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecord
         )
         if finalized or (seen and not last):
             settle(world, group, None)
-    elif event.status == "rejected" or known is None:
+    else:
+        # Obsolete: the Workload that was meant is gone, which the one known here may have replaced.
         group.workload_refused_version = (
             known.resource_version if known is not None else f"create:{event.decision}"
         )
@@ -105,7 +108,7 @@ def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecord
 
 def _retry_later(world: World, here: At, group: Group, uid: str) -> None:
     name = f"retry/{group.id}/{uid}"
-    world.meta.timers[name] = Timer(here.at + RETRY_AFTER, group.id, "retry")
+    world.meta.timers[name] = Timer(here.at + RETRY_AFTER, group.id, RETRY)
 
 
 def timer_fired(world: World, here: At, event: TimerFired) -> None:
@@ -117,8 +120,8 @@ def timer_fired(world: World, here: At, event: TimerFired) -> None:
     group = world.groups.get(GroupID(timer.group))
     if group is None:
         return
-    if timer.purpose == REPORT:
-        group.report_due = True
+    if timer.purpose != RETRY:
+        group.report_due = group.report_due or timer.purpose == REPORT
         touch(world, group.id)
         return
     uid = event.timer.rsplit("/", 1)[1]

@@ -32,6 +32,7 @@ from podgroup.ids import PodUID
 from podgroup.members import Flag
 from podgroup.names import ADMISSION_GATE, POD_GROUP_ROLE, PODSET_LABEL
 from podgroup.objects import DeclaredSet, PodView
+from podgroup.roles import named_by
 from podgroup.state import Group, Pod, Role, World
 
 UNPLACED = "?"
@@ -104,15 +105,18 @@ def replace(world: World, group: Group, pod: Pod) -> None:
     world.members[group.id].drop(pod.view.uid)
     pod.role = name
     reindex(world, group, pod)
-    if not old.seen and not old.count:
-        del group.roles[old.name]
 
 
 def place(world: World, group: Group, view: PodView, current: str = "") -> str:
     """Return the name of a pod's role; `current` is the one it has."""
-    if group.single or not group.dialect:
+    if group.single:
+        return current or view.role
+    if not group.dialect:
         # Shapes change when a pod is admitted; the role it had when first seen does not.
-        return _adopted(group, view) or current or view.role
+        name = _adopted(group, view) or current.removeprefix(UNPLACED) or view.role
+        # In builtin mode a role hash of the users' choice must not be a way around quota.
+        over = world.mode == "builtin" and beyond(group, name, view)
+        return UNPLACED + name if over else name
     if group.dialect == COUNT:
         name = view.role if ADMISSION_GATE in view.gates else current or view.role
     elif group.dialect == ROLES:
@@ -140,12 +144,7 @@ def beyond(group: Group, name: str, view: PodView) -> dict[str, int]:
 
 def labelled(group: Group, view: PodView) -> str:
     """Return the set that a pod's label names, "" if none."""
-    label = view.labels.get(POD_GROUP_ROLE, "")
-    names = [one.name for one in group.sets]
-    if label in names:
-        return label
-    close = [name for name in names if label and label in (name + "s", name.removesuffix("s"))]
-    return close[0] if len(close) == 1 else ""
+    return named_by(view.labels.get(POD_GROUP_ROLE, ""), [one.name for one in group.sets])
 
 
 def set_named(group: Group, name: str) -> DeclaredSet | None:

@@ -90,7 +90,8 @@ def pod_deleted(world: World, here: At, view: PodView, *, inferred: bool = False
         pod.fate = KEPT if pod.terminated else LOST
     role = group.roles[pod.role]
     if view.phase == "Succeeded" and pod.fate != EXCESS and not group.serving:
-        role.succeeded_gone += 1
+        # Before a Workload is made of the group there is no place that a success could keep.
+        role.succeeded_gone += group.composed
     how = "inferred from a relist: nobody saw it go" if inferred else ""
     note(world, here, "PodGone", group=group.id, pod=uid, reason=pod.fate, message=how)
     settle(world, group, pod)
@@ -165,6 +166,8 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
 
 def _change(world: World, here: At, group: Group, pod: Pod, view: PodView) -> None:
     before, pod.view = pod.view, view
+    if view.deleted_at is not None and before.deleted_at is None:
+        pod.doomed = ADMISSION_GATE in before.gates
     for gate in before.gates:
         if gate not in view.gates:
             _ungated(world, here, group, pod, gate, before)

@@ -8,6 +8,8 @@ Invariant: of two versions of one object the newer stays, whatever order they co
 
 from typing import Any
 
+import msgspec
+
 from podgroup.fold.common import At, listed, stale, touch
 from podgroup.ids import newer
 from podgroup.objects import (
@@ -19,7 +21,7 @@ from podgroup.objects import (
     QueueObject,
     WorkloadPriorityClassView,
 )
-from podgroup.state import World
+from podgroup.state import Group, World
 
 
 def object_applied(world: World, here: At, view: QueueObject, relist: str) -> None:
@@ -33,6 +35,10 @@ def object_applied(world: World, here: At, view: QueueObject, relist: str) -> No
         return
     store[key] = view
     world.journal.objects.add((kind, view.namespace, view.name))
+    if known is not None and msgspec.structs.replace(known, resource_version="") == (
+        msgspec.structs.replace(view, resource_version="")
+    ):
+        return  # its status, or something else that admission does not ask for
     _concerns(world, kind, view.namespace, view.name)
 
 
@@ -96,6 +102,16 @@ def _concerns(world: World, kind: str, namespace: str, name: str) -> None:
         elif kind == "LocalQueue":
             if group.queue == name and group.namespace == namespace:
                 touch(world, group.id)
+        elif kind == "ResourceFlavor":
+            holding = group.holding
+            if holding is not None and any(
+                name in assignment.flavors.values() for assignment in holding.admission.assignments
+            ):
+                touch(world, group.id)
+        elif kind == "ResourceFlavor":
+            # Pods that are to start in a flavor wait while it is not there.
+            if group.holding is not None and _uses(group, name):
+                touch(world, group.id)
         elif kind == "Namespace":
             if group.namespace == name and group.holding is None:
                 touch(world, group.id)
@@ -104,3 +120,8 @@ def _concerns(world: World, kind: str, namespace: str, name: str) -> None:
             holds = group.holding is not None and group.holding.admission.cluster_queue == name
             if holds or (local is not None and local.cluster_queue == name):
                 touch(world, group.id)
+
+
+def _uses(group: Group, flavor: str) -> bool:
+    assignments = group.holding.admission.assignments if group.holding is not None else ()
+    return any(flavor in assignment.flavors.values() for assignment in assignments)

@@ -10,12 +10,13 @@ Invariant: after `RelistCompleted` the state holds exactly the objects the frame
 """
 
 from podgroup.events import RelistCompleted, RelistStarted
-from podgroup.fold.common import At, note, touch
+from podgroup.fold.common import At, note, own, settle, touch
 from podgroup.fold.pods import pod_deleted
 from podgroup.fold.queues import object_deleted
 from podgroup.fold.workloads import workload_deleted
+from podgroup.ids import newer
 from podgroup.objects import WATCHED_KINDS, WorkloadView
-from podgroup.state import Frame, World
+from podgroup.state import Expectation, Frame, World
 
 
 def synced(world: World) -> bool:
@@ -35,10 +36,17 @@ def relist_completed(world: World, here: At, event: RelistCompleted) -> None:
     if frame is None or frame.relist != event.relist:
         return
     del world.meta.frames[event.kind]
+    if event.kind == "Workload" and not event.installed:
+        _unserved(world)
     missing = _infer(world, here, event.kind, frame.seen)
+    _settle_written(world, event.kind, event.resource_version)
     # Also when it is lower than what was seen: etcd was restored, and the watch goes on from here.
     world.meta.versions[event.kind] = event.resource_version
     if event.installed:
+        if event.kind == "Workload" and event.kind in world.meta.missing:
+            # Those that were complete meanwhile get their Workloads now.
+            for identity in world.groups:
+                touch(world, identity)
         world.meta.missing.discard(event.kind)
     else:
         world.meta.missing.add(event.kind)
@@ -58,6 +66,47 @@ def relist_completed(world: World, here: At, event: RelistCompleted) -> None:
             touch(world, identity)
         for queue in world.cluster_queues:
             world.quotas.dirty[queue] = None
+
+
+def _unserved(world: World) -> None:
+    """Forget the Workloads of running groups when the kind is not served (any more).
+
+    That is not what somebody wants who deletes a Workload: nothing is stopped for it.
+    """
+    for group in world.groups.values():
+        if group.workload is None or group.workload_lost or group.finish is not None:
+            continue
+        group.workload = None
+        settle(world, group, None)
+        own(world, group, frozenset())
+        touch(world, group.id)
+
+
+def _settle_written(world: World, kind: str, version: str) -> None:
+    """End the expectations of writes that this list contains, seen or not.
+
+    An object written and deleted while no watch was there never shows the version of the write.
+    Where versions went back (etcd was restored), the writes after the backup have not happened.
+    """
+    if kind not in ("Pod", "Workload"):
+        return
+    restored = newer(world.meta.versions.get(kind, ""), version)
+
+    def over(expectation: Expectation | None) -> bool:
+        if expectation is None or not expectation.result_version:
+            return False
+        # A removed finalizer may have been the end of the object, which has a later version.
+        last = expectation.action in ("FinalizePod", "DeletePod", "FinalizeWorkload")
+        return restored or (not last and not newer(expectation.result_version, version))
+
+    if kind == "Workload":
+        for group in list(world.groups.values()):
+            if over(group.workload_expect):
+                settle(world, group, None)
+        return
+    for pod in list(world.pods.values()):
+        if over(pod.expect):
+            settle(world, world.groups[pod.group], pod)
 
 
 def _infer(world: World, here: At, kind: str, seen: set[str]) -> int:

@@ -153,7 +153,11 @@ def _wake(world: World, key: tuple[str, str]) -> None:
 def _owner(world: World, view: WorkloadView) -> Group | None:
     identity = world.by_workload.get((view.namespace, view.name))
     group = world.groups.get(identity) if identity is not None else None
-    return group if group is not None and belongs(group, view) else None
+    if group is None:
+        return None
+    # Once it is the group's it stays so, whatever people do to its annotations and owners.
+    known = group.workload is not None and group.workload.uid == view.uid
+    return group if known or belongs(group, view) else None
 
 
 def belongs(group: Group, view: WorkloadView) -> bool:
@@ -173,6 +177,11 @@ def belongs(group: Group, view: WorkloadView) -> bool:
 def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
     """Take a Workload over as the group's, or its new version."""
     before = group.workload
+    if before is not None and before.uid != view.uid:
+        # Deleted and made anew while nobody watched: what was written went to the other one.
+        note(world, here, "WorkloadGone", group=group.id, message=f"Workload {before.name}")
+        group.workload_refused_version = ""
+        settle(world, group, None)
     group.workload = view
     if before is None:
         note(world, here, "WorkloadSeen", group=group.id, message=f"Workload {view.name}")
@@ -184,6 +193,8 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
             settle(world, group, None)
     if not group.composed and view.deleted_at is None:
         _adopt(world, here, group, view)
+    if not view.active:
+        group.deactivating = False
     if view.deleted_at is not None and group.finish is None:
         if not group.workload_lost:
             note(world, here, "WorkloadDeletionRequested", group=group.id)

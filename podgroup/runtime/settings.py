@@ -217,6 +217,52 @@ class ProjectorSettings(Section, frozen=True, kw_only=True):
     ] = 60.0
 
 
+class QueueingSettings(Section, frozen=True, kw_only=True):
+    """Choices that decisions depend on. Time-outs hold in builtin mode: Kueue has its own."""
+
+    label_keys_to_copy: Annotated[
+        tuple[str, ...],
+        Meta(description="Labels that go from pods to their Workload; pods must agree on them."),
+    ] = ()
+    pods_ready_timeout_s: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=30 * DAY_S,
+            description="Seconds an admitted group has to get ready before it is evicted; 0: off.",
+        ),
+    ] = 0
+    pods_ready_recovery_timeout_s: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=30 * DAY_S,
+            description="Seconds for a group that was ready once; 0: as pods_ready_timeout_s.",
+        ),
+    ] = 0
+    requeuing_backoff_s: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=DAY_S,
+            description="Seconds until a group that was not ready in time queues again; "
+            "doubles each time.",
+        ),
+    ] = 60
+    requeuing_backoff_max_s: Annotated[
+        int, Meta(ge=1, le=DAY_S, description="Seconds that this may become at most.")
+    ] = 3600
+    requeuing_limit: Annotated[
+        int,
+        Meta(
+            ge=-1,
+            le=1000,
+            description="Evictions for not being ready before a group is deactivated; "
+            "-1: no limit.",
+        ),
+    ] = -1
+
+
 class ActuatorSettings(Section, frozen=True, kw_only=True):
     """Carrying out decisions."""
 
@@ -286,6 +332,7 @@ class Settings(Section, frozen=True, kw_only=True):
     ingest: IngestSettings = field(default_factory=IngestSettings)
     webhook: WebhookSettings = field(default_factory=WebhookSettings)
     projector: ProjectorSettings = field(default_factory=ProjectorSettings)
+    queueing: QueueingSettings = field(default_factory=QueueingSettings)
     actuator: ActuatorSettings = field(default_factory=ActuatorSettings)
     health: HealthSettings = field(default_factory=HealthSettings)
     log: LogSettings = field(default_factory=LogSettings)

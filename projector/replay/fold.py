@@ -12,6 +12,7 @@ from msgspec import Struct
 from podgroup.engine import new_world, step, take
 from podgroup.events import Decision
 from podgroup.journal import Journal
+from podgroup.policy import Policy
 from podgroup.state import World
 from projector.checkpoint import Checkpoint
 from projector.packing import pack_meta
@@ -76,6 +77,7 @@ async def fold(
     entries: AsyncIterator[Entry],
     cluster: str,
     mode: str,
+    policy: Policy | None = None,
     *,
     sink: Sink | None = None,
     epoch: int = 1,
@@ -86,10 +88,11 @@ async def fold(
 ) -> Result:
     """Fold `entries` from an empty world.
 
-    `each` sees every entry with the world and the journal after it (and takes nothing from them);
-    `progress` is told positions; `until` ends before the first message that is later.
+    `policy` is that of the deployment whose log it is. `each` sees every entry with the world and
+    the journal after it (and takes nothing from them); `progress` is told positions; `until` ends
+    before the first message that is later.
     """
-    world = new_world(cluster, mode)
+    world = new_world(cluster, mode, policy)
     world.meta.epoch, world.meta.position = epoch, base
     result = Result(world)
     at = datetime.now(UTC)

@@ -1,5 +1,6 @@
 """Commands against a stand-in API server over HTTP: effect, verdict, repetition."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -56,6 +57,7 @@ async def successor(lab: Lab, old: ObjectRef) -> ObjectRef:
 # -- ungating ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parity("S-09")
 async def test_ungating_removes_the_gate_and_merges_in_one_patch(lab: Lab) -> None:
     target = await lab.pod()
     command = ungate(target, node_selector={"pool": "a"})
@@ -182,6 +184,7 @@ async def test_a_successor_of_the_same_name_is_never_touched(lab: Lab, command: 
     ],
     ids=lambda command: type(command).__name__,
 )
+@pytest.mark.parity("C-117")
 async def test_what_is_gone_is_obsolete(lab: Lab, command: AnyCommand) -> None:
     verdict = await carry_out(lab, command)
     assert (verdict.status, verdict.http_status) == ("obsolete", 404), verdict
@@ -190,6 +193,7 @@ async def test_what_is_gone_is_obsolete(lab: Lab, command: AnyCommand) -> None:
 # -- finalizing, deleting, stopping ----------------------------------------------------------------
 
 
+@pytest.mark.parity("I-03")
 async def test_finalizing_leaves_the_finalizers_of_others(lab: Lab) -> None:
     wanted = pod()
     wanted["metadata"]["finalizers"] = ["a.io/b", names.POD_FINALIZER, "c.io/d"]
@@ -230,6 +234,7 @@ async def bound(lab: Lab, name: str = "p0") -> ObjectRef:
 
 
 @pytest.mark.parametrize("finalize", [False, True])
+@pytest.mark.parity("C-116")
 async def test_stopping_says_why_and_deletes(lab: Lab, finalize: bool) -> None:
     target = await bound(lab)
     command = StopPod(
@@ -260,6 +265,19 @@ async def test_stopping_a_pod_that_vanishes_with_its_finalizer(lab: Lab) -> None
     verdict = await carry_out(lab, StopPod(target=target, reason="R", message="m", finalize=True))
     assert verdict.status == "applied"
     assert await lab.live(target) is None
+
+
+@pytest.mark.parity("C-117")
+async def test_a_pod_that_went_before_it_could_be_stopped_is_told_as_stopped(lab: Lab) -> None:
+    event = KubeEvent(type="Normal", reason="Stopped", message="m")
+    command = StopPod(target=pod_ref("gone"), reason="R", message="m", events=(event,))
+    sender = asyncio.create_task(lab.emitter.run())
+    verdict = await carry_out(lab, command)
+    assert verdict.status == "obsolete"
+    await lab.emitter.drain(5.0)
+    sender.cancel()
+    (found,) = lab.events()
+    assert (found["reason"], found["involvedObject"]["name"]) == ("Stopped", "gone")
 
 
 async def test_a_deletion_spares_a_successor_that_came_after_the_finalizer_went(lab: Lab) -> None:
@@ -300,6 +318,21 @@ async def test_a_workload_is_created_from_its_sample_pod(lab: Lab, group: bool) 
     second = await carry_out(lab, create_workload(owner, group=group))
     assert second.status == "applied"
     assert (second.uid, second.resource_version) == (first.uid, first.resource_version)
+
+
+@pytest.mark.parity("B9")
+async def test_a_workload_with_a_declared_podset_needs_no_pod_of_it(lab: Lab) -> None:
+    owner = await lab.pod()
+    sets = (
+        PodSetSpec(name="driver", count=1, sample=owner),
+        PodSetSpec(name="workers", count=3, template='{"containers":[{"name":"w"}]}'),
+    )
+    verdict = await carry_out(lab, create_workload(owner, pod_sets=sets))
+    assert verdict.status == "applied", verdict.message
+    live = await lab.live(workload_ref(namespace=NAMESPACE))
+    assert live is not None
+    (worker,) = live["spec"]["podSets"][1]["template"]["spec"]["containers"]
+    assert worker["name"] == "w"
 
 
 async def test_somebody_elses_workload_of_that_name_is_left_alone(lab: Lab) -> None:

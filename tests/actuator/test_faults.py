@@ -83,6 +83,7 @@ def state(lab: Lab) -> dict[str, Any]:
 
 @pytest.mark.parametrize("status", [401, 409, 410, 429, 500, 502, 503, 504])
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parity("C-105", "C-108")
 async def test_a_passing_failure_is_retried_and_repetition_has_the_same_effect(
     lab: Lab, kind: str, status: int
 ) -> None:
@@ -114,6 +115,7 @@ async def test_an_answer_that_is_lost_after_the_effect_changes_nothing(lab: Lab,
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parity("C-108", "B18")
 async def test_interrupted_after_each_request_it_ends_in_the_same_state(
     lab: Lab, kind: str
 ) -> None:

@@ -47,6 +47,7 @@ def gated(*names_: str, **spec: Any) -> dict[str, Any]:
         ((names.ADMISSION_GATE,), (names.ADMISSION_GATE, names.TOPOLOGY_GATE), []),
     ],
 )
+@pytest.mark.parity("S-20", "S-21", "S-22")
 def test_removes_the_gates_named_and_no_others(
     live: tuple[str, ...], wanted: tuple[str, ...], left: list[str]
 ) -> None:
@@ -54,6 +55,7 @@ def test_removes_the_gates_named_and_no_others(
     assert gates(after) == left
 
 
+@pytest.mark.parity("S-09")
 def test_merges_selector_labels_annotations_and_tolerations_in_the_same_patch() -> None:
     command = ungate(
         pod_ref(),
@@ -74,6 +76,7 @@ def test_merges_selector_labels_annotations_and_tolerations_in_the_same_patch() 
     ]
 
 
+@pytest.mark.parity("S-08")
 def test_a_second_look_finds_nothing_to_do() -> None:
     command = ungate(pod_ref(), node_selector={"pool": "a"})
     assert patches.ungate(command, planned(command, live_pod())) == patches.Unchanged()
@@ -97,6 +100,7 @@ def test_an_ungated_pod_is_left_alone_even_if_its_labels_differ() -> None:
         ),
     ],
 )
+@pytest.mark.parity("S-13", "S-14", "S-19")
 def test_another_value_of_a_key_is_a_conflict_that_names_both(
     command: dict[str, Any], words: list[str]
 ) -> None:
@@ -106,6 +110,7 @@ def test_another_value_of_a_key_is_a_conflict_that_names_both(
         assert word in plan.message
 
 
+@pytest.mark.parity("S-09")
 def test_equal_values_are_no_conflict() -> None:
     command = ungate(pod_ref(), node_selector={"pool": "b"}, labels={names.QUEUE_NAME: "queue"})
     after = planned(command, live_pod(nodeSelector={"pool": "b"}))
@@ -127,6 +132,7 @@ def test_equal_values_are_no_conflict() -> None:
         ({"key": "k", "effect": "NoSchedule"}, Toleration(key="k"), 2),
     ],
 )
+@pytest.mark.parity("S-10", "S-11", "S-12")
 def test_tolerations_are_appended_unless_equal(
     live: dict[str, Any], wanted: Toleration, count: int
 ) -> None:
@@ -223,6 +229,7 @@ def test_a_patch_merges_or_names_a_conflict_and_never_loses_a_value(
         (["a/b"], ["a/b"]),
     ],
 )
+@pytest.mark.parity("I-03")
 def test_finalizing_takes_ours_and_leaves_others(before: list[str], after: list[str]) -> None:
     pod = live_pod()
     pod["metadata"]["finalizers"] = before

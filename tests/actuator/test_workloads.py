@@ -61,10 +61,11 @@ def command_for(workload: dict[str, Any], pods: dict[str, dict[str, Any]]) -> Cr
 @pytest.mark.parametrize(
     "name", ["single_pod_lifecycle", "group_driver_workers", "nine_roles", "preempted_and_resumed"]
 )
+@pytest.mark.parity("C-03", "C-13")
 def test_the_body_is_what_kueue_wrote_for_the_same_pods(name: str) -> None:
     pods, kueues = recorded(name)
     command = command_for(kueues, pods)
-    samples = {item.name: pods[item.sample.name] for item in command.pod_sets}
+    samples = {item.name: pods[item.sample.name] for item in command.pod_sets if item.sample}
     before = deepcopy(samples)
     body = workloads.workload(command, samples, "v1beta2")
     assert samples == before
@@ -188,6 +189,7 @@ def test_a_variable_named_twice_counts_once(
         ),
     ],
 )
+@pytest.mark.parity("C-97", "C-98", "C-99")
 def test_a_topology_is_asked_for_when_the_pod_waits_for_one(
     annotations: dict[str, str], gates: tuple[str, ...], request_: dict[str, Any]
 ) -> None:
@@ -270,6 +272,34 @@ def test_owners_are_added_to_a_workload_without_any() -> None:
     assert after["metadata"]["ownerReferences"] == [workloads.owner_reference(OWNER)]
 
 
+@pytest.mark.parity("I-10", "C-17", "I-32")
+def test_an_update_takes_control_and_sets_activity_and_bounds() -> None:
+    command = UpdateWorkload(
+        target=workload_ref(),
+        add_owners=(OWNER,),
+        controller=True,
+        labels={names.JOB_UID: "owner-uid"},
+        active=False,
+        max_execution_s=10,
+    )
+    live = existing()
+    del live["metadata"]["ownerReferences"]
+    plan = workloads.update(command, live, {}, "v1beta2")
+    assert isinstance(plan, Patch)
+    after = json_patch(live, plan.operations)
+    assert after["metadata"]["ownerReferences"] == [workloads.owner_reference(OWNER, True)]
+    assert after["metadata"]["labels"][names.JOB_UID] == "owner-uid"
+    assert after["spec"]["active"] is False
+    assert after["spec"]["maximumExecutionTimeSeconds"] == 10
+    assert workloads.update(command, after, {}, "v1beta2") == Unchanged()
+    unbound = UpdateWorkload(target=workload_ref(), max_execution_s=0)
+    plan = workloads.update(unbound, after, {}, "v1beta2")
+    assert isinstance(plan, Patch)
+    after = json_patch(after, plan.operations)
+    assert "maximumExecutionTimeSeconds" not in after["spec"]
+    assert workloads.update(unbound, after, {}, "v1beta2") == Unchanged()
+
+
 def test_our_finalizer_goes_and_others_stay() -> None:
     live = existing(finalizers=["a/b", names.WORKLOAD_FINALIZER, "c/d"])
     plan = workloads.without_finalizer(live)
@@ -284,3 +314,22 @@ def test_our_finalizer_goes_and_others_stay() -> None:
 def test_owner_references_of_other_kinds_name_their_group() -> None:
     owner = ObjectRef(kind="Workload", namespace="team", name="w", uid="x")
     assert workloads.owner_reference(owner)["apiVersion"] == "kueue.x-k8s.io/v1beta2"
+
+
+@pytest.mark.parity("B9")
+def test_a_podset_without_pods_has_the_declared_template() -> None:
+    spec = {"containers": [{"name": "worker", "resources": {"requests": {"cpu": "1m"}}}]}
+    owner = pod_ref()
+    sets = (
+        PodSetSpec(name="driver", count=1, sample=owner),
+        PodSetSpec(name="workers", count=10, template=json.dumps(spec)),
+    )
+    command = create_workload(owner, pod_sets=sets)
+    body = workloads.workload(command, {"driver": live_pod()}, "v1beta2")
+    driver, workers = body["spec"]["podSets"]
+    assert driver["template"]["spec"] == live_pod()["spec"]
+    template = {"metadata": {}, "spec": spec}
+    assert workers == {"name": "workers", "count": 10, "template": template}
+    assert workloads.ours(command, body)
+    with pytest.raises(KeyError, match="driver"):
+        workloads.workload(command, {}, "v1beta2")

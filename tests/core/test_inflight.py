@@ -4,6 +4,8 @@ The API server answers the write that takes the last finalizer off a deleted obj
 before it, because the write is a removal.
 """
 
+import pytest
+
 from podgroup import events as e
 from podgroup.commands import AnyCommand
 from tests.support.toy import Toy
@@ -58,3 +60,33 @@ def test_a_workload_that_went_with_its_finalizer_is_not_finalized_again() -> Non
     assert [c for c in again if c.target.kind == "Workload"] == []
     toy.send(e.WorkloadDeleted(workload=view))
     assert toy.group("g").workload_expect is None
+
+
+@pytest.mark.parity("B2")
+def test_a_deletion_that_overtakes_the_ungating_leaves_nothing_behind() -> None:
+    """The pod is past the gate when its deletion is seen, and gets no node any more."""
+    toy = Toy()
+    for name in ("a", "b"):
+        toy.pod(name, "g", 2, settle=False)
+    first = toy.named("a")
+    toy.act = False
+    toy.change(first.uid, deleted_at=toy.now)
+    toy.act = True
+    ungated = {"gates": (), "labels": first.labels | {"x": "y"}}
+    toy.change(first.uid, settle=False, **ungated)
+    toy.settle()
+    assert toy.there() == {"b"}
+    assert toy.true("g") >= {"WaitingForReplacementPods"}
+
+
+def test_a_pod_being_stopped_and_let_go_of_is_not_finalized_besides() -> None:
+    """The watch shows the deletion before the same decision takes our finalizer off."""
+    toy = Toy()
+    toy.pod("a", "g", 1)
+    toy.run("a")
+    toy.act = False
+    toy.delete_workload("g")
+    stop = last(toy, "StopPod")
+    assert stop.command.target.name == "a"
+    toy.change(toy.named("a").uid, deleted_at=toy.now)
+    assert not [d for d in toy.decisions if type(d.command).__name__ == "FinalizePod"]

@@ -226,3 +226,18 @@ def test_reclaimable_pods_are_never_taken_back_while_quota_is_reserved() -> None
     toy.end("a", phase="Failed")
     assert toy.workloads["g"].reclaimable == {"r1": 1}, "Kueue refuses less, and all with it"
     assert toy.condition("g", "WaitingForReplacementPods")[0] == "True"
+
+
+def test_a_group_deactivated_for_a_cause_may_queue_again_when_activated() -> None:
+    """B15: after a plain Deactivated the core lets it queue again, after a cause nobody would."""
+    for cause, wanted in (("", "False"), ("DueToMaximumExecutionTimeExceeded", "True")):
+        toy = running()
+        w = toy.workloads["g"]
+        toy.put_workload(msgspec.structs.replace(w, active=False))
+        toy.evict("g", f"Deactivated{cause}")
+        assert toy.workloads["g"].cluster_queue == "", "both pods were stopped"
+        assert toy.condition("g", "Requeued")[:2] == ("False", f"Deactivated{cause}")
+        w = toy.workloads["g"]
+        toy.put_workload(msgspec.structs.replace(w, active=True))
+        toy.settle()
+        assert toy.condition("g", "Requeued")[0] == wanted

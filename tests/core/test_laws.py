@@ -4,16 +4,23 @@ from collections import Counter
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from podgroup.engine import load_world, new_world, step, take
 from podgroup.members import Flag
-from podgroup.names import PRIORITY_CLASS, RETRIABLE_IN_GROUP
+from podgroup.names import POD_GROUP_ROLE, PRIORITY_CLASS, RETRIABLE_IN_GROUP
+from podgroup.objects import DeclaredSet
 from podgroup.state import Group, Meta, Pod, World
 from tests.support.toy import Toy
 
-SIZES = {"a": 2, "b": 3, "c": 1}
+SIZES = {"a": 2, "b": 3, "c": 1, "d": 3}
+SETS = (
+    DeclaredSet(name="driver"),
+    DeclaredSet(name="workers", count=2, requests={"cpu": 1000}, role="r1", template="{}"),
+)
+"""What group `d` declares: one driver and two workers."""
 action = st.tuples(
     st.sampled_from(
         [
@@ -82,7 +89,14 @@ def play(story: list[tuple[str, str, int]], *, cpu: int = 4, check: bool = True)
             if verb == "create" and len(mine) >= SIZES[group] + 1:
                 continue
             serial += 1
-            toy.pod(f"{group}{serial}", f"g{group}", SIZES[group], cpu=1 + pick % 2, labels=labels)
+            name = f"{group}{serial}"
+            if group == "d" and pick < 2:
+                toy.pod(name, "gd", None, sets=SETS)
+            elif group == "d":
+                role = {POD_GROUP_ROLE: ("worker", "workers", "nowhere")[pick % 3]}
+                toy.pod(name, "gd", None, cpu=1 + pick % 2, labels=role)
+            else:
+                toy.pod(name, f"g{group}", SIZES[group], cpu=1 + pick % 2, labels=labels)
         elif verb == "single":
             serial += 1
             toy.pod(f"{group}s{serial}", cpu=1 + pick % 3)
@@ -149,6 +163,7 @@ def test_the_same_log_gives_the_same_decisions(story: Any) -> None:
 
 @examples
 @given(stories)
+@pytest.mark.parity("B18")
 def test_recorded_decisions_applied_give_the_same_world_and_no_difference(story: Any) -> None:
     story = [s for s in story if s[0] != "reload"]
     toy = play(story, check=False)
@@ -180,6 +195,7 @@ def test_redelivered_messages_change_nothing(story: Any, back: int) -> None:
 
 @examples
 @given(stories)
+@pytest.mark.parity("B18")
 def test_a_reloaded_world_is_the_same_world(story: Any) -> None:
     toy = play(story, check=False)
     again = reloaded(toy.world)

@@ -77,6 +77,7 @@ def test_groups_roles_and_counts_agree_with_the_pods(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OUTCOMES)
+@pytest.mark.parity("B13")
 def test_gates_know_when_and_by_whom_they_were_removed(name: str) -> None:
     world = folded(name)
     taken = take(world)
@@ -88,6 +89,7 @@ def test_gates_know_when_and_by_whom_they_were_removed(name: str) -> None:
             assert row.removed_by == "kueue"
 
 
+@pytest.mark.parity("B13")
 def test_who_removes_a_gate_and_writes_nothing_else_leaves_no_trace() -> None:
     journal = take(folded("other_gate_stays")).journal
     removed = {gate: row.removed_by for (_, gate), row in journal.gates.items()}

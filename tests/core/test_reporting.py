@@ -3,6 +3,8 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from podgroup.commands import ReportPod
 from podgroup.engine import due_timers
 from podgroup.events import PodApplied, RelistCompleted, RelistStarted
@@ -24,6 +26,7 @@ def wait(toy: Toy, seconds: float) -> None:
         toy.do(*due)
 
 
+@pytest.mark.parity("B12")
 def test_a_reason_is_told_once_it_has_held_for_five_seconds_and_taken_back() -> None:
     toy = Toy(cpu=2)
     toy.pod("hog", cpu=2)
@@ -39,6 +42,7 @@ def test_a_reason_is_told_once_it_has_held_for_five_seconds_and_taken_back() -> 
     assert reports(toy)[1:] == [("foo", "True", "Admitted")]
 
 
+@pytest.mark.parity("B12")
 def test_a_group_that_is_admitted_soon_says_nothing() -> None:
     toy = Toy()
     toy.pod("p0", "g", 2)
@@ -49,6 +53,7 @@ def test_a_group_that_is_admitted_soon_says_nothing() -> None:
     assert not toy.world.meta.timers
 
 
+@pytest.mark.parity("B1")
 def test_a_blocked_group_warns_on_its_pods_naming_both_and_the_values() -> None:
     toy = Toy()
     toy.pod("p0", "g", 2)
@@ -60,6 +65,7 @@ def test_a_blocked_group_warns_on_its_pods_naming_both_and_the_values() -> None:
     assert "'p0'" in message and "'p1'" in message and "2" in message and "3" in message
 
 
+@pytest.mark.parity("B12")
 def test_pods_that_arrive_one_by_one_do_not_repeat_the_reason() -> None:
     toy = Toy()
     for i in range(4):
@@ -70,6 +76,7 @@ def test_pods_that_arrive_one_by_one_do_not_repeat_the_reason() -> None:
     assert len(reports(toy)) == len({name for name, _, _ in reports(toy)})
 
 
+@pytest.mark.parity("B7")
 def test_a_pod_of_a_role_the_workload_does_not_have_is_told_which_roles_there_are() -> None:
     toy = Toy()
     toy.pod("p0", "g", 2)
@@ -127,6 +134,7 @@ def test_a_redelivered_list_item_of_a_closed_frame_is_a_duplicate() -> None:
     assert not toy.world.pods
 
 
+@pytest.mark.parity("B8")
 def test_a_total_changed_after_composition_is_told_and_not_obeyed() -> None:
     from podgroup.names import GROUP_TOTAL_COUNT
 
@@ -142,6 +150,7 @@ def test_a_total_changed_after_composition_is_told_and_not_obeyed() -> None:
     assert "p2" not in {p.name for p in toy.pods.values()}, "still a group of two"
 
 
+@pytest.mark.parity("B17")
 def test_a_pod_that_was_never_gated_runs_is_reported_and_takes_quota() -> None:
     toy = Toy(cpu=4)
     toy.pod("sly", cpu=3, gated=False)

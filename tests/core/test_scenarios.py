@@ -94,6 +94,7 @@ def test_failed_pod_is_replaced_and_released_only_then() -> None:
     assert {o.name for o in toy.workloads["g"].owners} == {"p0", "p1", "again"}
 
 
+@pytest.mark.parity("B20")
 def test_pod_that_failed_first_is_released_first() -> None:
     toy = Toy()
     for i in range(3):
@@ -105,6 +106,7 @@ def test_pod_that_failed_first_is_released_first() -> None:
     assert not held(toy, "p1") and held(toy, "p0")
 
 
+@pytest.mark.parity("B5")
 def test_unretriable_group_with_failures_is_failed() -> None:
     toy = Toy()
     toy.pod("p0", "g", 2)
@@ -119,6 +121,7 @@ def test_unretriable_group_with_failures_is_failed() -> None:
     assert not held(toy, "p0") and not held(toy, "p1")
 
 
+@pytest.mark.parity("B1")
 def test_different_total_counts_block_and_say_who() -> None:
     toy = Toy()
     toy.pod("p0", "g", 2)
@@ -174,6 +177,7 @@ def test_low_priority_group_is_preempted_and_comes_back() -> None:
     assert toy.true("gl") >= {"Admitted", "QuotaReserved"} and "Evicted" not in toy.true("gl")
 
 
+@pytest.mark.parity("B2")
 def test_gated_pod_that_is_deleted_leaves_at_once() -> None:
     toy = Toy()
     toy.pod("p0", "g", 2)
@@ -194,6 +198,7 @@ def test_running_pod_that_is_deleted_is_kept_until_replaced() -> None:
     assert {o.name for o in toy.workloads["g"].owners} == {"p1", "again"}
 
 
+@pytest.mark.parity("B4")
 def test_replacement_of_a_terminating_bound_pod_waits_gated_instead_of_being_deleted() -> None:
     toy = Toy()
     toy.pod("p0", "g", 2)
@@ -218,6 +223,7 @@ def test_fast_admission_starts_with_the_first_pod() -> None:
     assert {o.name for o in toy.workloads["g"].owners} == {"p0", "p1", "p2"}
 
 
+@pytest.mark.parity("B3", "I-20")
 def test_serving_group_keeps_the_successor_of_a_succeeded_pod() -> None:
     toy = Toy()
     serving = {SERVING: "true", FAST_ADMISSION: "true"}

@@ -116,12 +116,15 @@ def audit(cluster: Cluster, quota_milli: int) -> list[str]:
 
 
 def _finalizers(pods: list[Pod], workloads: list[Workload]) -> Iterator[str]:
-    """Our finalizer is on pods of groups that go on, or that are not complete yet."""
+    """Our finalizer is on pods of groups that go on, or that are not complete yet.
+
+    A pod that came too late for a group that is over stays gated, and has none.
+    """
     by_pod = {p.uid: w for w in workloads for p in w.pods}
     for pod in pods:
         workload = by_pod.get(pod.uid)
         if not pod.held:
-            late = pod.gated and workload is not None and not workload.open
+            late = pod.gated and (workload is None or not workload.open)
             if not pod.ended and not pod.deleting and not late:
                 yield f"pod {pod.name} is alive without our finalizer"
             continue
@@ -192,7 +195,11 @@ def _left_over(workloads: list[Workload]) -> Iterator[str]:
 
 
 def _conditions(workloads: list[Workload]) -> Iterator[str]:
-    """Reclaimable pods and shortages are what the pods say."""
+    """Reclaimable pods and shortages are what the pods say.
+
+    More may be reclaimable than have succeeded: the lab's kubelet sometimes says Failed of a pod
+    that its user called Succeeded, and what was given up stays given up.
+    """
     for w in workloads:
         if w.single or not w.open:
             continue
@@ -202,7 +209,7 @@ def _conditions(workloads: list[Workload]) -> Iterator[str]:
             pods = w.of(name)
             done[name] = min(count, sum(p.phase == "Succeeded" for p in pods))
             absent[name] = max(0, count - sum(p.active for p in pods))
-        if w.holds and w.reclaimable != {n: c for n, c in done.items() if c}:
+        if w.holds and any(w.reclaimable.get(n, 0) < c for n, c in done.items()):
             yield f"Workload {w.name}: reclaimable {w.reclaimable}, succeeded {dict(done)}"
         if w.true("WaitingForReplacementPods") != any(absent.values()):
             yield f"Workload {w.name}: pods absent {dict(absent)}, condition says otherwise"

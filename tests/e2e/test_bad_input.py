@@ -28,7 +28,8 @@ from podgroup.subjects import PARKED, parked
 from tests.support.processes import KUEUE, Api, make_queue, pod
 from tests.support.stack import Stack, finished, running_stack, runs_to_its_end
 
-pytestmark = pytest.mark.timeout(180)
+# One stack answers for the whole module.
+pytestmark = [pytest.mark.timeout(180), pytest.mark.xdist_group("bad-input")]
 
 TEAM, UNSEEN = "team", "kube-system"
 """A namespace the webhook guards, and one it does not see."""

@@ -10,6 +10,7 @@ import os
 import pytest
 
 from tests.e2e.conformance import SCENARIOS, verdicts
+from tests.parity.scenarios import params
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +21,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.mark.timeout(400)
 @pytest.mark.xdist_group("conformance-kueue")  # one run of the lab answers for all
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", params(SCENARIOS))
 def test_scenario(scenario: str, found: dict[str, str]) -> None:
     verdict = found.get(scenario, f"no verdict: {json.dumps(found)}")
     assert verdict.startswith("passed"), verdict

@@ -18,11 +18,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from gatelog.replay.running import verify
 from podgroup.codec import decode_batch, decode_decision
 from podgroup.engine import new_world, step
 from podgroup.names import ADMISSION_GATE, MANAGED_LABEL, POD_FINALIZER
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import connect
+from podgroup.runtime.settings import DatabaseSettings, Settings
 from podgroup.subjects import DECISIONS, EVENTS, decisions, events_of
 from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator, make_queue, pod
 
@@ -151,6 +153,7 @@ async def all_done(api: Api) -> bool:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parity("B18")
 async def test_nothing_is_lost_doubled_or_wrong(
     database: str, nats: EmbeddedNats, tmp_path: Path
 ) -> None:
@@ -199,6 +202,19 @@ async def test_nothing_is_lost_doubled_or_wrong(
             child.stop()
         simulator.stop()
     await hold_against_the_log(database, nats)
+    await verified(database, nats)
+
+
+async def verified(database: str, nats: EmbeddedNats) -> None:
+    """What `gatelog replay --verify` looks at: every table, row by row."""
+    settings = Settings(
+        cluster=CLUSTER, database=DatabaseSettings(url=database), nats=nats.settings()
+    )
+    result, tables = await verify(settings, lambda _: None)
+    assert not [text for table in tables for text in table.examples]
+    assert sum(table.different for table in tables) == 0
+    assert not result.differences
+    assert {t.table: t.rows for t in tables}["pods"] == PODS
 
 
 async def describe(api: Api) -> str:

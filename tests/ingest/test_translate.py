@@ -361,10 +361,29 @@ def test_annotations_are_bounded_in_bytes_and_group_sets_may_be_large():
     annotations["kueue.x-k8s.io/y"] = "z" * 4096
     annotations["provreq.kueue.x-k8s.io/maxRunDurationSeconds"] = "5"
     view = pod_of(applied(pod))
-    assert len(view.annotations["kueue.x-k8s.io/pod-group-sets"]) == MAX_GROUP_SETS_BYTES
+    assert "kueue.x-k8s.io/pod-group-sets" not in view.annotations
+    assert "must be a list of sets" in view.sets_problem
+    assert view.sets_key
+    assert view.sets == ()
     assert view.annotations["provreq.kueue.x-k8s.io/maxRunDurationSeconds"] == "5"
     annotations["kueue.x-k8s.io/y"] = "ü" * 2049
     assert refusal_of(applied(pod)).field == "metadata.annotations[kueue.x-k8s.io/y]"
+
+
+def test_group_sets_are_in_the_view_as_what_they_declare():
+    pod = first_pod()
+    pod["metadata"]["annotations"]["kueue.x-k8s.io/pod-group-sets"] = json.dumps(
+        [{"name": "d"}, {"name": "w", "count": 3, "template": {"spec": pod["spec"]}}]
+    )
+    view = pod_of(applied(pod))
+    assert [(s.name, s.count, s.requests) for s in view.sets] == [
+        ("d", 1, {}),
+        ("w", 3, view.requests),
+    ]
+    assert (view.sets_problem, view.sets[1].role) == ("", view.role)
+    assert view.sets[1].tolerations == view.tolerations
+    plain = pod_of(applied(first_pod()))
+    assert (plain.sets, plain.sets_key, plain.sets_problem) == ((), "", "")
 
 
 def test_a_deletion_is_never_refused():

@@ -138,6 +138,7 @@ def test_an_admission_that_was_never_queued_has_no_wait() -> None:
     assert found.times == []
 
 
+@pytest.mark.parity("C-102", "C-103", "C-104")
 def test_gate_removal_is_timed_from_the_admission_before_it() -> None:
     took = ("gatelog_pod_scheduling_gate_removal_seconds", ("cq1",))
     gone = note("GateRemoved", ADMISSION_GATE, 12.5)

@@ -1,11 +1,13 @@
 """The process's registry: what may be declared, what is bounded, what a page looks like."""
 
+from functools import partial
+
 import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from podgroup.runtime.health import Checks, _server
-from podgroup.runtime.metrics import MAX_QUEUES, MAX_VALUES, NONE, OTHER, Metrics, of
+from podgroup.runtime.metrics import MAX_QUEUES, MAX_VALUES, NONE, OTHER, Labels, Metrics, of
 from podgroup.runtime.settings import Settings
 
 
@@ -41,12 +43,9 @@ def test_what_may_not_be_declared(
 def test_a_label_shows_a_bounded_number_of_values() -> None:
     metrics = Metrics()
     counted = metrics.counter("gatelog_x_total", "X.", ("reason",))
-    metrics.read(
-        "gatelog_y",
-        "Y.",
-        ("cluster_queue",),
-        read=lambda: {(f"q{i}",): 1.0 for i in range(MAX_QUEUES + 5)} | {("",): 3.0},
-    )
+    queues: dict[Labels, float] = {(f"q{i}",): 1.0 for i in range(MAX_QUEUES + 5)}
+    queues[("",)] = 3.0
+    metrics.read("gatelog_y", "Y.", ("cluster_queue",), read=lambda: queues)
     for i in range(MAX_VALUES + 20):
         counted(f"r{i}").inc()
     for word in ("", "r1", "never seen before", "x" * 1000):
@@ -65,7 +64,7 @@ def test_a_part_that_is_run_again_goes_on_counting_and_is_read_anew() -> None:
     for value in (1.0, 2.0):
         metrics.counter("gatelog_x_total", "X.")().inc()
         metrics.histogram("gatelog_x_seconds", "X.")().observe(value)
-        metrics.read("gatelog_y", "Y.", read=lambda value=value: {(): value})
+        metrics.read("gatelog_y", "Y.", read=partial(dict[Labels, float], {(): value}))
     found = samples(metrics)
     assert found["gatelog_x_total", ()] == 2
     assert found["gatelog_x_seconds_sum", ()] == 3

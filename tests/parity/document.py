@@ -1,6 +1,6 @@
 """docs/parity.md, made from the rows and the tests that were collected.
 
-Tests are named by file and function; parameters are left out, their number is not. A row that
+Tests are named by file and function; parameters are left out. A row that
 neither has a test nor a reason is an error, and so is one with both.
 
 Invariant: the page is a function of the rows and the collected tests alone.
@@ -25,7 +25,8 @@ HEAD = f"""# Parity with Kueue's pod integration
 Every behaviour that Kueue's own tests hold its pod integration to, one row each, and the tests of
 this repository that hold gatelog to it; B rows are where gatelog differs on purpose
 ([differences.md](differences.md)), with a test that Kueue's behaviour would fail. Made by
-`{COMMAND}` from the tests as they are collected; a test fails when this page is out of date.
+`{COMMAND}` from the tests as they are collected; a test fails when this page is out of
+date.
 
 Need: Y behaviour of a pod controller, o an optional feature of Kueue, k plumbing inside Kueue.
 """
@@ -101,10 +102,8 @@ def _line(row: Row, found: dict[str, list[str]]) -> str:
     if row.id in NOT_COVERED:
         tests = f"left out: {NOT_COVERED[row.id]}"
     else:
-        names = Counter(node.partition("[")[0] for node in found.get(row.id, ()))
-        tests = "<br>".join(
-            f"`{name}`" + (f" ({times})" if times > 1 else "") for name, times in names.items()
-        )
+        names = dict.fromkeys(node.partition("[")[0] for node in found.get(row.id, ()))
+        tests = "<br>".join(f"`{name}`" for name in names)
     return f"| {row.id} | {row.need} | {row.text} | {tests} |"
 
 

@@ -448,6 +448,7 @@ METRIC_LABELS = "CustomMetricLabels: an alpha feature of Kueue's own metrics"
 FORCED = "FailureRecoveryPolicy: an alpha feature apart from admission"
 OLD_SELECTORS = "selectors of an old configuration format that Kueue itself no longer reads"
 PLUMBING = "a function inside Kueue without behaviour of its own"
+RETENTION = "retention of deactivated Workloads: off by default in Kueue"
 ELASTIC = "elastic jobs never apply to plain pods"
 
 NOT_COVERED: dict[str, str] = {
@@ -466,6 +467,9 @@ NOT_COVERED: dict[str, str] = {
         [*_span("H", 5, 7), *_span("U", 1, 7), *_span("U", 20, 23), "U-31", "U-32"], PLUMBING
     ),
     **dict.fromkeys(_span("S", 23, 25), PLUMBING),
+    "C-86": RETENTION,
+    **dict.fromkeys(["E-21", "E-22"], "pods of a StatefulSet are gated for their parent: E-15"),
+    "E-29": "Kueue's metric names; those of gatelog are B11",
     **dict.fromkeys(_span("S", 15, 17), ELASTIC),
 }
 """Rows without a test, and why. A row is here or has a test, never both."""

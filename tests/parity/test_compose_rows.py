@@ -49,6 +49,16 @@ def test_a_group_becomes_one_workload(by: str) -> None:
     assert not toy.gated("p0") and not toy.gated("p1")
 
 
+@pytest.mark.parity("E-28")
+def test_a_group_name_longer_than_a_label_can_be() -> None:
+    toy = Toy(mode="kueue")
+    name = "a" * 50 + "." + "b" * 50
+    for pod in ("p0", "p1"):
+        toy.pod(pod, annotations={GROUP_NAME: name, GROUP_TOTAL_COUNT: "2"})
+    toy.admit(name)
+    assert not toy.gated("p0") and not toy.gated("p1")
+
+
 @pytest.mark.parity("C-15", "I-12")
 def test_fast_admission_makes_places_for_pods_to_come() -> None:
     toy = Toy(mode="kueue")
@@ -125,6 +135,7 @@ def test_a_foreign_workload_blocks_the_group_until_it_is_gone(owner: str | None)
     assert toy.there() == {"p0"}, "a gated pod may go all the same"
     toy.pod("p2", "g", 2)
     toy.put_workload(_gone(toy))
+    toy.settle()
     assert toy.workloads["g"].annotations == {IS_GROUP_WORKLOAD: "true"}
 
 
@@ -193,7 +204,7 @@ def test_a_failed_pod_of_an_incomplete_group_is_released() -> None:
 
 @pytest.mark.parity("C-49")
 def test_a_pod_that_a_foreign_finalizer_keeps_is_left_to_it() -> None:
-    """Kueue makes the dying pod an owner as well; an owner that goes means nothing, ours does not."""
+    """Kueue makes the dying pod an owner as well, which has no effect."""
     toy = Toy(mode="kueue")
     dying = toy.pod("p1", "g", 1, gated=False, finalizers=("example.com/hold",), deleted_at=toy.now)
     toy.pod("p0", "g", 1)
@@ -286,9 +297,10 @@ def test_a_workload_without_a_place_for_anybody_is_made_anew() -> None:
     owners = tuple(OwnerRef(kind="Pod", name=p.name, uid=p.uid) for p in toy.pods.values())
     toy.workload("g", ("wrong", 2), owners=owners, annotations={IS_GROUP_WORKLOAD: "true"})
     for name in ("p0", "p1"):
-        toy.change(toy.named(name).uid, gates=(), node="n", phase="Running", deleted_at=toy.now)
+        toy.change(toy.named(name).uid, gates=(), node="n", deleted_at=toy.now)
     toy.act = True
     toy.settle()
+    toy.wait(31)
     assert [(p.name, p.count) for p in toy.workloads["g"].pod_sets] == [("r1", 2)]
     assert "DeletedWorkload" in reasons(toy)
     assert toy.held("p0") and toy.held("p1")

@@ -27,7 +27,9 @@ def test_every_recording_folds(gatelog: Gatelog, file: Path, tmp_path: Path) -> 
         pods = database.execute("select count(*) from pods").fetchone()[0]
         groups = database.execute("select count(*) from groups").fetchone()[0]
         parked = database.execute("select count(*) from parked").fetchone()[0]
-    assert pods > 0 and groups > 0 and parked == 0
+    assert parked == 0
+    # One recording is of Workloads that others made: their pods were never in a queue.
+    assert (pods > 0 and groups > 0) == (file.name != "external_workloads_under_kueue.jsonl.gz")
     assert f"{groups} groups and {pods} pods seen" in out
 
 

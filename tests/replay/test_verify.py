@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from gatelog.replay.running import verify
-from podgroup.runtime.settings import DatabaseSettings, NatsSettings, Settings
+from podgroup.runtime.settings import DatabaseSettings, Settings
 from projector import tables
 from projector.database import writer
 from projector.replay.compare import TABLES
@@ -31,9 +31,7 @@ def test_every_table_is_tried() -> None:
     assert set(TAMPERED) == {table.name for table in TABLES}
 
 
-def test_nothing_differs_and_whatever_is_changed_is_found(
-    gatelog: Gatelog, played: Played
-) -> None:
+def test_nothing_differs_and_whatever_is_changed_is_found(gatelog: Gatelog, played: Played) -> None:
     code, out, err = gatelog("replay", "--verify", *played.options)
     assert (code, err) == (0, ""), out
     assert out.count(" equal") == len(TABLES)
@@ -45,7 +43,7 @@ def test_nothing_differs_and_whatever_is_changed_is_found(
     engine = writer(played.url)
     for table in TABLES:
         column, value = TAMPERED[table.name]
-        keys = [c for c in table.primary_key]
+        keys = list(table.primary_key)
         with engine.begin() as connection:
             query = sa.select(table)
             if table.name == "history":
@@ -106,6 +104,6 @@ def test_no_log_and_no_read_model_end_with_a_sentence(
     assert code == 1 and "no log in" in err
     code, _, err = gatelog("replay", "--verify", "--state-dir", str(empty))
     assert code == 1 and "no such database" in err
-    nats: NatsSettings = simple.nats
-    code, _, err = gatelog("replay", "--verify", "--db", simple.url, "--set", f"nats.url={nats.url}")
+    where = ("--db", simple.url, "--set", f"nats.url={simple.nats.url}")
+    code, _, err = gatelog("replay", "--verify", *where)
     assert code == 1 and "no checkpoint of cluster 'default'" in err

@@ -167,7 +167,7 @@ class Toy:
         self,
         name: str,
         group: str = "",
-        total: int | str = 0,
+        total: int | str | None = 0,
         cpu: int = 1,
         *,
         labels: dict[str, str] | None = None,
@@ -182,7 +182,10 @@ class Toy:
         ann = dict(annotations or {})
         if group:
             lab[GROUP_NAME] = group
-            ann.setdefault(GROUP_TOTAL_COUNT, str(total))
+            if total is not None:
+                ann.setdefault(GROUP_TOTAL_COUNT, str(total))
+        if more.get("sets"):
+            more.setdefault("sets_key", repr(more["sets"]))
         view = PodView(
             uid=f"u{self._uid:04d}",
             namespace="ns",
@@ -486,9 +489,15 @@ class Toy:
     def reserve(self, name: str, **fields: Any) -> None:
         """Reserve quota for a Workload."""
         w = self.workloads[name]
+        again = [
+            Condition(type=kind, status="False", reason="QuotaReserved", message="Previously: x")
+            for kind in ("Evicted", "Preempted")
+            if kind in self.true(name)
+        ]
         self.say(
             name,
             Condition(type="QuotaReserved", status="True", reason="QuotaReserved", at=self.now),
+            *again,
             cluster_queue="cq",
             assignments=tuple(
                 Assignment(
@@ -505,13 +514,8 @@ class Toy:
     def admit(self, name: str, **fields: Any) -> None:
         """Admit a Workload."""
         self.reserve(name)
-        again = [
-            Condition(type=kind, status="False", reason="QuotaReserved", message="Previously: x")
-            for kind in ("Evicted", "Preempted")
-            if kind in self.true(name)
-        ]
         admitted = Condition(type="Admitted", status="True", reason="Admitted", at=self.now)
-        self.say(name, admitted, *again, **fields)
+        self.say(name, admitted, **fields)
 
     def evict(self, name: str, reason: str = "Preempted", message: str = "By test") -> None:
         """Evict a Workload."""

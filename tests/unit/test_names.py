@@ -16,10 +16,12 @@ from podgroup import names
         ("foo", "f86d6325-f6cb-4dbe-9571-e22caad832ab", "pod-foo-af392"),
     ],
 )
+@pytest.mark.parity("C-107")
 def test_workload_name_vectors(pod: str, uid: str, expected: str) -> None:
     assert names.workload_name(pod, uid) == expected
 
 
+@pytest.mark.parity("C-107")
 def test_workload_name_depends_on_uid_and_respects_limits() -> None:
     long = "p" * 253
     assert names.workload_name("a", "1") != names.workload_name("a", "2")

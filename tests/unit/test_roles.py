@@ -44,6 +44,7 @@ def pod(requests: Any, **spec: Any) -> Pod:
         pytest.param(pod({"cpu": "100m"}, **DEFAULTS), "5949e52e", id="defaulted-100m"),
     ],
 )
+@pytest.mark.parity("U-16", "U-19", "B19")
 def test_vectors(subject: Pod, expected: str) -> None:
     assert role_hash(subject) == expected
 
@@ -69,6 +70,7 @@ def created_pods() -> list[Any]:
     return found
 
 
+@pytest.mark.parity("B19")
 def test_hashes_of_a_real_kueue_are_reproduced() -> None:
     seen: dict[str, set[str]] = {}
     for recording, subject in created_pods():
@@ -187,12 +189,14 @@ def test_what_does_not_matter(change: Callable[[Pod], Any]) -> None:
 
 
 @pytest.mark.parametrize("change", ONLY_KEP.values(), ids=ONLY_KEP.keys())
+@pytest.mark.parity("B19")
 def test_what_matters_to_the_kep_only(change: Callable[[Pod], Any]) -> None:
     assert role_hash(changed(change)) == "dc85db45"
     assert role_hash(changed(change), "kep-976") != role_hash(pod({"cpu": "1"}), "kep-976")
 
 
 @pytest.mark.parametrize("change", DIFFERENT.values(), ids=DIFFERENT.keys())
+@pytest.mark.parity("U-17")
 def test_what_matters(change: Callable[[Pod], Any]) -> None:
     assert role_hash(changed(change)) != "dc85db45"
     assert role_hash(changed(change), "kep-976") != role_hash(pod({"cpu": "1"}), "kep-976")

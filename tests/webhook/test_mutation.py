@@ -299,6 +299,7 @@ async def test_parent_settles_everything(value: str) -> None:
     assert cluster.asked == []
 
 
+@pytest.mark.parity("W-16", "W-17")
 async def test_topology_gate_follows_the_admission_gate() -> None:
     policy = WebhookPolicy(topology_gate=True)
     raw = raw_pod(labels=Q, annotations={names.TOPOLOGY_REQUIRED: "cloud.com/block"})
@@ -334,6 +335,7 @@ async def test_what_is_there_is_kept() -> None:
     assert after["metadata"]["annotations"] == {names.ROLE_HASH: "leader"}
 
 
+@pytest.mark.parity("B19")
 async def test_kep_variant_of_the_hash() -> None:
     _, after = await mutated(raw_pod(labels=Q), policy=WebhookPolicy(role_hash="kep-976"))
     assert after["metadata"]["annotations"][names.ROLE_HASH] not in ("", "a9f06f3a")
@@ -377,6 +379,7 @@ async def test_namespace_labels_are_read_when_a_selector_needs_them(
     assert result.disposition is (Disposition.GATED if matched else Disposition.NAMESPACE_EXCLUDED)
 
 
+@pytest.mark.parity("C-106")
 async def test_walk_goes_through_kinds_that_do_not_count() -> None:
     cluster = Cluster()
     up = OwnerRef(kind="Job", name="job", uid="job-uid", api_version="batch/v1", controller=True)
@@ -388,6 +391,7 @@ async def test_walk_goes_through_kinds_that_do_not_count() -> None:
     assert cluster.asked == ["owner replicasets/rs", "owner jobs/job"]
 
 
+@pytest.mark.parity("W-07")
 async def test_owner_errors() -> None:
     raw = raw_pod(labels=Q, owner=JOB)
     with pytest.raises(OwnerNotFound, match=r"Job/job .* owns pod ns/p"):  # W-07

@@ -66,6 +66,7 @@ def test_malformed_frameworks_are_refused(text: str) -> None:
         parse_kind(text)
 
 
+@pytest.mark.parity("C-106")
 def test_kinds_kueue_knows() -> None:
     policy = WebhookPolicy()  # C-106
     assert policy.counts("batch", "Job")

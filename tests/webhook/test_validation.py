@@ -18,6 +18,15 @@ JOB = ("batch/v1", "Job", "job")
 MANAGED = {names.MANAGED_LABEL: "true"}
 INVALID, REQUIRED, FORBIDDEN = ErrorKind.INVALID, ErrorKind.REQUIRED, ErrorKind.FORBIDDEN
 Errors = list[tuple[ErrorKind, str]]
+SETS = """\
+- name: driver
+- name: workers
+  count: 10
+  template:
+    spec:
+      containers:
+        - {name: w, requests: {cpu: 1}}
+"""
 
 
 def found(verdict: Verdict) -> Errors:
@@ -178,7 +187,11 @@ CREATE: list[Any] = [
         [(REQUIRED, LABEL(G)), (INVALID, ANNOTATION(names.POD_GROUP_SETS))],
         id="oversized-group-sets",
     ),
-    pytest.param(both({G: "g"}, {names.POD_GROUP_SETS: "é" * 100_000}), [], id="large-group-sets"),
+    pytest.param(
+        both({G: "g"}, {names.POD_GROUP_SETS: "- name: d" + " # é" * 40_000}),
+        [],
+        id="large-group-sets",
+    ),
     pytest.param(
         both({}, {f"{names.PROVREQ_PREFIX}x": "é" * 2049}),
         [(INVALID, ANNOTATION(f"{names.PROVREQ_PREFIX}x"))],
@@ -219,7 +232,36 @@ CREATE: list[Any] = [
         [(REQUIRED, LABEL(names.POD_GROUP_ROLE))],
         id="B10-role-missing",
     ),
-    pytest.param(both({G: "g"}, {names.POD_GROUP_SETS: "[]"}), [], id="B9-driver"),
+    pytest.param(both({G: "g"}, {names.POD_GROUP_SETS: SETS}), [], id="B9-driver"),
+    pytest.param(
+        both({G: "g"}, {names.POD_GROUP_SETS: "[]"}),
+        [(INVALID, ANNOTATION(names.POD_GROUP_SETS))],
+        id="B9-no-sets",
+    ),
+    pytest.param(
+        both({G: "g", names.POD_GROUP_ROLE: "worker"}, {names.POD_GROUP_SETS: SETS}),
+        [],
+        id="B9-role-of-a-declared-set",
+    ),
+    pytest.param(
+        both({G: "g", names.POD_GROUP_ROLE: "wrker"}, {names.POD_GROUP_SETS: SETS}),
+        [(INVALID, LABEL(names.POD_GROUP_ROLE))],
+        id="B9-role-of-no-set",
+    ),
+    pytest.param(
+        both({G: "g"}, {names.POD_GROUP_SETS: "- {name: a}\n- {name: b}"}),
+        [(REQUIRED, LABEL(names.POD_GROUP_ROLE))],
+        id="B9-driver-of-two-sets-without-template",
+    ),
+    pytest.param(
+        both({}, {names.POD_GROUP_SETS: SETS}), [(REQUIRED, LABEL(G))], id="B9-sets-without-name"
+    ),
+    pytest.param(
+        both({G: "g"}, {names.POD_GROUP_SETS: "- {name: A, count: 0}"}),
+        [(INVALID, ANNOTATION(names.POD_GROUP_SETS))] * 2,
+        id="B9-every-mistake",
+    ),
+    pytest.param(both({G: "g"}, {}), [(REQUIRED, ANNOTATION(T))], id="VC10-still-refused"),
     pytest.param(both({G: "g", names.POD_GROUP_ROLE: "worker"}, {}), [], id="B9-worker"),
 ]
 
@@ -247,6 +289,14 @@ def test_create_texts() -> None:
     assert "(10000 chars)" in long
 
 
+def test_a_mistake_in_sets_is_told_with_line_column_and_field() -> None:
+    text = SETS.replace("cpu: 1", "cpu: 1x")
+    (error,) = created(both({G: "g"}, {names.POD_GROUP_SETS: text})).errors
+    assert error.path == ANNOTATION(names.POD_GROUP_SETS)
+    assert "line 7, column 32: [1].template.spec.containers[0].requests.cpu: " in error.detail
+    assert "1x" in error.value
+
+
 def test_multi_layer_topology() -> None:
     policy = WebhookPolicy(multi_layer_topology=True)
     key = names.SLICE_CONSTRAINTS
@@ -258,6 +308,7 @@ def test_multi_layer_topology() -> None:
         assert (INVALID, ANNOTATION(key)) in found(created(both({}, {key: bad}), policy))
 
 
+@pytest.mark.parity("W-34")
 def test_warnings_on_create() -> None:
     owned = raw_pod(labels={Q: "q", **MANAGED}, owner=JOB)
     assert created(owned).warnings == (OWNER_WARNING,)  # W-34
@@ -285,6 +336,18 @@ UPDATE: list[Any] = [
     pytest.param(gated({}), group(total=None), [(REQUIRED, ANNOTATION(T))], id="W-59"),
     pytest.param(
         group(total=None), group(total=None), [(REQUIRED, ANNOTATION(T))], id="W-59-unchanged"
+    ),
+    pytest.param(
+        both({G: "g"}, {names.POD_GROUP_SETS: SETS}),
+        both({G: "g"}, {names.POD_GROUP_SETS: "[]"}),
+        [(INVALID, ANNOTATION(names.POD_GROUP_SETS))],
+        id="B9-made-bad",
+    ),
+    pytest.param(
+        both({G: "g"}, {names.POD_GROUP_SETS: "[]"}),
+        both({G: "g"}, {names.POD_GROUP_SETS: "[]"}),
+        [],
+        id="B9-was-bad",
     ),
     pytest.param(group(), group(total="0"), [(INVALID, ANNOTATION(T))], id="W-60"),
     pytest.param(group(), group(total=""), [(INVALID, ANNOTATION(T))], id="W-61"),
@@ -400,6 +463,7 @@ async def test_queue_may_not_be_dropped_where_a_default_queue_exists() -> None:
         pytest.param({Q: "q", **MANAGED}, {Q: "q"}, False, id="label-dropped"),
     ],
 )
+@pytest.mark.parity("W-58")
 async def test_owner_warning_on_update(
     old: dict[str, str], new: dict[str, str], warned: bool
 ) -> None:

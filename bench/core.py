@@ -1,0 +1,62 @@
+"""The core in memory: decode, fold and decide, without any I/O. Cost per event by group size.
+
+The limit is decoding alone. The journal is taken away every thousand messages, as the projector
+does; what it costs to write it down is the projector's figure.
+"""
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from statistics import median
+
+from bench.figures import Figure
+from bench.story import CLUSTER, Story
+from podgroup.codec import decode_batch
+from podgroup.engine import new_world, step, take
+
+SHAPES = ((200, 10), (20, 100), (2, 1000))
+TAKE_EVERY = 1000
+REPEAT = 3
+
+
+def run() -> Iterator[Figure]:
+    """Measure each shape; median of `REPEAT` runs after a warm-up, processor time."""
+    for groups, size in SHAPES:
+        story = Story(groups, size)
+        _fold(story)
+        whole = median(_timed(_fold, story) for _ in range(REPEAT))
+        bare = median(_timed(_decode, story) for _ in range(REPEAT))
+        each_us = whole / story.events * 1e6
+        yield Figure(
+            name=f"core.fold_decide.{groups}x{size}",
+            value=story.events / whole,
+            unit="events/s",
+            limit=story.events / bare,
+            limit_name="decoding alone",
+            samples=REPEAT,
+            note=f"{each_us:.0f} us per event, {story.events} events, {story.decisions} decisions",
+        )
+
+
+def _timed(work: Callable[[Story], None], story: Story) -> float:
+    gc.collect()
+    begin = time.process_time()
+    work(story)
+    return time.process_time() - begin
+
+
+def _fold(story: Story) -> None:
+    world = new_world(CLUSTER)
+    for number, message in enumerate(story.messages, 1):
+        step(world, message.position, message.at, decode_batch(message.body))
+        if number % TAKE_EVERY == 0:
+            take(world)
+    if world.meta.decisions != story.decisions:
+        raise RuntimeError(
+            f"folded again, the log gave {world.meta.decisions} decisions, not {story.decisions}"
+        )
+
+
+def _decode(story: Story) -> None:
+    for message in story.messages:
+        decode_batch(message.body)

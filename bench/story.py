@@ -1,0 +1,274 @@
+"""A log to fold: groups of pods that are created, admitted, run, end, are let go and deleted.
+
+Theory. Decisions are named after the position of the message they follow, so a log with outcomes in
+it can only be made by deciding along. `Story` is a small cluster: it carries out what the engine
+decides and writes down every message that an ingester and an actuator would have published, one
+event each. Folded again by a fresh engine at the same positions, the same decisions follow.
+
+Invariant: deterministic; two stories of the same shape are equal byte for byte.
+"""
+
+from collections import Counter, deque
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from podgroup import commands as c
+from podgroup import events as e
+from podgroup.codec import encode_batch
+from podgroup.engine import new_world, step, take
+from podgroup.events import Batch
+from podgroup.names import (
+    ADMISSION_GATE,
+    GROUP_NAME,
+    GROUP_TOTAL_COUNT,
+    MANAGED_LABEL,
+    POD_FINALIZER,
+    QUEUE_NAME,
+    WORKLOAD_FINALIZER,
+)
+from podgroup.objects import (
+    WATCHED_KINDS,
+    ClusterQueueView,
+    Condition,
+    FlavorQuotas,
+    FlavorView,
+    LocalQueueView,
+    NamespaceView,
+    OwnerRef,
+    PodSetView,
+    PodView,
+    Quota,
+    ResourceGroup,
+    Selector,
+    WorkloadView,
+)
+
+_START = datetime(2026, 1, 1, tzinfo=UTC)
+_READY = (Condition(type="Ready", status="True"),)
+CLUSTER = "bench"
+
+
+class Message(msgspec.Struct, frozen=True):
+    """A message of the log as it would be stored."""
+
+    position: int
+    at: datetime
+    source: str
+    body: bytes
+
+
+class Story:
+    """`groups` groups of `size` pods, `at_once` of them alive at a time."""
+
+    def __init__(self, groups: int, size: int, at_once: int = 50) -> None:
+        self.messages: list[Message] = []
+        self.counts: Counter[str] = Counter()
+        self._world = new_world(CLUSTER)
+        self._decided: deque[e.Decision] = deque()
+        self._version = 10
+        self._pods: dict[str, PodView] = {}
+        self._workloads: dict[str, WorkloadView] = {}
+        self._set_up()
+        for first in range(0, groups, at_once):
+            self._wave([f"g{n:05d}" for n in range(first, min(groups, first + at_once))], size)
+
+    @property
+    def events(self) -> int:
+        """How many events there are in all messages."""
+        return sum(self.counts.values())
+
+    @property
+    def decisions(self) -> int:
+        """How many decisions were made."""
+        return self._world.meta.decisions
+
+    def _wave(self, names: list[str], size: int) -> None:
+        uids = [self._create(name, i, size) for i in range(size) for name in names]
+        for uid in uids:
+            self._change(uid, node="node-1")
+        for uid in uids:
+            self._change(uid, phase="Running", conditions=_READY)
+        for uid in uids:
+            self._change(uid, phase="Succeeded", conditions=())
+        for uid in uids:
+            gone = msgspec.structs.replace(
+                self._pods.pop(uid), deleted_at=self._now, resource_version=self._bump()
+            )
+            self._send(e.PodDeleted(pod=gone))
+        for name in names:
+            workload = self._workloads.pop(name, None)
+            if workload is not None:
+                last = msgspec.structs.replace(workload, resource_version=self._bump())
+                self._send(e.WorkloadDeleted(workload=last))
+
+    # -- the log ---
+
+    @property
+    def _now(self) -> datetime:
+        return _START + timedelta(milliseconds=2 * len(self.messages))
+
+    def _send(self, event: e.Event) -> None:
+        self._log(event)
+        while self._decided:
+            self._carry_out(self._decided.popleft())
+
+    def _log(self, event: e.Event) -> None:
+        source = "actuator" if isinstance(event, e.OutcomeRecorded) else "watch"
+        batch = Batch(source=source, events=(event,))
+        message = Message(len(self.messages) + 1, self._now, source, encode_batch(batch))
+        self.messages.append(message)
+        self.counts["outcomes" if source == "actuator" else "deltas"] += 1
+        step(self._world, message.position, message.at, batch)
+        self._decided.extend(take(self._world).journal.decisions)
+
+    def _bump(self) -> str:
+        self._version += 1
+        return str(self._version)
+
+    def _set_up(self) -> None:
+        v = self._bump
+        quotas = FlavorQuotas(name="f", resources={"cpu": Quota(nominal=10**12)})
+        objects: dict[str, list[Any]] = {
+            "Namespace": [NamespaceView(uid="n", name="ns", resource_version=v())],
+            "ResourceFlavor": [FlavorView(uid="f", name="f", resource_version=v())],
+            "ClusterQueue": [
+                ClusterQueueView(
+                    uid="cq",
+                    name="cq",
+                    resource_version=v(),
+                    strategy="BestEffortFIFO",
+                    namespaces=Selector(),
+                    groups=(ResourceGroup(covered=("cpu",), flavors=(quotas,)),),
+                )
+            ],
+            "LocalQueue": [
+                LocalQueueView(
+                    uid="lq", namespace="ns", name="lq", resource_version=v(), cluster_queue="cq"
+                )
+            ],
+        }
+        for kind in WATCHED_KINDS:
+            self._send(e.RelistStarted(kind=kind, relist=kind))
+            for view in objects.get(kind, []):
+                self._send(e.ObjectApplied(object=view, relist=kind))
+            self._send(e.RelistCompleted(kind=kind, relist=kind, resource_version=v()))
+
+    # -- users and kubelet ---
+
+    def _create(self, group: str, index: int, total: int) -> str:
+        uid = f"{group}-{index:05d}-7c1f3a90-4a53-4e5b-b1a7-5f0c0d0e0f11"
+        view = PodView(
+            uid=uid,
+            namespace="ns",
+            name=f"{group}-{index:05d}",
+            resource_version=self._bump(),
+            created_at=self._now.replace(microsecond=0),
+            labels={QUEUE_NAME: "lq", MANAGED_LABEL: "true", GROUP_NAME: group, "team": "bench"},
+            annotations={GROUP_TOTAL_COUNT: str(total)},
+            finalizers=(POD_FINALIZER,),
+            gates=(ADMISSION_GATE,),
+            role="3f1c9a7d",
+            role_annotated=True,
+            requests={"cpu": 1000},
+            phase="Pending",
+        )
+        self._pods[uid] = view
+        self._send(e.PodApplied(pod=view))
+        return uid
+
+    def _change(self, uid: str, **fields: Any) -> None:
+        view = msgspec.structs.replace(self._pods[uid], resource_version=self._bump(), **fields)
+        self._pods[uid] = view
+        self._send(e.PodApplied(pod=view))
+
+    # -- the actuator ---
+
+    def _carry_out(self, decision: e.Decision) -> None:
+        command = decision.command
+        if isinstance(command, c.RECORDS):
+            return
+        target = command.target
+        if target.kind == "Pod":
+            uid, version = target.uid, self._write_pod(command)
+        else:
+            uid, version = self._write_workload(command)
+        self._log(
+            e.OutcomeRecorded(
+                decision=decision.id,
+                group=decision.group,
+                status="applied" if version else "obsolete",
+                uid=uid,
+                resource_version=version,
+                http_status=200,
+                by="bench",
+            )
+        )
+
+    def _write_pod(self, command: Any) -> str:
+        view = self._pods.get(command.target.uid)
+        if view is None:
+            return ""
+        match command:
+            case c.UngatePod():
+                view = msgspec.structs.replace(
+                    view, gates=(), labels=view.labels | command.labels, writer="gatelog"
+                )
+            case c.FinalizePod():
+                view = msgspec.structs.replace(view, finalizers=())
+            case _:
+                return view.resource_version
+        view = msgspec.structs.replace(view, resource_version=self._bump())
+        self._pods[view.uid] = view
+        self._log(e.PodApplied(pod=view))
+        return view.resource_version
+
+    def _write_workload(self, command: Any) -> tuple[str, str]:
+        name = command.target.name
+        found = self._workloads.get(name)
+        match command:
+            case c.CreateWorkload():
+                found = WorkloadView(
+                    uid=f"w-{name}",
+                    namespace="ns",
+                    name=name,
+                    resource_version="",
+                    created_at=self._now,
+                    labels=command.labels,
+                    annotations=command.annotations,
+                    finalizers=(WORKLOAD_FINALIZER,),
+                    owners=tuple(
+                        OwnerRef(kind="Pod", name=o.name, uid=o.uid) for o in command.owners
+                    ),
+                    queue=command.queue,
+                    pod_sets=tuple(
+                        PodSetView(name=p.name, count=p.count, requests=p.requests)
+                        for p in command.pod_sets
+                    ),
+                )
+            case _ if found is None:
+                return "", ""
+            case c.WriteWorkloadStatus():
+                found = _with_status(found, command)
+            case c.FinalizeWorkload():
+                found = msgspec.structs.replace(found, finalizers=())
+            case _:
+                return found.uid, found.resource_version
+        found = msgspec.structs.replace(found, resource_version=self._bump())
+        self._workloads[name] = found
+        self._log(e.WorkloadApplied(workload=found))
+        return found.uid, found.resource_version
+
+
+def _with_status(view: WorkloadView, command: c.WriteWorkloadStatus) -> WorkloadView:
+    have = {x.type: x for x in view.conditions} | {x.type: x for x in command.conditions}
+    changes: dict[str, Any] = {"conditions": tuple(have.values())}
+    if command.admission is not None:
+        changes["cluster_queue"] = command.admission.cluster_queue
+        changes["assignments"] = command.admission.assignments
+    if command.clear_admission:
+        changes |= {"cluster_queue": "", "assignments": ()}
+    if command.reclaimable is not None:
+        changes["reclaimable"] = command.reclaimable
+    return msgspec.structs.replace(view, **changes)

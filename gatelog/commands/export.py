@@ -1,0 +1,117 @@
+"""`gatelog export` and `gatelog import`: the log in a file, and a read model from one.
+
+Invariant: export only reads the log; import writes to an empty database of its own only.
+"""
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from gatelog import options
+from gatelog.commands.replay import Shown, of_file
+from gatelog.errors import UsageFailed
+
+HELP = (
+    "Write the log with its decisions to a compact file that holds everything needed to replay it "
+    "elsewhere: all of it, one group, a namespace, or what happened in a range of time."
+)
+EPILOG = """[bold]Examples[/]
+
+gatelog export yesterday.jsonl.gz
+
+gatelog export train.jsonl.gz --group team-a/train --pseudonymise
+
+gatelog export night.jsonl.gz --since 2026-11-21T00:00:00Z --until 2026-11-21T06:00:00Z"""
+IMPORT_HELP = "Make a read model from an export or a watch recording, in an empty database."
+IMPORT_EPILOG = """[bold]Examples[/]
+
+gatelog import yesterday.jsonl.gz --to yesterday.sqlite3
+
+gatelog history team-a/train --db yesterday.sqlite3"""
+
+Moment = Annotated[
+    str | None, typer.Option(metavar="TIME", help="UTC if it names no zone: 2026-11-21T03:00:00Z")
+]
+
+
+def export(
+    file: Annotated[Path, typer.Argument(help="File to write, e.g. log.jsonl.gz.")],
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="NS/NAME", help="All lives of one group.")
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="All groups of a namespace.")
+    ] = None,
+    since: Moment = None,
+    until: Moment = None,
+    pseudonymise: Annotated[
+        bool, typer.Option("--pseudonymise", help="Replace names, namespaces and label values.")
+    ] = False,
+    key_file: Annotated[
+        Path | None,
+        typer.Option("--key-file", help="Key of pseudonyms, to repeat them; default: random."),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the file if it is there.")
+    ] = False,
+    config: options.Config = None,
+    state_dir: options.StateDirOption = None,
+    db: options.Database = None,
+    cluster: options.Cluster = None,
+    assign: options.Assign = None,
+) -> None:
+    """Run `gatelog export`; see HELP."""
+    from gatelog import asking
+    from gatelog.replay import exporting
+    from projector.replay.selecting import Wanted
+
+    if group and namespace:
+        raise UsageFailed("choose one of --group and --namespace")
+    if key_file is not None and not pseudonymise:
+        raise UsageFailed("--key-file is for --pseudonymise")
+    if file.exists() and not force:
+        raise UsageFailed(f"{file}: is there already; --force replaces it")
+    space, name = asking.parse_title(group) if group else (namespace or "", "")
+    wanted = Wanted(
+        namespace=space, name=name, since=_moment("since", since), until=_moment("until", until)
+    )
+    key = None
+    if pseudonymise:
+        key = key_file.read_bytes().strip() if key_file is not None else exporting.new_key()
+        if not key:
+            raise UsageFailed(f"{key_file}: is empty; a key is some random bytes")
+    settings = asking.read_settings(config, assign, state_dir, db, cluster)
+    with Shown(Console(stderr=True), "writing") as shown:
+        done = asyncio.run(exporting.export(settings, file, wanted, key, shown))
+    size = file.stat().st_size
+    print(f"{file}: {done.messages} messages, {done.decisions} decisions, {size} bytes")
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(help="An export or a watch recording.")],
+    to: Annotated[
+        str, typer.Option("--to", metavar="URL|FILE", help="Empty database to write to.")
+    ],
+    config: options.Config = None,
+    cluster: options.Cluster = None,
+    assign: options.Assign = None,
+) -> int | None:
+    """Run `gatelog import`; see IMPORT_HELP."""
+    from gatelog import asking
+
+    settings = asking.read_settings(config, assign, None, None, cluster)
+    return of_file(settings, file, options.database_option(to))
+
+
+def _moment(option: str, text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageFailed(f"--{option} {text}: give a time like 2026-11-21T03:00:00Z") from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

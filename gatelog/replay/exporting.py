@@ -1,0 +1,98 @@
+"""`gatelog export`: from the log to a file.
+
+Theory. Everything is one pass. A choice of groups needs a pass before it, to learn who belongs to
+them, and pseudonyms one more, to learn which names sentences may mention.
+
+Invariant: the file gets its name when it is complete; the log is only read.
+"""
+
+import secrets
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gatelog.replay.running import Progress, log_of, open_bus, place
+from podgroup.runtime.settings import Settings
+from projector.database import database_url, reader
+from projector.opening import policy_of
+from projector.replay.files import Export, Header
+from projector.replay.fold import fold
+from projector.replay.log import Entry, StreamLog
+from projector.replay.pseudonyms import Pseudonyms
+from projector.replay.selecting import Selection, Wanted
+
+MOST_KEY_BYTES = 64
+
+
+async def export(
+    settings: Settings, path: Path, wanted: Wanted, key: bytes | None, progress: Progress
+) -> Export:
+    """Write what is wanted of the log to `path`; `key` (None: real names) is that of pseudonyms.
+
+    Raises:
+        CommandFailed: there is no log, or its beginning is gone.
+        OSError: the file cannot be written.
+    """
+    shard = settings.projector.shard
+    engine = reader(database_url(settings))
+    with engine.connect() as connection:
+        at = place(connection, settings.cluster, shard)
+    engine.dispose()
+    async with open_bus(settings) as bus:
+        log = await log_of(bus, settings, at)
+        selection = Selection(wanted)
+        if not wanted.everything:
+            await fold(
+                _until(log, wanted.until),
+                settings.cluster,
+                at.mode,
+                policy_of(settings.queueing),
+                epoch=at.epoch,
+                base=at.base,
+                each=selection.learn,
+                progress=progress,
+            )
+            selection.close()
+        names = Pseudonyms(key[:MOST_KEY_BYTES]) if key is not None else None
+        if names is not None:
+            async for entry in _chosen(log, selection):
+                names.learn(entry)
+        words = wanted.words()
+        header = Header(
+            cluster=settings.cluster if names is None else names.name(settings.cluster),
+            mode=at.mode,
+            policy=policy_of(settings.queueing),
+            shard=shard,
+            epoch=at.epoch,
+            base=at.base,
+            last=at.base + at.stream_seq,
+            written_at=datetime.now(UTC),
+            selection=words if names is None or not words else "a selection",
+            pseudonymised=names is not None,
+        )
+        with Export(path, header) as out:
+            async for entry in _chosen(log, selection):
+                out.add(entry if names is None else names.entry(entry))
+                if out.messages % 500 == 0:
+                    progress(entry.position)
+    return out
+
+
+def new_key() -> bytes:
+    """Return a key for pseudonyms that nobody will know: they cannot be repeated."""
+    return secrets.token_bytes(32)
+
+
+async def _chosen(log: StreamLog, selection: Selection) -> AsyncIterator[Entry]:
+    everything = selection.wanted.everything
+    async for entry in _until(log, selection.wanted.until):
+        kept = entry if everything else selection.keep(entry)
+        if kept is not None:
+            yield kept
+
+
+async def _until(log: StreamLog, until: datetime | None) -> AsyncIterator[Entry]:
+    async for entry in log.entries():
+        if until is not None and entry.at > until:
+            return
+        yield entry

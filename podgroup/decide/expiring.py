@@ -1,0 +1,122 @@
+"""Rules about time (builtin mode): groups that do not get ready, and those that run too long.
+
+    timeout     admitted and not ready for too long: evicted as PodsReadyTimeout, with a back-off
+                that doubles; after as many times as an operator allows it is deactivated
+    backoff     the back-off is over: the group may queue again
+    overrun     the maximum execution time is used up, all admissions together: deactivated
+
+A deactivated group waits until a person sets spec.active of its Workload to true (B15). A group
+that was ready once and is not any more has a time-out of its own, for recovery. In kueue mode the
+core does all this. The first two are off unless `Policy.pods_ready_timeout_s` is set.
+
+Invariant: times are compared with the log's own, so a replay expires the same groups.
+"""
+
+from datetime import timedelta
+
+from podgroup.commands import EvictGroup, KubeEvent, UpdateWorkload
+from podgroup.decide.context import Deciding, group_ref, workload_free, workload_ref
+from podgroup.decide.mirroring import all_ready
+from podgroup.decide.timing import no_wake, wake_at
+from podgroup.names import (
+    EVENT_MAX_EXEC_TIME,
+    EVICTED_MAX_EXEC_TIME,
+    EVICTED_PODS_READY_TIMEOUT,
+    EVICTED_REQUEUING_LIMIT,
+)
+from podgroup.state import Group, Holding
+
+READY = "podsready"
+OVERRUN = "maxexec"
+BACKOFF = "backoff"
+
+
+def expiring(d: Deciding, group: Group) -> None:
+    """Run the rules of this module."""
+    holding = group.holding
+    if holding is None or group.evicted is not None or group.finish is not None:
+        group.ready = False
+        group.unready_at = None
+        no_wake(d, group, READY)
+        no_wake(d, group, OVERRUN)
+        _backoff(d, group)
+        return
+    _overrun(d, group, holding)
+    if d.world.policy.pods_ready_timeout_s and group.evicted is None:
+        _timeout(d, group, holding)
+
+
+def _timeout(d: Deciding, group: Group, holding: Holding) -> None:
+    policy = d.world.policy
+    if all_ready(d, group):
+        group.ready = True
+        group.unready_at = None
+        no_wake(d, group, READY)
+        return
+    if group.unready_at is None:
+        group.unready_at = d.here.at if group.ready else holding.at
+    limit_s = policy.pods_ready_timeout_s
+    if group.ready:
+        limit_s = policy.pods_ready_recovery_timeout_s or limit_s
+    due = group.unready_at + timedelta(seconds=limit_s)
+    if due > d.here.at:
+        wake_at(d, group, READY, due)
+    elif 0 <= policy.requeuing_limit <= group.timeouts:
+        why = "exceeding the maximum number of re-queuing retries"
+        _deactivate(d, group, "timeout", EVICTED_REQUEUING_LIMIT, why)
+    else:
+        message = f"Exceeded the PodsReady timeout {group.namespace}/{group.workload_name}"
+        _evict(d, group, "timeout", EVICTED_PODS_READY_TIMEOUT, message)
+
+
+def _overrun(d: Deciding, group: Group, holding: Holding) -> None:
+    workload = group.workload
+    if workload is None or not workload.max_execution_s:
+        no_wake(d, group, OVERRUN)
+        return
+    due = holding.at + timedelta(seconds=workload.max_execution_s - group.executed_s)
+    if due > d.here.at:
+        wake_at(d, group, OVERRUN, due)
+        return
+    why = "exceeding the maximum execution time"
+    _deactivate(d, group, "overrun", EVICTED_MAX_EXEC_TIME, why, event=EVENT_MAX_EXEC_TIME)
+
+
+def _backoff(d: Deciding, group: Group) -> None:
+    due = group.requeue_at
+    if due is None or group.holding is not None or group.evicted is None:
+        no_wake(d, group, BACKOFF)
+    elif due > d.here.at:
+        wake_at(d, group, BACKOFF, due)
+    else:
+        group.requeue_at = None
+        group.requeued = True
+        d.world.journal.groups.add(group.id)
+
+
+def _deactivate(
+    d: Deciding, group: Group, rule: str, reason: str, why: str, event: str = ""
+) -> None:
+    """Set spec.active of the Workload to false and evict the group."""
+    if not workload_free(group):
+        return  # again when what is in flight has been seen
+    message = f"The workload is deactivated due to {why}"
+    events = (KubeEvent(type="Warning", reason=event, message=message),) if event else ()
+    d.emit(
+        group,
+        rule,
+        reason,
+        message,
+        UpdateWorkload(target=workload_ref(group), active=False, events=events),
+    )
+    _evict(d, group, rule, reason, message)
+
+
+def _evict(d: Deciding, group: Group, rule: str, reason: str, message: str) -> None:
+    d.emit(
+        group,
+        rule,
+        reason,
+        message,
+        EvictGroup(target=group_ref(group), reason=reason, message=message),
+    )

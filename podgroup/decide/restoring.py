@@ -1,0 +1,71 @@
+"""Rule about Workloads that could not be made: a complete group without one gets it later.
+
+Creating a Workload may be refused (a name that is taken, a sample pod that went away, a kind that
+was not served for a while), and a Workload may come and go while nobody watches. Builtin admission
+does not wait for the Workload, so the group may hold quota by then: its roles and counts stay as
+they were composed. One that holds nothing is composed anew when that is not possible.
+
+Invariant: nothing is tried again before a pod of the group changed or half a minute passed.
+"""
+
+from podgroup.commands import PodSetSpec
+from podgroup.decide.closing import recompose
+from podgroup.decide.composing import create
+from podgroup.decide.context import Deciding, pod_ref, workload_free
+from podgroup.decide.order import active_key
+from podgroup.fold.placing import set_named
+from podgroup.members import Flag
+from podgroup.names import SINGLE_PODSET
+from podgroup.state import Group, Pod
+
+
+def restoring(d: Deciding, group: Group) -> None:
+    """Make the Workload of a complete group that has none, or let it be composed anew."""
+    if not group.composed or group.workload is not None or group.workload_lost:
+        return
+    if group.finish is not None or group.prebuilt or not workload_free(group):
+        return
+    if "Workload" in d.world.meta.missing or not len(d.members(group)):
+        return
+    foreign = (group.namespace, group.workload_name) in d.world.workloads
+    pods = {} if foreign else _pods(d, group)
+    sets = _pod_sets(group, pods)
+    if sets:
+        everyone = [pod for name in pods for pod in pods[name]]
+        create(d, group, sets, everyone, "the Workload is missing and made again: ")
+    elif group.holding is None:
+        # Also tells why there can be no Workload, if that is so.
+        recompose(d, group)
+
+
+def _pods(d: Deciding, group: Group) -> dict[str, list[Pod]]:
+    """Return the active pods of roles that have places, first those that keep theirs."""
+    found: dict[str, list[Pod]] = {name: [] for name, r in group.roles.items() if r.count}
+    for uid in d.members(group).with_flags(Flag.ACTIVE):
+        pod = d.pod(uid)
+        if pod.role in found:
+            found[pod.role].append(pod)
+    return {
+        name: sorted(found[name], key=active_key)[: group.roles[name].count]
+        for name in sorted(found, key=lambda n: (n.lower(), n))
+    }
+
+
+def _pod_sets(group: Group, pods: dict[str, list[Pod]]) -> tuple[PodSetSpec, ...]:
+    """Return the podsets as they were composed, none if nobody can show the shape of one."""
+    found = []
+    for name, some in pods.items():
+        role, declared = group.roles[name], set_named(group, name)
+        template = declared.template if declared is not None else ""
+        if not some and not template:
+            return ()
+        found.append(
+            PodSetSpec(
+                name=SINGLE_PODSET if group.single else name.lower(),
+                count=role.count,
+                requests=role.requests,
+                sample=None if template else pod_ref(some[0]),
+                template=template,
+            )
+        )
+    return tuple(found) if any(pods.values()) else ()

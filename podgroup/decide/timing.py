@@ -1,0 +1,60 @@
+"""Timers of the rules, and whether a group still uses what it was given.
+
+A rule that waits for a moment asks for a timer of its group; when it fires the rules look at the
+group again and compare times. A timer says nothing by itself, so an old one does no harm.
+
+A group that must stop holds its quota until none of its pods runs. A pod whose deletion time plus
+its grace period is over is taken for gone: its kubelet does not answer any more, and Kubernetes'
+deletion time already includes the grace period once.
+
+Invariant: a group has at most one timer of each purpose.
+"""
+
+from datetime import datetime, timedelta
+
+from podgroup.decide.context import Deciding
+from podgroup.members import Flag
+from podgroup.state import Group, Pod, Timer
+
+GRACE = "grace"
+
+
+def wake_at(d: Deciding, group: Group, purpose: str, at: datetime) -> None:
+    """Have the rules look at a group again at `at`, in place of an earlier wish of that purpose."""
+    name = f"{purpose}/{group.id}/"
+    timer = Timer(at, group.id, purpose)
+    if d.world.meta.timers.get(name) != timer:
+        d.world.meta.timers[name] = timer
+
+
+def no_wake(d: Deciding, group: Group, purpose: str) -> None:
+    """Take a wish back."""
+    d.world.meta.timers.pop(f"{purpose}/{group.id}/", None)
+
+
+def given_up_at(pod: Pod) -> datetime | None:
+    """Return when a pod that is being deleted is taken for gone, None if it is not."""
+    deleted_at = pod.view.deleted_at
+    if deleted_at is None or pod.view.grace_s is None:
+        return None
+    return deleted_at + timedelta(seconds=pod.view.grace_s)
+
+
+def still_running(d: Deciding, group: Group) -> bool:
+    """Tell whether a pod of the group runs; asks for a look when the last one will be given up."""
+    members = d.members(group)
+    running = members.count(Flag.RUNNING)
+    if not running or not members.count(Flag.DELETING):
+        return bool(running)
+    ends: list[datetime] = []
+    for uid in members.with_flags(Flag.RUNNING):
+        end = given_up_at(d.pod(uid))
+        if end is None:
+            return True
+        ends.append(end)
+    last = max(ends)
+    if last <= d.here.at:
+        no_wake(d, group, GRACE)
+        return False
+    wake_at(d, group, GRACE, last)
+    return True

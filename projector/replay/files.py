@@ -1,0 +1,237 @@
+"""Exports: a log in a file, and the file as a log.
+
+A file is gzipped JSON lines (docs/replay.md is its reference):
+
+    {"format": "gatelog-export", "version": 1, "cluster": ..., "mode": ..., "epoch": 1, ...}
+    {"position": 1, "at": "...", "batch": {...}, "decisions": [...]}       one per message, in order
+    {"end": true, "messages": 2}                                           so that a cut is noticed
+
+`batch` is a message of EVENTS and each decision one of DECISIONS, as the streams have them. An
+event that could not be decoded is kept beside them, by its place.
+
+Invariant: an export of a whole log folds to what the log folds to.
+"""
+
+import gzip
+import os
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator, Iterator
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+from msgspec import Raw, Struct
+
+from podgroup.codec import decode_batch, decode_decision, encode_batch, encode_decision
+from podgroup.events import Batch, Event, Undecodable
+from podgroup.policy import Policy
+from projector.replay.log import Entry
+from projector.replay.reading import Lines
+
+FORMAT = "gatelog-export"
+VERSION = 1
+
+
+class FileRefused(Exception):
+    """A file that cannot be used at all; the message says why and what to do."""
+
+
+class Header(Struct, kw_only=True):
+    """The first line: `policy` is what decisions depended on besides the log.
+
+    `base` and `epoch` are those of the log's positions, `last` is its end.
+
+    `selection` says in words what was left out, "" when nothing was: decisions about what is in the
+    file may depend on what is not.
+    """
+
+    format: str = FORMAT
+    version: int = VERSION
+    cluster: str
+    mode: str
+    shard: int = 0
+    policy: Policy = Policy()
+    epoch: int = 1
+    base: int = 0
+    last: int = 0
+    written_at: datetime | None = None
+    selection: str = ""
+    pseudonymised: bool = False
+
+
+class _Lost(Struct, frozen=True):
+    """An event that could not be decoded: its place, why, and its bytes in base64."""
+
+    at: int
+    error: str
+    raw: str
+
+
+class _Line(Struct, omit_defaults=True, kw_only=True):
+    position: int = 0
+    at: datetime | None = None
+    batch: Raw = Raw()
+    decisions: list[Raw] = []
+    lost: list[_Lost] = []
+    end: bool = False
+    messages: int = 0
+
+
+class Export:
+    """Writes a file; a context manager. It gets its name when it is complete."""
+
+    def __init__(self, path: Path, header: Header) -> None:
+        self.messages = 0
+        self.decisions = 0
+        self._path = path
+        self._part = path.with_name(path.name + ".part")
+        self._header = header
+
+    def __enter__(self) -> "Export":
+        """Begin the file.
+
+        Raises:
+            OSError: it cannot be written there.
+        """
+        self._file = gzip.open(self._part, "wb", compresslevel=6)
+        self._write(self._header)
+        return self
+
+    def add(self, entry: Entry) -> None:
+        """Write one message with its decisions."""
+        events: list[Event | Undecodable] = []
+        lost: list[_Lost] = []
+        for place, event in enumerate(entry.batch.events):
+            if isinstance(event, Undecodable):
+                lost.append(_Lost(place, event.error, b64encode(event.raw).decode()))
+            else:
+                events.append(event)
+        batch = msgspec.structs.replace(entry.batch, events=tuple(events))
+        line = _Line(
+            position=entry.position,
+            at=entry.at,
+            batch=Raw(encode_batch(batch)),
+            decisions=[Raw(encode_decision(d)) for d in entry.recorded.values()],
+            lost=lost,
+        )
+        self._write(line)
+        self.messages += 1
+        self.decisions += len(line.decisions)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the file; one that was not completed is removed."""
+        if kind is None:
+            self._write({"end": True, "messages": self.messages})
+        self._file.close()
+        if kind is None:
+            os.replace(self._part, self._path)
+        else:
+            self._part.unlink(missing_ok=True)
+
+    def _write(self, line: object) -> None:
+        self._file.write(msgspec.json.encode(line) + b"\n")
+
+
+def is_export(path: Path) -> bool:
+    """Tell whether the first line says that the file is an export, of whatever version."""
+    first = next(iter(Lines(path)), b"")
+    try:
+        return msgspec.json.decode(first, type=_Format).format == FORMAT
+    except msgspec.MsgspecError:
+        return False
+
+
+class _Format(Struct):
+    format: str
+    version: int
+
+
+class FileLog:
+    """An export as a log. `unread` lists afterwards what could not be read, in words.
+
+    Raises:
+        FileRefused: it is no export, or one of a later format.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.unread: list[str] = []
+        self.lines = 0
+        self.header = self._first(next(iter(Lines(path)), b""))
+
+    def _first(self, line: bytes) -> Header:
+        try:
+            known = msgspec.json.decode(line, type=_Format)
+        except msgspec.MsgspecError:
+            known = _Format("", 0)
+        if known.format != FORMAT:
+            raise FileRefused(f"{self.path}: is no export of gatelog")
+        if known.version > VERSION:
+            raise FileRefused(
+                f"{self.path}: was written by a later gatelog (format version {known.version}, "
+                f"this one reads up to {VERSION}): use that one or a newer"
+            )
+        try:
+            return msgspec.json.decode(line, type=Header)
+        except msgspec.MsgspecError as error:
+            raise FileRefused(f"{self.path}: its first line is damaged: {error}") from None
+
+    async def entries(self) -> AsyncIterator[Entry]:
+        """Yield every message that can be read; positions must grow."""
+        decoder = msgspec.json.Decoder(_Line)
+        lines = Lines(self.path)
+        ended, messages, position = False, 0, 0
+        for number, raw in enumerate(lines, 1):
+            self.lines = number
+            if number == 1:
+                continue
+            try:
+                line = decoder.decode(raw)
+                if line.end:
+                    ended = True
+                    if line.messages != messages:
+                        self.unread.append(f"has {messages} of its {line.messages} messages")
+                    break
+                entry = _entry(line)
+            except (msgspec.MsgspecError, ValueError) as error:
+                self.unread.append(f"line {number}: {error}")
+                continue
+            if entry.position <= position:
+                self.unread.append(f"line {number}: position {entry.position} is out of order")
+                continue
+            position = entry.position
+            messages += 1
+            yield entry
+        if lines.problem:
+            self.unread.append(lines.problem)
+        elif not ended:
+            self.unread.append("the file has no last line: it is truncated")
+
+
+def _entry(line: _Line) -> Entry:
+    if line.at is None or line.position <= 0 or not bytes(line.batch):
+        raise ValueError("a message needs position, at and batch")
+    decisions = [decode_decision(raw) for raw in line.decisions]
+    batch = decode_batch(bytes(line.batch))
+    if line.lost:
+        batch = msgspec.structs.replace(batch, events=tuple(_merged(batch, line.lost)))
+    return Entry(line.position, line.at, batch, {d.id: d for d in decisions})
+
+
+def _merged(batch: Batch, lost: list[_Lost]) -> Iterator[Event | Undecodable]:
+    places = {one.at: one for one in lost}
+    if len(places) < len(lost) or max(places) >= len(batch.events) + len(lost):
+        raise ValueError("its undecodable events are not in their places")
+    known = iter(batch.events)
+    for place in range(len(batch.events) + len(lost)):
+        if place in places:
+            one = places[place]
+            yield Undecodable(error=one.error, raw=b64decode(one.raw))
+        else:
+            yield next(known)

@@ -1,0 +1,149 @@
+"""Pseudonyms: a log that can be shown to strangers and still folds, decides and reads the same.
+
+Theory. Names of namespaces, pods, groups, Workloads, queues, flavors, classes, nodes and owners,
+and values of labels, annotations and selectors are replaced by a keyed hash, the same everywhere,
+so that references still lead somewhere. Names that are computed from others (a single pod's
+Workload, ids of decisions) are computed again. Sentences keep their words; names that occur in the
+log are replaced in them. What pods and API servers say of themselves is dropped.
+
+Kept: uids, resource versions, times, amounts, keys of labels, hashes of roles, booleans and
+numbers.
+
+Invariant: the same name and the same key give the same pseudonym.
+"""
+
+import hashlib
+import re
+from typing import Any
+
+import msgspec
+
+from podgroup.events import (
+    Batch,
+    Decision,
+    DeltaRefused,
+    Event,
+    OutcomeRecorded,
+    PodApplied,
+    PodDeleted,
+    Undecodable,
+)
+from podgroup.ids import decision_id
+from podgroup.names import workload_name
+from projector.replay.log import Entry
+
+_NAMES = frozenset(
+    (
+        *("name", "namespace", "node", "queue", "cluster_queue", "priority_class", "by"),
+        *("cohort", "checks"),
+    )
+)
+"""Fields whose text is a name."""
+_MAPS = frozenset(("labels", "annotations", "node_selector", "node_labels"))
+"""Fields that map keys to values; the values are replaced."""
+_KEPT = frozenset(("pod_sets", "assignments", "updates", "sets", "ends"))
+"""Lists whose items are named by roles or containers, not by users."""
+_SAID = frozenset(("message", "sets_problem"))
+_GROUP_IDS = ("group-", "single-")
+_ROLE = "kueue.x-k8s.io/role-hash"
+_PLAIN = re.compile(r"|true|false|[0-9]+|\*")
+_WORD = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+
+
+class Pseudonyms:
+    """Replaces names. Every entry must be shown to `learn` first, in any order."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._known: dict[str, str] = {}
+        self._decisions: dict[str, str] = {}
+
+    def name(self, text: str) -> str:
+        """Return the pseudonym of a name; "" stays."""
+        if _PLAIN.fullmatch(text):
+            return text
+        found = self._known.get(text)
+        if found is None:
+            digest = hashlib.blake2b(text.encode(), key=self._key, digest_size=6).hexdigest()
+            found = self._known[text] = f"x{digest}"
+        return found
+
+    def learn(self, entry: Entry) -> None:
+        """Take in names that others are computed from, and all that sentences may mention."""
+        for event in entry.batch.events:
+            if isinstance(event, PodApplied | PodDeleted):
+                pod = event.pod
+                self._known[workload_name(pod.name, pod.uid)] = workload_name(
+                    self.name(pod.name), pod.uid
+                )
+            if not isinstance(event, Undecodable):
+                self._walk(msgspec.to_builtins(event), "")
+        for decision in entry.recorded.values():
+            self._walk(msgspec.to_builtins(decision), "")
+
+    def entry(self, entry: Entry) -> Entry:
+        """Return the entry under pseudonyms; what cannot be decoded is left out of it."""
+        events = tuple(
+            self._event(event) for event in entry.batch.events if not isinstance(event, Undecodable)
+        )
+        recorded = [self._decision(d) for d in entry.recorded.values()]
+        batch = Batch(source=entry.batch.source, events=events, positions=entry.batch.positions)
+        return Entry(entry.position, entry.at, batch, {d.id: d for d in recorded})
+
+    def _event(self, event: Event) -> Event:
+        if isinstance(event, OutcomeRecorded):
+            known = self._decisions.get(event.decision, event.decision)
+            return msgspec.structs.replace(event, decision=known, message="", by="")
+        plain = self._walk(msgspec.to_builtins(event), "")
+        if isinstance(event, PodApplied | PodDeleted):
+            for said in (plain["pod"], *plain["pod"].get("conditions", ())):
+                said.pop("message", None)
+        elif isinstance(event, DeltaRefused):
+            plain["message"] = "(left out)"
+        found: Event = msgspec.convert(plain, Event)
+        return found
+
+    def _decision(self, decision: Decision) -> Decision:
+        found = msgspec.convert(self._walk(msgspec.to_builtins(decision), ""), Decision)
+        target = found.command.target
+        place = f"{target.kind}/{target.namespace}/{target.name}/{target.uid}"
+        new = decision_id(found.as_of, found.group, found.rule, place)  # type: ignore[arg-type] # a position is an int on the wire
+        self._decisions[decision.id] = new
+        return msgspec.structs.replace(found, id=new)
+
+    def _walk(self, value: Any, field: str) -> Any:
+        match value:
+            case str():
+                return self._text(value, field)
+            case dict():
+                return {key: self._field(key, item, field) for key, item in value.items()}
+            case list() | tuple():
+                return [self._walk(item, field) for item in value]
+            case _:
+                return value
+
+    def _field(self, key: str, value: Any, within: str) -> Any:
+        if key in _MAPS and isinstance(value, dict):
+            return {k: v if k == _ROLE else self.name(v) for k, v in value.items()}
+        if key == "flavors" and isinstance(value, dict):
+            return {resource: self.name(flavor) for resource, flavor in value.items()}
+        if key == "name" and within in _KEPT:
+            return value
+        if key == "template":
+            return "{}" if value else ""
+        if key == "group" and isinstance(value, str) and not value.startswith(_GROUP_IDS):
+            return self.name(value)
+        if key == "values" or (key == "value" and isinstance(value, str)):
+            return (
+                [self.name(v) for v in value]
+                if isinstance(value, list | tuple)
+                else self.name(value)
+            )
+        return self._walk(value, key)
+
+    def _text(self, text: str, field: str) -> str:
+        if field in _NAMES:
+            return self.name(text)
+        if field in _SAID:
+            return _WORD.sub(lambda word: self._known.get(word[0], word[0]), text)
+        return text

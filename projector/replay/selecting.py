@@ -1,0 +1,138 @@
+"""Choosing from a log: some groups with their whole lives, and all that they need to be folded.
+
+Theory. A group's story is not in one place: its pods, its Workload, outcomes and timers are in
+messages of many. So the log is folded once to learn who belongs to the groups that are wanted
+(`learn`), and read once more to keep what is about them (`keep`). Queues, flavors and classes are
+kept for everybody, and so are the lists' frames, or nothing would ever be decided.
+
+A group that is wanted because of a time is kept from its first pod on, or it could not be folded.
+
+Invariant: what is kept is kept as it was; a message of which nothing is left is left out.
+"""
+
+from datetime import datetime
+
+import msgspec
+from msgspec import Struct
+
+from podgroup.events import (
+    DeltaRefused,
+    Event,
+    ObjectApplied,
+    ObjectDeleted,
+    OperatorActed,
+    OutcomeRecorded,
+    PodApplied,
+    PodDeleted,
+    TimerFired,
+    Undecodable,
+    WorkloadApplied,
+    WorkloadDeleted,
+)
+from podgroup.ids import GroupID
+from podgroup.journal import Journal
+from podgroup.state import World
+from projector.replay.log import Entry
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What to choose; a field that is empty chooses everything."""
+
+    namespace: str = ""
+    name: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def everything(self) -> bool:
+        """Nothing is left out but what came after `until`."""
+        return not self.namespace and self.since is None
+
+    def words(self) -> str:
+        """What was chosen, for a person; "" for everything."""
+        parts = []
+        if self.name:
+            parts.append(f"group {self.namespace}/{self.name}")
+        elif self.namespace:
+            parts.append(f"namespace {self.namespace}")
+        if self.since is not None:
+            parts.append(f"groups to which something happened since {self.since.isoformat()}")
+        if self.until is not None:
+            parts.append(f"until {self.until.isoformat()}")
+        return ", ".join(parts)
+
+
+class Selection:
+    """Who belongs to the groups that are wanted."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.groups: set[str] = set()
+        self._members: dict[str, set[str]] = {}
+        self._workloads: dict[str, set[tuple[str, str]]] = {}
+
+    def learn(self, entry: Entry, world: World, journal: Journal) -> None:
+        """Take in one folded message (`each` of `fold`)."""
+        wanted = self.wanted
+        recent = wanted.since is None or entry.at >= wanted.since
+        told = {note.group for note in journal.notes if note.group} if recent else set()
+        for identity in {*journal.groups, *world.gone_groups, *told}:
+            group = world.groups.get(GroupID(identity)) or world.gone_groups.get(GroupID(identity))
+            if group is None or not self._named(group.namespace, group.name):
+                continue
+            self._workloads.setdefault(identity, set()).add((group.namespace, group.workload_name))
+            if recent:
+                self.groups.add(identity)
+        for uid in journal.pods:
+            pod = world.pods.get(uid)  # type: ignore[call-overload] # ids are text in a journal
+            if pod is not None:
+                self._members.setdefault(pod.group, set()).add(uid)
+        for uid, pod in world.gone_pods.items():
+            self._members.setdefault(pod.group, set()).add(uid)
+
+    def _named(self, namespace: str, name: str) -> bool:
+        wanted = self.wanted
+        if wanted.namespace and namespace != wanted.namespace:
+            return False
+        return not wanted.name or name == wanted.name
+
+    def close(self) -> None:
+        """Nothing more is learnt."""
+        self._pods = {uid for group in self.groups for uid in self._members.get(group, ())}
+        self._names = {key for group in self.groups for key in self._workloads.get(group, ())}
+        self._spaces = {namespace for namespace, _ in self._names}
+
+    def keep(self, entry: Entry) -> Entry | None:
+        """Return what is kept of a message, None if nothing is."""
+        events = tuple(event for event in entry.batch.events if self._kept(event))
+        recorded = {i: d for i, d in entry.recorded.items() if d.group in self.groups}
+        if not events and not recorded:
+            return None
+        batch = msgspec.structs.replace(entry.batch, events=events)
+        return Entry(entry.position, entry.at, batch, recorded)
+
+    def _kept(self, event: Event | Undecodable) -> bool:
+        match event:
+            case PodApplied(pod=pod) | PodDeleted(pod=pod):
+                return pod.uid in self._pods
+            case WorkloadApplied(workload=found) | WorkloadDeleted(workload=found):
+                mine = (found.namespace, found.name) in self._names
+                return mine or any(owner.uid in self._pods for owner in found.owners)
+            case ObjectApplied(object=view):
+                space = view.name if type(view).__name__ == "NamespaceView" else view.namespace
+                return not space or space in self._spaces
+            case ObjectDeleted():
+                space = event.name if event.kind == "Namespace" else event.namespace
+                return not space or space in self._spaces
+            case OutcomeRecorded():
+                return event.group in self.groups
+            case TimerFired():
+                return any(part in self.groups for part in event.timer.split("/"))
+            case DeltaRefused():
+                return event.uid in self._pods
+            case OperatorActed():
+                return event.action not in ("release", "discard") or event.target in self.groups
+            case Undecodable():
+                return False
+            case _:
+                return True

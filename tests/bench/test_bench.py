@@ -1,0 +1,59 @@
+"""What the benchmarks measure is what they say: the story is whole, the arithmetic is right."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.core import _fold
+from bench.figures import Figure, percentile, write
+from bench.latency import _without_own
+from bench.story import CLUSTER, Story
+from podgroup.codec import decode_batch
+from podgroup.engine import new_world, step
+
+
+@pytest.mark.parametrize("groups, size", [(3, 4), (1, 40), (5, 1)])
+def test_a_story_folds_to_its_end(groups: int, size: int) -> None:
+    story = Story(groups, size, at_once=2)
+    _fold(story)
+    world = new_world(CLUSTER)
+    for message in story.messages:
+        step(world, message.position, message.at, decode_batch(message.body))
+    kinds = [note.kind for note in world.journal.notes]
+    assert kinds.count("PodSucceeded") == groups * size
+    assert kinds.count("GroupGone") == groups
+    assert not world.groups
+    assert not world.journal.parked
+    made = [type(decision.command).__name__ for decision in world.journal.decisions]
+    assert made.count("UngatePod") == made.count("FinalizePod") == groups * size
+    assert made.count("CreateWorkload") == groups
+
+
+def test_two_stories_are_equal() -> None:
+    assert Story(3, 4).messages == Story(3, 4).messages
+
+
+def test_the_ratio_is_of_the_best_possible() -> None:
+    assert Figure(name="r", value=50, unit="events/s", limit=200).ratio == 0.25
+    assert Figure(name="t", value=50, unit="ms", limit=10).ratio == 0.2
+    assert Figure(name="n", value=50, unit="ms").ratio is None
+
+
+def test_percentiles_are_samples() -> None:
+    samples = [float(n) for n in range(100, 0, -1)]
+    assert percentile(samples, 50) == 50
+    assert percentile(samples, 99) == 99
+    assert percentile([3.0], 99) == 3.0
+
+
+def test_a_users_own_requests_are_not_counted() -> None:
+    from collections import Counter
+
+    used = Counter({"create pods": 5, "patch pods": 10, "watch pods": 0})
+    assert _without_own(used, 5) == Counter({"patch pods": 10})
+
+
+def test_results_are_json_lines(tmp_path: Path) -> None:
+    place = tmp_path / "results.jsonl"
+    write(place, [Figure(name="a", value=1, unit="ms"), Figure(name="b", value=2, unit="ms")])
+    assert [line[:11] for line in place.read_text().splitlines()] == ['{"name":"a"', '{"name":"b"']

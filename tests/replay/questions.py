@@ -1,0 +1,159 @@
+"""The questions of docs/sql.md: a history to ask them of, and what comes out.
+
+    python -m tests.replay.questions      writes the outputs into docs/sql.md
+
+The history is a toy cluster's, so times and names are the same in every run and on both databases.
+"""
+
+import json
+import re
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from podgroup import events as e
+from podgroup.names import PRIORITY_CLASS
+from podgroup.objects import ContainerEnd
+from projector import migrate
+from projector.database import reader
+from tests.projector.support import Writer
+from tests.support.toy import Toy
+
+PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
+SECTION = ("## Questions\n", "\n## Views\n")
+_QUESTION = re.compile(r"```sql\n(?P<query>.+?)```\n+```text\n(?P<answer>.*?)```", re.DOTALL)
+
+
+def history() -> Toy:
+    """Two teams share ten cores for some minutes: waiting, preempted, replaced, killed, surplus."""
+    toy = Toy(cpu=10)
+    red, blue = {"team": "red"}, {"team": "blue"}
+    low, high = ({PRIORITY_CLASS: name} for name in ("low", "high"))
+    for i in range(4):
+        toy.pod(f"train-{i}", "training", 4, cpu=2, labels=red | low)
+    toy.wait(20)
+    toy.run(*(f"train-{i}" for i in range(4)))
+    toy.pod("etl", cpu=2, labels=blue)
+    toy.wait(5)
+    toy.run("etl")
+    for i in range(2):
+        toy.pod(f"tune-{i}", "tuning", 3, cpu=1, labels=blue | low)
+        toy.wait(30)
+    toy.pod("tune-2", "tuning", 3, cpu=1, labels=blue | low)
+    toy.wait(60)
+    toy.change(
+        toy.named("etl").uid,
+        phase="Failed",
+        ends=(ContainerEnd(name="job", exit_code=137, reason="OOMKilled", finished_at=toy.now),),
+    )
+    toy.wait(10)
+    for i in range(2):
+        toy.pod(f"urgent-{i}", "urgent", 2, cpu=4, labels=blue | high)
+    toy.wait(15)
+    toy.run("urgent-0", "urgent-1")
+    for i in range(4):
+        toy.pod(f"again-{i}", "training", 4, cpu=2, labels=red | low)
+    toy.wait(90)
+    toy.end("urgent-0", "urgent-1")
+    tuning = ("tune-0", "tune-1", "tune-2")
+    toy.run(*tuning)
+    toy.wait(40)
+    toy.end(*tuning)
+    toy.wait(5)
+    toy.run(*(f"again-{i}" for i in range(4)))
+    toy.wait(12)
+    toy.end("again-0", phase="Failed")
+    toy.pod("again-4", "training", 4, cpu=2, labels=red | low)
+    toy.pod("spare", "training", 4, cpu=2, labels=red | low)
+    toy.pod("free", labels=blue, cpu=0)
+    toy.wait(30)
+    toy.slow = True
+    toy.delete("again-1")
+    toy.pod("late", "late", 1, cpu=9, labels=blue)
+    toy.pod("half", "incomplete", 2, cpu=1, labels=red)
+    toy.wait(7)
+    refused = e.DeltaRefused(
+        kind="Pod",
+        namespace="ns",
+        name="odd",
+        uid="u9999",
+        resource_version=toy.bump(),
+        field="spec.containers[0].resources.requests.cpu",
+        message="'many' is no quantity",
+        group="training",
+    )
+    toy.send(refused)
+    toy.act = False
+    toy.pod("fresh", cpu=1, labels=blue)
+    return toy
+
+
+def filled(url: str) -> sa.Engine:
+    """A read model of `history` in an empty database."""
+    migrate.upgrade(url)
+    writer = Writer(url, cluster="default")
+    writer.feed(history().messages)
+    writer.store.close()
+    return reader(url)
+
+
+def section(page: str) -> str:
+    return page.split(SECTION[0])[1].split(SECTION[1])[0]
+
+
+def asked(page: str) -> Iterator[tuple[str, str]]:
+    """(query, answer) of every question."""
+    for found in _QUESTION.finditer(section(page)):
+        yield found["query"], found["answer"]
+
+
+def answer(engine: sa.Engine, query: str) -> str:
+    """The rows as text, the same for both databases."""
+    with engine.connect() as connection:
+        result = connection.execute(sa.text(query))
+        names = list(result.keys())
+        rows = [[_cell(value) for value in row] for row in result]
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in [names, *rows]
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str) and re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", value):
+        value = datetime.fromisoformat(value)
+    match value:
+        case None:
+            return ""
+        case datetime():
+            return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3]
+        case float() | Decimal():
+            return f"{value:.3f}".rstrip("0").rstrip(".")
+        case dict() | list():
+            return json.dumps(value, sort_keys=True)
+        case _:
+            text = str(value)
+            return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+def main() -> None:
+    page = PAGE.read_text()
+    old = section(page)
+    with tempfile.TemporaryDirectory() as folder:
+        engine = filled(f"sqlite:///{folder}/model.sqlite3")
+        new = _QUESTION.sub(
+            lambda m: f"```sql\n{m['query']}```\n\n```text\n{answer(engine, m['query'])}```", old
+        )
+        engine.dispose()
+    PAGE.write_text(page.replace(old, new))
+
+
+if __name__ == "__main__":
+    main()
