@@ -45,7 +45,8 @@ QUICK_TRIES: Final = 5
 async def execute(api: KubeApi, emitter: Emitter, decision: Decision) -> Verdict | None:
     """Carry out a decision once; None if it is a record and there is nothing to do.
 
-    The Events of a command that was carried out are handed to `emitter`, which sends them in its own time.
+    The Events of a command that was carried out are handed to `emitter`, which sends them in its
+    own time.
     """
     verdict = await _once(api, emitter, decision)
     for _ in range(QUICK_TRIES - 1):

@@ -38,8 +38,9 @@ PARTS: dict[str, Callable[[], AsyncIterator[Figure]]] = {
 async def _run(names: list[str]) -> list[Figure]:
     found = []
     here, now = machine(), datetime.now(UTC).isoformat(timespec="seconds")
+    load = round(os.getloadavg()[0], 2)
     for name in names:
-        begin, load = time.monotonic(), round(os.getloadavg()[0], 2)
+        begin = time.monotonic()
         async for figure in PARTS[name]():
             figure.machine, figure.at, figure.load = here, now, load
             found.append(figure)

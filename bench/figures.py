@@ -22,7 +22,7 @@ RATES = frozenset({"events/s", "deltas/s"})
 class Figure(msgspec.Struct, omit_defaults=True, kw_only=True):
     """One measured value. `limit` is the bound measured in the same run, in the same unit.
 
-    `load` is the machine's load average over a minute when the part began: what others did.
+    `load` is the machine's load average over a minute when the run began: what others did.
     """
 
     name: str

@@ -36,7 +36,7 @@ async def run() -> AsyncIterator[Figure]:
         async with processes.nats(place) as server:
             rate, messages = await ingest(server, place, cluster)
         yield Figure(
-            name="ingest.watch_to_log",
+            name="watch.to_log",
             value=rate,
             unit="deltas/s",
             limit=bare,
@@ -112,6 +112,8 @@ async def ingest(server: EmbeddedNats, place: Path, cluster: Simulator) -> tuple
                             deltas += 1
                         case RelistCompleted(kind="Pod"):
                             end = message.at
+                        case _:
+                            pass
         await reader.close()
     await bus.close()
     if begin is None or deltas != PODS:

@@ -63,7 +63,8 @@ async def create(api: Api, namespace: str, name: str, group: str = "", total: in
 
 async def idle(api: Api, eyes: Eyes, bare: Eyes) -> list[Figure]:
     """One pod at a time, p50 and p99 of `SAMPLES` after `WARM_UP`."""
-    ours, theirs = [], []
+    ours: list[float] = []
+    theirs: list[float] = []
     for number in range(WARM_UP + SAMPLES):
         for namespace, watch, taken in ((NAMESPACE, eyes, ours), (BARE, bare, theirs)):
             name = f"idle-{number}"
@@ -91,7 +92,8 @@ async def idle(api: Api, eyes: Eyes, bare: Eyes) -> list[Figure]:
 
 async def group(api: Api, eyes: Eyes, bare: Eyes) -> Figure:
     """The median of `GROUPS` groups of `GROUP` pods."""
-    ours, theirs = [], []
+    ours: list[float] = []
+    theirs: list[float] = []
     for number in range(GROUPS):
         names = [f"big{number}-{i:03d}" for i in range(GROUP)]
         for namespace in (NAMESPACE, BARE):

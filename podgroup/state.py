@@ -323,6 +323,8 @@ class World(Struct):
     gone_groups: dict[GroupID, Group] = field(default_factory=dict)
     expecting: dict[str, tuple[GroupID, PodUID]] = field(default_factory=dict)
     """Decision in flight -> its group and pod ("" for the Workload)."""
+    loaded: bool = False
+    """It was read from a database, and queue order is still to be worked out."""
     touched: dict[GroupID, None] = field(default_factory=dict)
     """Groups to decide on after this message, in order of first touch."""
     at: datetime | None = None

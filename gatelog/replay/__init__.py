@@ -1,6 +1,8 @@
 """`gatelog replay`: the parts that know files, terminals and words; folding is projector.replay's.
 
 recordings   watch recordings of a cluster as a log
+exporting    from the log to a file
+parking      what was set aside, and what a person says about it
 steps        one group, event by event: what came, what changed, what was decided and why
 running      verify, redecide, at, steps: what each does with a log
 """

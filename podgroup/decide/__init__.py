@@ -72,6 +72,46 @@ def decide(world: World, here: At, recorded: Mapping[str, Decision] | None = Non
     if not synced(world):
         return Difference()
     d = Deciding(world, here, recorded)
+    loaded, world.loaded = world.loaded, False
+    if loaded:
+        _line_up(d)
+    looked_at = _look(d)
+    if loaded:
+        # After a start every group is looked at once, in case the rules are newer than the state.
+        # What the message touched comes first, as if there had been no start.
+        world.touched.update(dict.fromkeys(g for g in sorted(world.groups) if g not in looked_at))
+        looked_at.update(_look(d))
+    rest = d.apply_rest() if recorded is not None else []
+    for decision in rest:
+        group = world.groups.get(GroupID(decision.group))
+        if group is not None:
+            explain(d, group)
+    world.touched.clear()
+    for identity in looked_at:
+        retire(world, here, identity)
+    return Difference(tuple(d.extra), (*d.instead, *rest))
+
+
+def _line_up(d: Deciding) -> None:
+    """Work out anew who waits and who is charged without admission: neither is stored."""
+    world = d.world
+    if world.mode != "builtin":
+        return
+    for identity in sorted(world.groups):
+        group = world.groups[identity]
+        if identity not in world.touched and not group.parked:
+            _guarded(d, group, _enlist)
+    world.quotas.fresh.clear()
+
+
+def _enlist(d: Deciding, group: Group) -> None:
+    charge_unadmitted(d, group)
+    enqueue(d, group)
+
+
+def _look(d: Deciding) -> dict[GroupID, None]:
+    """Run the rules on the groups that are touched and those they lead to; return all of them."""
+    world = d.world
     looked_at: dict[GroupID, None] = {}
     while True:
         batch = [g for g in world.touched if g in world.groups]
@@ -90,15 +130,8 @@ def decide(world: World, here: At, recorded: Mapping[str, Decision] | None = Non
     for identity in looked_at:
         if identity in world.groups:
             _guarded(d, world.groups[identity], _carry_on)
-    rest = d.apply_rest() if recorded is not None else []
-    for decision in rest:
-        group = world.groups.get(GroupID(decision.group))
-        if group is not None:
-            explain(d, group)
     world.touched.clear()
-    for identity in looked_at:
-        retire(world, here, identity)
-    return Difference(tuple(d.extra), tuple(rest))
+    return looked_at
 
 
 def _needs_another_look(world: World, identity: GroupID) -> bool:
@@ -138,8 +171,7 @@ def _shape_up(d: Deciding, group: Group) -> None:
     stopping(d, group)
     if d.world.mode == "builtin":
         recharge(d.world, group)
-        charge_unadmitted(d, group)
-        enqueue(d, group)
+        _enlist(d, group)
 
 
 def _carry_on(d: Deciding, group: Group) -> None:

@@ -93,7 +93,7 @@ def _incomplete(d: Deciding, group: Group) -> Problem | None:
         found = undeclared(d, group) or malformed(d, group) or disagreement(d, group)
         if found is not None:
             return Problem(*found)
-        found = index_problem(d, group) or label_problem(d, group)
+        found = index_problem(d, group)
         if found is not None:
             return Problem(*found)
     if group.prebuilt:
@@ -142,6 +142,9 @@ def _too_few(d: Deciding, group: Group) -> Problem | None:
 
 
 def _unfit(d: Deciding, group: Group) -> Problem | None:
+    clash = label_problem(d, group)
+    if clash is not None:
+        return Problem(*clash)
     roles = _roles(d, group)
     if group.dialect:
         found = unfit(roles)

@@ -25,11 +25,13 @@ class Deciding:
     """Decides after one message: `here` is its place and time.
 
     With `recorded` (decisions made at this place before, by id) nothing new takes effect: a
-    decision that is recorded is applied as recorded, one that is not is kept in `extra`. What the
-    rules derive besides decisions (shortages, queue order, reasons) is derived in both cases.
+    decision that is recorded is applied as recorded, one that is not is kept in `extra`. One that
+    would be made differently, by another rule, for another reason or with another command, is in
+    `extra` too, and what is recorded of it, which takes effect, in `instead`. What the rules derive
+    besides decisions (shortages, queue order, reasons) is derived in both cases.
     """
 
-    __slots__ = ("extra", "here", "recorded", "world")
+    __slots__ = ("extra", "here", "instead", "recorded", "world")
 
     def __init__(
         self, world: World, here: At, recorded: Mapping[str, Decision] | None = None
@@ -38,6 +40,7 @@ class Deciding:
         self.here = here
         self.recorded = None if recorded is None else dict(recorded)
         self.extra: list[Decision] = []
+        self.instead: list[Decision] = []
 
     def emit(
         self, group: Group, rule: str, reason: str, message: str, command: AnyCommand
@@ -61,12 +64,26 @@ class Deciding:
         if self.recorded is None:
             apply_decision(self.world, decision)
             return decision
-        known = self.recorded.pop(decision.id, None)
+        known = self._recorded(decision)
         if known is None:
             self.extra.append(decision)
             return decision
+        if (known.rule, known.reason, known.command) != (rule, reason, command):
+            self.extra.append(decision)
+            self.instead.append(known)
         apply_decision(self.world, known)
         return known
+
+    def _recorded(self, decision: Decision) -> Decision | None:
+        """Take out what is recorded of a decision: that id, else the same done by another rule."""
+        recorded = self.recorded or {}
+        if decision.id in recorded:
+            return recorded.pop(decision.id)
+        action, target = type(decision.command), decision.command.target
+        for known in recorded.values():
+            if type(known.command) is action and known.command.target == target:
+                return recorded.pop(known.id)
+        return None
 
     def park(self, group: Group, error: Exception) -> None:
         """Stop deciding for a group that the rules cannot deal with, and say so in the open."""

@@ -257,7 +257,7 @@ def _released(group: Group, workload: WorkloadView) -> list[Condition]:
 def _reactivated(workload: WorkloadView) -> list[Condition]:
     """Let a Workload queue again that its user has activated again (B15).
 
-    Kueue's core does so itself after a plain `Deactivated`; after `DeactivatedDueTo...` nobody
+    After a plain `Deactivated` the core does so itself; after `DeactivatedDueTo...` it does not.
     """
     requeued = condition(workload, REQUEUED)
     if requeued is None or requeued.status == "True" or not workload.active:

@@ -43,9 +43,14 @@ def given_up_at(pod: Pod) -> datetime | None:
 def still_running(d: Deciding, group: Group) -> bool:
     """Tell whether a pod of the group runs; asks for a look when the last one will be given up."""
     members = d.members(group)
-    running = members.count(Flag.RUNNING)
-    if not running or not members.count(Flag.DELETING):
-        return bool(running)
+    if not members.count(Flag.RUNNING):
+        no_wake(d, group, GRACE)
+        return False
+    if members.count(Flag.STOPPABLE) or not members.count(Flag.DELETING):
+        return True  # somebody has not even been told to stop
+    wish = d.world.meta.timers.get(f"{GRACE}/{group.id}/")
+    if wish is not None and wish.due_at > d.here.at:
+        return True  # looked at before: constant work per event
     ends: list[datetime] = []
     for uid in members.with_flags(Flag.RUNNING):
         end = given_up_at(d.pod(uid))

@@ -93,7 +93,8 @@ def _concerns(world: World, kind: str, namespace: str, name: str) -> None:
     elif kind in ("ResourceFlavor", "Namespace"):
         for queue in world.cluster_queues:
             world.quotas.dirty[queue] = None
-    for group in list(world.groups.values()):
+    # In an order that a restart does not change.
+    for group in sorted(world.groups.values(), key=lambda g: g.id):
         if group.finish is not None:
             continue
         if kind in ("WorkloadPriorityClass", "PriorityClass"):

@@ -45,7 +45,7 @@ def relist_completed(world: World, here: At, event: RelistCompleted) -> None:
     if event.installed:
         if event.kind == "Workload" and event.kind in world.meta.missing:
             # Those that were complete meanwhile get their Workloads now.
-            for identity in world.groups:
+            for identity in sorted(world.groups):
                 touch(world, identity)
         world.meta.missing.discard(event.kind)
     else:
@@ -62,7 +62,7 @@ def relist_completed(world: World, here: At, event: RelistCompleted) -> None:
     was = synced(world)
     world.meta.synced.add(event.kind)
     if not was and synced(world):
-        for identity in world.groups:
+        for identity in sorted(world.groups):
             touch(world, identity)
         for queue in world.cluster_queues:
             world.quotas.dirty[queue] = None
@@ -100,7 +100,7 @@ def _settle_written(world: World, kind: str, version: str) -> None:
         return restored or (not last and not newer(expectation.result_version, version))
 
     if kind == "Workload":
-        for group in list(world.groups.values()):
+        for group in sorted(world.groups.values(), key=lambda g: g.id):
             if over(group.workload_expect):
                 settle(world, group, None)
         return
@@ -111,7 +111,7 @@ def _settle_written(world: World, kind: str, version: str) -> None:
 
 def _infer(world: World, here: At, kind: str, seen: set[str]) -> int:
     if kind == "Pod":
-        pods = [pod.view for uid, pod in world.pods.items() if uid not in seen]
+        pods = [world.pods[uid].view for uid in sorted(world.pods) if uid not in seen]
         for view in pods:
             pod_deleted(world, here, view, inferred=True)
         return len(pods)

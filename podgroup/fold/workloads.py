@@ -89,6 +89,8 @@ def _left_behind(world: World, view: WorkloadView) -> bool:
     """
     if view.deleted_at is None or WORKLOAD_FINALIZER not in view.finalizers:
         return False
+    if (view.namespace, view.name) in world.by_workload:
+        return False  # in the way of a group of ours, and somebody else's
     for_pods = view.annotations.get(IS_GROUP_WORKLOAD) == "true" or JOB_UID in view.labels
     owners = {owner.kind for owner in view.owners}
     if not for_pods and owners != {"Pod"}:

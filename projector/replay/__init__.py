@@ -3,6 +3,8 @@
     log       what is replayed: messages in order, each with the decisions recorded at its place
     fold      a log into a world, and the world's rows into a database of one's own
     compare   two databases, table by table and row by row
+    files, reading            a log in a file, whole or damaged
+    selecting, pseudonyms     some of a log, and a log without names
 
 Theory. The read model is a function of the two streams: facts and recorded decisions. So it can be
 checked (`--verify`), had as it was at a past moment (`--at`), and today's rules can be asked what

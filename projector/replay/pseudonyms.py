@@ -29,7 +29,7 @@ from podgroup.events import (
     Undecodable,
 )
 from podgroup.ids import decision_id
-from podgroup.names import workload_name
+from podgroup.names import JOB_UID, PODSET_LABEL, ROLE_HASH, workload_name
 from projector.replay.log import Entry
 
 _NAMES = frozenset(
@@ -45,7 +45,8 @@ _KEPT = frozenset(("pod_sets", "assignments", "updates", "sets", "ends"))
 """Lists whose items are named by roles or containers, not by users."""
 _SAID = frozenset(("message", "sets_problem"))
 _GROUP_IDS = ("group-", "single-")
-_ROLE = "kueue.x-k8s.io/role-hash"
+_AS_IT_IS = frozenset((ROLE_HASH, PODSET_LABEL, JOB_UID))
+"""Keys whose values are roles or uids."""
 _PLAIN = re.compile(r"|true|false|[0-9]+|\*")
 _WORD = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
@@ -124,7 +125,7 @@ class Pseudonyms:
 
     def _field(self, key: str, value: Any, within: str) -> Any:
         if key in _MAPS and isinstance(value, dict):
-            return {k: v if k == _ROLE else self.name(v) for k, v in value.items()}
+            return {k: v if k in _AS_IT_IS else self.name(v) for k, v in value.items()}
         if key == "flavors" and isinstance(value, dict):
             return {resource: self.name(flavor) for resource, flavor in value.items()}
         if key == "name" and within in _KEPT:

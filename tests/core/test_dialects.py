@@ -214,6 +214,7 @@ def test_the_example_of_the_kep_works_although_its_label_is_singular() -> None:
 
 @pytest.mark.parity("B9")
 @pytest.mark.parametrize("role", ["t", "other"], ids=["same-hash", "same-requests"])
+@pytest.mark.parity("B9")
 def test_a_worker_without_label_is_known_by_its_shape(role: str) -> None:
     toy = Toy()
     driver(toy)
@@ -251,6 +252,7 @@ def test_a_pod_of_the_drivers_shape_is_of_the_drivers_set() -> None:
         ("workers", 5, "LargerThanDeclared", ("asks for cpu 5", "role workers")),
     ],
 )
+@pytest.mark.parity("B7")
 def test_a_pod_without_a_place_stays_gated_and_is_told_why(
     role: str, cpu: int, reason: str, words: tuple[str, ...]
 ) -> None:
@@ -332,6 +334,30 @@ def test_an_evicted_group_starts_again_with_its_driver_alone() -> None:
 
 
 @pytest.mark.parity("B9")
+def test_under_kueue_the_same_pods_start_stop_and_start_again() -> None:
+    toy = Toy(mode="kueue")
+    driver(toy)
+    assert toy.gated("d")
+    toy.admit("g")
+    assert not toy.gated("d")
+    worker(toy, "w0")
+    worker(toy, "odd", cpu=9)
+    assert not toy.gated("w0")
+    assert toy.gated("odd")
+    toy.run("d", "w0")
+    toy.evict("g")
+    assert toy.stopped("d")[0] == "WorkloadEvictedDueToPreempted"
+    assert toy.condition("g", "WaitingForReplacementPods")[0] == "True"
+    assert not toy.workloads["g"].cluster_queue
+    driver(toy, "d2")
+    assert toy.condition("g", "WaitingForReplacementPods")[0] == "False"
+    toy.admit("g")
+    worker(toy, "w1")
+    assert not toy.gated("d2")
+    assert not toy.gated("w1")
+
+
+@pytest.mark.parity("B9")
 def test_a_driver_that_ends_first_leaves_its_declaration_behind() -> None:
     toy = Toy()
     driver(toy)
@@ -388,6 +414,7 @@ def test_a_log_that_was_lost_is_made_up_for_from_workload_and_labels() -> None:
 
 
 @pytest.mark.parity("B9")
+@pytest.mark.parity("B8")
 def test_sets_changed_on_a_composed_group_are_told_and_not_obeyed() -> None:
     toy = Toy()
     driver(toy)
@@ -436,6 +463,7 @@ NOTES = {
 
 @pytest.mark.parametrize("one", ["sets", "total", "count", "roles"])
 @pytest.mark.parametrize("other", ["sets", "total", "count", "roles"])
+@pytest.mark.parity("B1", "B9", "B10")
 def test_pods_that_use_different_dialects_are_both_named(one: str, other: str) -> None:
     if one == other:
         return
@@ -466,6 +494,7 @@ def test_one_pod_that_states_two_dialects_is_named() -> None:
     assert "pod-group-total-count" in message
 
 
+@pytest.mark.parity("B1")
 def test_pods_that_declare_different_sets_are_both_named() -> None:
     toy = Toy()
     two = DeclaredSet(name="launchers", count=2)

@@ -597,3 +597,22 @@ def test_quota_that_moves_to_another_queue_leaves_nothing_behind() -> None:
     quotas = toy.world.quotas
     assert used(toy) == 0 and used(toy, "other") == 1000
     assert not quotas.holders["cq"] and list(quotas.holders["other"])
+
+
+def test_a_restart_does_not_change_the_order_in_which_things_are_told() -> None:
+    told = []
+    for restart in (False, True):
+        toy = Toy()
+        first, second = toy.pod("a", "g1", 2), toy.pod("b", "g2", 2)
+        if restart:
+            toy.world = reloaded(toy.world)
+        take(toy.world)
+        more = [
+            msgspec.structs.replace(
+                pod, uid=f"{pod.uid}x", name=f"{pod.name}x", resource_version=toy.bump()
+            )
+            for pod in (second, first)
+        ]
+        toy.send(*(e.PodApplied(pod=pod) for pod in more))
+        told.append([(n.ord, n.kind, n.group, n.reason) for n in toy.world.journal.notes])
+    assert told[0] == told[1]

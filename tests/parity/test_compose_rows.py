@@ -317,3 +317,19 @@ def test_a_workload_that_was_there_before_its_pods_were_seen_is_adopted() -> Non
     assert not toy.world.workloads
     toy.admit("g")
     assert not toy.gated("p0")
+
+
+def test_a_dying_workload_of_somebody_else_in_the_way_of_a_group_is_left_to_them() -> None:
+    import msgspec
+
+    toy = Toy(mode="kueue")
+    owner = OwnerRef(kind="Pod", name="x", uid="not-ours")
+    view = toy.workload("g", ("main", 1), owners=(owner,))
+    pair(toy)
+    assert toy.group("g").queue_reason[0] == "WorkloadNameConflict"
+    toy.put_workload(msgspec.structs.replace(view, deleted_at=toy.now))
+    toy.settle()
+    assert toy.workloads["g"].finalizers == view.finalizers
+    toy.put_workload(_gone(toy))
+    toy.settle()
+    assert toy.workloads["g"].annotations == {IS_GROUP_WORKLOAD: "true"}

@@ -184,20 +184,17 @@ def test_a_preempted_group_resumes_when_the_other_one_is_done(fast: bool) -> Non
 def test_a_workload_that_kueue_deactivated_is_queued_again_when_it_is_activated() -> None:
     import msgspec
 
-    toy = Toy()
-    admitted_one = toy.pod("p0", "g", 1)
-    toy.run("p0")
+    toy = Toy(mode="kueue")
+    admitted(toy, 1)
     toy.put_workload(msgspec.structs.replace(toy.workloads["g"], active=False))
-    toy.settle()
-    assert toy.condition("g", "Evicted")[1] == "Deactivated"
-    group = toy.group("g")
-    assert group.evicted is not None and admitted_one.name not in ("",)
-    group.evicted.reason = "DeactivatedDueToRequeuingLimitExceeded"
+    reason = "DeactivatedDueToRequeuingLimitExceeded"
+    toy.evict("g", reason)
+    assert toy.workloads["g"].cluster_queue == ""
+    assert toy.condition("g", "Requeued")[:2] == ("False", reason)
     toy.pod("p1", "g", 1)
-    assert toy.gated("p1")
     toy.put_workload(msgspec.structs.replace(toy.workloads["g"], active=True))
     toy.settle()
-    assert not toy.gated("p1")
+    assert toy.condition("g", "Requeued")[0] == "True"
 
 
 @pytest.mark.parity("I-31")

@@ -22,7 +22,7 @@ def pair(toy: Toy, *names: str, **more: object) -> None:
         toy.pod(name, "g", len(names), **more)  # type: ignore[arg-type] # passed on
 
 
-@pytest.mark.parity("I-32")
+@pytest.mark.parity("I-32", "B15")
 def test_two_time_outs_evict_with_back_off_and_then_deactivate() -> None:
     toy = Toy(policy=IMPATIENT)
     pair(toy, "p0", "p1")

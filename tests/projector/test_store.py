@@ -210,7 +210,11 @@ def odd_pods(count: int) -> list[PodView]:
             name=f"odd-{i}",
             resource_version=str(1000 + i),
             created_at=T0,
-            labels={"team": "a'b\"c\\ \u00e9 \U0001f600", "pod-group": "x"},
+            labels={
+                "team": "a'b\"c\\ \u00e9 \U0001f600",
+                "pod-group": "x",
+                "kueue.x-k8s.io/managed": "true",
+            },
             annotations={
                 "kueue.x-k8s.io/pod-group-total-count": "9" * 30,
                 "kueue.x-k8s.io/pod-group-name": "g" * 5000,

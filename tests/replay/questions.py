@@ -137,7 +137,7 @@ def _cell(value: Any) -> str:
         case float() | Decimal():
             return f"{value:.3f}".rstrip("0").rstrip(".")
         case dict() | list():
-            return json.dumps(value, sort_keys=True)
+            return json.dumps(value, sort_keys=True, separators=(",", ":"))
         case _:
             text = str(value)
             return text if len(text) <= 100 else f"{text[:97]}..."

@@ -83,7 +83,7 @@ def test_a_file_answers_without_log_or_database(gatelog: Gatelog, exported: Path
 def test_a_changed_decision_in_a_file_is_found(gatelog: Gatelog, exported: Path) -> None:
     found = lines(exported)
     place = next(i for i, line in enumerate(found) if line.get("decisions"))
-    found[place]["decisions"][0]["id"] += "-other"
+    found[place]["decisions"][0]["rule"] = "whim"
     exported.write_bytes(gzip.compress("\n".join(map(json.dumps, found)).encode()))
     code, out, _ = gatelog("replay", str(exported), "--redecide")
     assert code == 1

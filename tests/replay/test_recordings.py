@@ -109,6 +109,7 @@ def test_bad_lines_are_named_and_stop_nothing(gatelog: Gatelog, tmp_path: Path) 
         ("gzipped", gzip.compress(b"hello\n"), "no watch items in 1 lines"),
         ("no-gzip", b"\x1f\x8bno gzip at all", "damaged"),
     ],
+    ids=("empty", "text", "json", "binary", "gzipped", "no-gzip"),
 )
 def test_foreign_files_are_called_so(
     gatelog: Gatelog, tmp_path: Path, name: str, data: bytes, words: str

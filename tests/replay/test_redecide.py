@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
 import sqlalchemy as sa
 
-from podgroup.commands import RECORDS, ReportPod
-from podgroup.events import Decision
+from podgroup.commands import ReportPod
+from podgroup.events import Batch, Decision, OutcomeRecorded
 from projector.database import writer
 from projector.replay.fold import Result, fold
 from tests.projector.support import busy_toy
@@ -34,23 +35,67 @@ async def test_the_same_rules_decide_the_same() -> None:
     assert len(log.decisions) > 20
 
 
-@pytest.mark.parametrize("rule", ["excess", "ungate"])
-async def test_a_rule_of_then_that_is_gone_is_found(rule: str) -> None:
-    """As if the release of then had had a rule under a name that today's has not."""
+@pytest.mark.parametrize("rule", ["excess", "ungate", "admit", "finish", "compose", "mirror"])
+async def test_a_rule_that_is_called_otherwise_now_is_found_and_nothing_else(rule: str) -> None:
     toy = busy_toy()
     log = log_of(toy)
     changed = [d for d in log.decisions if d.rule == rule]
+    assert changed
+    renamed = {d.id: f"{d.id}-other" for d in changed}
     log.decisions = [
-        msgspec.structs.replace(d, rule="other", id=f"{d.id}-other") if d.rule == rule else d
+        msgspec.structs.replace(d, rule="other", id=renamed[d.id]) if d.id in renamed else d
         for d in log.decisions
     ]
+    log.messages = [(seq, at, answering(batch, renamed)) for seq, at, batch in log.messages]
     then, now = differing(await folded(log))
-    assert set(then) == {f"{d.id}-other" for d in changed}
-    # Applied as recorded, whatever rule it came from; what today's rules want instead stands at the
-    # same places, and nothing follows from it later.
-    assert {d.id for d in changed} <= set(now)
-    assert {int(i[1:].split("-")[0]) for i in now} == {d.as_of for d in changed}
-    assert changed
+    assert then == list(renamed.values())
+    assert now == list(renamed)
+
+
+@pytest.mark.parametrize(
+    ("action", "changes"),
+    [
+        ("UngatePod", {"labels": {"changed": "yes"}}),
+        ("AdmitGroup", {"cluster_queue": "elsewhere"}),
+        ("CreateWorkload", {"priority": 7}),
+    ],
+)
+async def test_a_rule_that_commands_something_else_now_is_found(
+    action: str, changes: dict[str, Any]
+) -> None:
+    """The same decision by id, but what it writes differs."""
+    log = log_of(busy_toy())
+    victim = last_with(log.decisions, action)
+    other = msgspec.structs.replace(victim.command, **changes)
+    place = log.decisions.index(victim)
+    log.decisions[place] = msgspec.structs.replace(victim, command=other)
+    result = await folded(log)
+    first = result.differences[0]
+    assert first.position == victim.as_of
+    # More may follow in the same place: what was recorded has consequences of its own.
+    assert other in [d.command for d in first.then]
+    assert victim.command in [d.command for d in first.now]
+
+
+async def test_another_reason_is_a_difference_and_another_wording_is_none() -> None:
+    log = log_of(busy_toy())
+    victim = last_with(log.decisions, "UngatePod")
+    place = log.decisions.index(victim)
+    log.decisions[place] = msgspec.structs.replace(victim, message="in other words")
+    assert (await folded(log)).differences == []
+    log.decisions[place] = msgspec.structs.replace(victim, reason="Whim")
+    assert differing(await folded(log)) == ([victim.id], [victim.id])
+
+
+def answering(batch: Batch, renamed: dict[str, str]) -> Batch:
+    """The batch with outcomes of decisions under their other ids."""
+    events = tuple(
+        msgspec.structs.replace(event, decision=renamed.get(event.decision, event.decision))
+        if isinstance(event, OutcomeRecorded)
+        else event
+        for event in batch.events
+    )
+    return msgspec.structs.replace(batch, events=events)
 
 
 async def test_a_decision_that_was_not_made_then_is_found_where_it_would_be_made() -> None:
@@ -89,7 +134,7 @@ async def test_a_decision_too_many_then_is_found_alone() -> None:
 
 def last_with(decisions: list[Decision], action: str) -> Decision:
     found = [d for d in decisions if type(d.command).__name__ == action]
-    assert found and not isinstance(found[-1].command, RECORDS)
+    assert found
     return found[-1]
 
 

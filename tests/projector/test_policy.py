@@ -1,0 +1,19 @@
+"""Section `queueing` of the settings reaches the rules, every field of it."""
+
+import msgspec
+
+from podgroup.policy import Policy
+from podgroup.runtime.settings import QueueingSettings
+from projector.opening import policy_of, world_of
+
+
+def test_defaults_change_nothing() -> None:
+    assert policy_of(QueueingSettings()) == Policy()
+
+
+def test_every_field_is_passed_on() -> None:
+    fields = {field.name: i + 2 for i, field in enumerate(msgspec.structs.fields(Policy))}
+    fields["label_keys_to_copy"] = ("team",)  # type: ignore[assignment] # the one that is no number
+    found = policy_of(QueueingSettings(**fields))  # type: ignore[arg-type] # all of them
+    assert msgspec.structs.asdict(found) == fields
+    assert world_of(None, "c", "builtin", found).policy == found
