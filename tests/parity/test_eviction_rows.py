@@ -6,7 +6,7 @@ import pytest
 
 from podgroup.names import FAST_ADMISSION, PRIORITY_CLASS
 from podgroup.objects import CheckView, Condition
-from tests.parity.test_running_rows import SHORT, admitted, placed
+from tests.parity.groups import SHORT, admitted, placed
 from tests.support.toy import Toy
 
 HIGH, LOW = {PRIORITY_CLASS: "high"}, {PRIORITY_CLASS: "low"}

@@ -20,7 +20,7 @@ from podgroup.names import (
     SUSPENDING_PARENT,
 )
 from podgroup.objects import Condition, LocalQueueView, OwnerRef
-from tests.parity.test_running_rows import SHORT
+from tests.parity.groups import SHORT
 from tests.support.toy import Toy
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from podgroup.names import FAST_ADMISSION, MAX_EXEC_SECONDS
 from podgroup.policy import Policy
-from tests.parity.test_running_rows import SHORT
+from tests.parity.groups import SHORT
 from tests.support.toy import Toy
 
 IMPATIENT = Policy(
