@@ -85,6 +85,41 @@ _REMEDIES: dict[str, Callable[[GroupRow], str]] = {
         "pods without the annotation kueue.x-k8s.io/role-hash, or with a valid one: delete those "
         "that are wrong and make them again"
     ),
+    "BadPodIndex": lambda g: (
+        "pods whose label kueue.x-k8s.io/pod-group-pod-index is a whole number below the total "
+        "count: delete those that are wrong and make them again"
+    ),
+    "BadSets": lambda g: (
+        "a kueue.x-k8s.io/pod-group-sets that can be read: the message says line and field; "
+        "delete the pod that carries it and make it again (docs/dialects.md)"
+    ),
+    "BadDeclaration": lambda g: (
+        "declarations that can be read: the message names pod and annotation; delete that pod "
+        "and make it again (docs/dialects.md)"
+    ),
+    "DifferentDialects": lambda g: (
+        "pods that declare their group in one way only: delete those of the other way and make "
+        "them again (docs/dialects.md)"
+    ),
+    "DifferentSets": lambda g: (
+        "one kueue.x-k8s.io/pod-group-sets in the group: delete the pods that contradict the "
+        "first and make them again"
+    ),
+    "DifferentRoles": lambda g: (
+        "pods that agree on roles and role counts: delete those that are wrong and make them again"
+    ),
+    "DifferentShapes": lambda g: (
+        "pods of one role that ask for the same: delete those that differ, or give them a role "
+        "(annotation kueue.x-k8s.io/role-hash) of their own"
+    ),
+    "DifferentLabels": lambda g: (
+        "pods with the same value of every label in queueing.label_keys_to_copy: delete those "
+        "that differ and make them again"
+    ),
+    "PrebuiltWorkloadNotFound": lambda g: (
+        f"the Workload {g.namespace}/{g.workload_name} that the pods name with "
+        "kueue.x-k8s.io/prebuilt-workload-name; gatelog does not make it"
+    ),
     "DifferentQueues": lambda g: (
         "pods that all name the same queue: delete the others and make them again"
     ),

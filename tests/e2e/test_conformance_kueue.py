@@ -20,7 +20,6 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.xdist_group("conformance-kueue")  # one run of the lab answers for all
 @pytest.mark.parametrize("scenario", params(SCENARIOS))
 def test_scenario(scenario: str, found: dict[str, str]) -> None:
     verdict = found.get(scenario, f"no verdict: {json.dumps(found)}")

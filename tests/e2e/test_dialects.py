@@ -12,7 +12,7 @@ from tests.ingest.test_podsets import KEP
 from tests.support.processes import KUEUE, Api, make_queue, pod
 from tests.support.stack import Stack, finished
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.xdist_group("dialects")]
+pytestmark = pytest.mark.timeout(180)
 
 PREFIX = "kueue.x-k8s.io/"
 
