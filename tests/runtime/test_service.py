@@ -40,7 +40,11 @@ def start(body: str, grace_s: float = 10) -> "subprocess.Popen[str]":
 
 
 def finish(process: "subprocess.Popen[str]") -> tuple[int, str, list[dict[str, str]]]:
-    out, err = process.communicate(timeout=20)
+    # Not communicate(): it reads past what readline has already put into its buffer.
+    assert process.stdout is not None
+    assert process.stderr is not None
+    out, err = process.stdout.read(), process.stderr.read()
+    process.wait(timeout=20)
     return process.returncode, out, [json.loads(line) for line in err.splitlines()]
 
 
