@@ -22,9 +22,10 @@ import msgspec
 
 from ingest.calls import Answer
 from ingest.webhook.admission import Admission
-from ingest.webhook.certs import OwnCertificates, load_files, server_context
+from ingest.webhook.certs import OwnCertificates, server_context
 from ingest.webhook.install import Registration, ServiceEndpoint, UrlEndpoint, configurations
 from ingest.webhook.lookup import ApiLookup
+from ingest.webhook.rotation import GivenFiles, keep_fresh
 from ingest.webhook.server import WebhookServer
 from ingest.webhook.settings import policy_for
 from podgroup.runtime.kube_errors import KubeError
@@ -73,8 +74,10 @@ async def webhook(settings: Settings, api: Api) -> AsyncIterator[WebhookServer]:
     chosen = settings.webhook
     tls = server_context()
     own: OwnCertificates | None = None
+    given: GivenFiles | None = None
     if chosen.cert_file:
-        load_files(tls, Path(chosen.cert_file), Path(chosen.key_file or chosen.cert_file))
+        given = GivenFiles(Path(chosen.cert_file), Path(chosen.key_file or chosen.cert_file))
+        given.refresh(tls)
     else:
         own = own_certificates(settings)
         own.ensure(datetime.now(UTC))
@@ -88,13 +91,17 @@ async def webhook(settings: Settings, api: Api) -> AsyncIterator[WebhookServer]:
         timeout_s=max(0.5, chosen.timeout_s - 0.5),
     )
     await server.start()
-    keeper = asyncio.create_task(_keep(settings, api, own, tls, server)) if own else None
+    # Whoever made the files (cert-manager, mostly) also renews them, under the same paths.
+    if own is not None:
+        keeper = asyncio.create_task(_keep(settings, api, own, tls, server))
+    else:
+        assert given is not None
+        keeper = asyncio.create_task(keep_fresh(tls, given.refresh))
     try:
         yield server
     finally:
-        if keeper:
-            keeper.cancel()
-            await asyncio.gather(keeper, return_exceptions=True)
+        keeper.cancel()
+        await asyncio.gather(keeper, return_exceptions=True)
         await server.stop()
 
 
