@@ -45,6 +45,7 @@ from podgroup.objects import (
     QueueObject,
     WorkloadPriorityClassView,
     WorkloadView,
+    kind_of,
 )
 from podgroup.policy import Policy
 from podgroup.state import GROUP, SINGLE, Group, Meta, Pod, World
@@ -188,8 +189,7 @@ def rejoin_frames(world: World, batch: Batch, position: int) -> None:
             case _:
                 view = getattr(event, "object", None)
                 if view is not None:
-                    kind = type(view).__name__.removesuffix("View")
-                    kind = kind.replace("Flavor", "ResourceFlavor")
+                    kind = kind_of(view)
                     uid, relist = view.uid, getattr(event, "relist", "")
         frame = world.meta.frames.get(kind)
         if frame is not None and relist == frame.relist and position >= frame.started_seq:

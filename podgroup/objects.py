@@ -345,3 +345,8 @@ WATCHED_KINDS: tuple[Kind, ...] = (
     "Pod",
 )
 """Every kind the log carries. No decision is made before each had one complete relist."""
+
+
+def kind_of(view: QueueObject) -> str:
+    """Return the kind of a queue object: the tag it has on the wire."""
+    return str(view.__struct_config__.tag)

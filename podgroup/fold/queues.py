@@ -20,13 +20,14 @@ from podgroup.objects import (
     PriorityClassView,
     QueueObject,
     WorkloadPriorityClassView,
+    kind_of,
 )
 from podgroup.state import Group, World
 
 
 def object_applied(world: World, here: At, view: QueueObject, relist: str) -> None:
     """Fold a created, changed or listed object."""
-    kind = type(view).__name__.removesuffix("View").replace("Flavor", "ResourceFlavor")
+    kind = kind_of(view)
     in_frame = listed(world, kind, relist, view.uid)
     store, key = _place(world, view)
     known = store.get(key)
