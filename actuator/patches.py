@@ -102,7 +102,7 @@ def ungate(command: UngatePod, pod: Mapping[str, Any]) -> Plan:
     # From the back, so that the indices of those still to come stay what they were.
     operations += [remove(pointer("spec", "schedulingGates", index)) for index in present[::-1]]
     for path, wanted in _maps(command):
-        operations += _merge_map(pod, path, wanted)
+        operations += _merge_map(pod, path, wanted, command.replaces)
     operations += _append_tolerations(pod, command.tolerations)
     return Patch(operations)
 
@@ -206,7 +206,8 @@ def _clashes(command: UngatePod, pod: Mapping[str, Any]) -> Iterator[str]:
     for (part, name), wanted in _maps(command):
         live = pod[part].get(name) or {}
         for key, value in wanted.items():
-            if key in live and live[key] != value:
+            gives_way = name == "annotations" and key in command.replaces
+            if key in live and live[key] != value and not gives_way:
                 yield (
                     f"{part}.{name}[{key!r}] is {live[key]!r} but {value!r} is wanted: "
                     "set by whoever made the pod or by another controller"
@@ -214,11 +215,19 @@ def _clashes(command: UngatePod, pod: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _merge_map(
-    pod: Mapping[str, Any], path: tuple[str, str], wanted: Mapping[str, str]
+    pod: Mapping[str, Any],
+    path: tuple[str, str],
+    wanted: Mapping[str, str],
+    replaces: tuple[str, ...],
 ) -> Iterator[Json]:
     part, name = path
     live = pod[part].get(name)
-    new = {key: value for key, value in wanted.items() if key not in (live or {})}
+    # What else differs is a conflict, found before; "add" puts a new value in place of an old one.
+    new = {
+        key: value
+        for key, value in wanted.items()
+        if key not in (live or {}) or (key in replaces and (live or {})[key] != value)
+    }
     if not new:
         return
     if not live:

@@ -71,7 +71,10 @@ def workload(command: CreateWorkload, samples: Samples, version: str) -> Json:
             meta[key] = value
     spec: Json = {
         "queueName": command.queue,
-        "podSets": [pod_set(item, samples.get(item.name)) for item in command.pod_sets],
+        "podSets": [
+            pod_set(item, samples.get(item.name), topology=command.topology)
+            for item in command.pod_sets
+        ],
         "priority": command.priority,
         **priority_fields(command.priority_ref, version),
     }
@@ -85,7 +88,7 @@ def workload(command: CreateWorkload, samples: Samples, version: str) -> Json:
     }
 
 
-def pod_set(item: PodSetSpec, sample: Mapping[str, Any] | None) -> Json:
+def pod_set(item: PodSetSpec, sample: Mapping[str, Any] | None, *, topology: bool = True) -> Json:
     """Return one entry of spec.podSets, with the template of a live pod or the declared one.
 
     Raises:
@@ -101,9 +104,9 @@ def pod_set(item: PodSetSpec, sample: Mapping[str, Any] | None) -> Json:
         "count": item.count,
         "template": {"metadata": {}, "spec": template_spec(sample["spec"])},
     }
-    topology = topology_request(sample)
-    if topology:
-        found["topologyRequest"] = topology
+    request = topology_request(sample) if topology else {}
+    if request:
+        found["topologyRequest"] = request
     return found
 
 

@@ -63,13 +63,15 @@ class Watched(NamedTuple):
     translator: Translator[Any]
 
 
-def watched_kinds(pod_selector: str, variant: RoleVariant = "kueue") -> tuple[Watched, ...]:
+def watched_kinds(
+    pod_selector: str, variant: RoleVariant = "kueue", *, annotated_names: bool = True
+) -> tuple[Watched, ...]:
     """Return the table, in the order in which first lists should run (pods last)."""
-    rows = {row.kind: row for row in _rows(pod_selector, variant)}
+    rows = {row.kind: row for row in _rows(pod_selector, variant, annotated_names)}
     return tuple(rows[kind] for kind in WATCHED_KINDS)
 
 
-def _rows(pod_selector: str, variant: RoleVariant) -> tuple[Watched, ...]:
+def _rows(pod_selector: str, variant: RoleVariant, annotated_names: bool) -> tuple[Watched, ...]:
     return (
         Watched("Namespace", ("/api/v1/namespaces",), "", _namespaces()),
         Watched(
@@ -103,7 +105,7 @@ def _rows(pod_selector: str, variant: RoleVariant) -> tuple[Watched, ...]:
             _objects("LocalQueue", LocalQueueWire, local_queue_view),
         ),
         Watched("Workload", _kueue("workloads"), "", _workloads()),
-        Watched("Pod", ("/api/v1/pods",), pod_selector, _pods(variant)),
+        Watched("Pod", ("/api/v1/pods",), pod_selector, _pods(variant, annotated_names)),
     )
 
 
@@ -111,12 +113,12 @@ def _kueue(plural: str) -> tuple[str, ...]:
     return tuple(f"/apis/kueue.x-k8s.io/{v}/{plural}" for v in ("v1beta2", "v1beta1"))
 
 
-def _pods(variant: RoleVariant) -> Translator[PodWire]:
+def _pods(variant: RoleVariant, annotated_names: bool) -> Translator[PodWire]:
     def applied(wire: PodWire, raw: bytes, relist: str) -> Event:
-        return PodApplied(pod=pod_view(wire, raw, variant), relist=relist)
+        return PodApplied(pod=pod_view(wire, raw, variant, annotated_names), relist=relist)
 
     def deleted(wire: PodWire, raw: bytes) -> Event:
-        return PodDeleted(pod=pod_view(wire, raw, variant))
+        return PodDeleted(pod=pod_view(wire, raw, variant, annotated_names))
 
     def unread(identity: Identity) -> Event:
         return PodDeleted(

@@ -141,7 +141,11 @@ class Session:
             stream=settings.ingest.use_watch_list,
         )
         watchers: list[Watcher] = []
-        for spec in watched_kinds(settings.ingest.selector, settings.ingest.role_hash):
+        for spec in watched_kinds(
+            settings.ingest.selector,
+            settings.ingest.role_hash,
+            annotated_names=settings.ingest.workload_identifier_annotations,
+        ):
             watcher = self._make_watcher(api, spec, options)
             if watchers:
                 watcher.after = watchers[-1].listed

@@ -68,6 +68,7 @@ class UngatePod(Command, tag="UngatePod", frozen=True, kw_only=True):
     """Remove `gates` and merge selector, tolerations, labels and annotations, in one patch.
 
     A key that is already there with another value is a conflict: rejected, nothing is written.
+    Only annotations named in `replaces` give way.
     """
 
     gates: tuple[str, ...]
@@ -75,6 +76,7 @@ class UngatePod(Command, tag="UngatePod", frozen=True, kw_only=True):
     tolerations: tuple[Toleration, ...] = ()
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+    replaces: tuple[str, ...] = ()
 
 
 class FinalizePod(Command, tag="FinalizePod", frozen=True, kw_only=True):
@@ -112,6 +114,7 @@ class CreateWorkload(Command, tag="CreateWorkload", frozen=True, kw_only=True):
 
     `controller` makes the only owner the controlling one (single pods). `max_owners` bounds how
     many owner references are written, since each costs bytes of a 1.5 MiB object (facts: etcd).
+    Without `topology` no podset asks for one, whatever its pods say.
     """
 
     queue: str
@@ -123,6 +126,7 @@ class CreateWorkload(Command, tag="CreateWorkload", frozen=True, kw_only=True):
     priority: int = 0
     priority_ref: PriorityRef | None = None
     max_execution_s: int | None = None
+    topology: bool = True
 
 
 class UpdateWorkload(Command, tag="UpdateWorkload", frozen=True, kw_only=True):

@@ -33,6 +33,7 @@ DEFAULT_PRIORITY_CLASS: Final[str] = "default"
 # -- label or annotation (a non-empty annotation wins) ----------------------------------------
 GROUP_NAME: Final[str] = "kueue.x-k8s.io/pod-group-name"
 PREBUILT_WORKLOAD: Final[str] = "kueue.x-k8s.io/prebuilt-workload-name"
+NAMED_BY_ANNOTATION: Final[tuple[str, ...]] = (GROUP_NAME, PREBUILT_WORKLOAD)
 
 # -- annotations on pods -----------------------------------------------------------------------
 GROUP_TOTAL_COUNT: Final[str] = "kueue.x-k8s.io/pod-group-total-count"
@@ -47,6 +48,7 @@ ADMISSION_GATED_BY: Final[str] = "kueue.x-k8s.io/admission-gated-by"
 ELASTIC_JOB: Final[str] = "kueue.x-k8s.io/elastic-job"
 SAFE_TO_FORCE_DELETE: Final[str] = "kueue.x-k8s.io/safe-to-forcefully-delete"
 WORKLOAD_ANNOTATION: Final[str] = "kueue.x-k8s.io/workload"
+SLICE_NAME: Final[str] = "kueue.x-k8s.io/workload-slice-name"  # elastic Workloads only
 PROVREQ_PREFIX: Final[str] = "provreq.kueue.x-k8s.io/"
 
 # -- topology annotations on pods (validated and passed on; gatelog assigns no topology) -------
@@ -115,6 +117,7 @@ EVICTED_LOCAL_QUEUE_STOPPED: Final[str] = "LocalQueueStopped"
 EVICTED_NODE_FAILURES: Final[str] = "NodeFailures"
 REACTIVATED: Final[str] = "Reactivated"  # reason of Requeued=True
 EVICTED_DEACTIVATED: Final[str] = "Deactivated"  # also the prefix of DeactivatedDueTo...
+EVICTED_DEACTIVATED_PREFIX: Final[str] = "DeactivatedDueTo"  # by a rule, not by a person
 EVICTED_REQUEUING_LIMIT: Final[str] = "DeactivatedDueToRequeuingLimitExceeded"
 EVICTED_MAX_EXEC_TIME: Final[str] = "DeactivatedDueToMaximumExecutionTimeExceeded"
 EVICTED_CHECK_REJECTED: Final[str] = "DeactivatedDueToAdmissionCheck"

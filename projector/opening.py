@@ -33,6 +33,10 @@ def policy_of(settings: QueueingSettings) -> Policy:
         requeuing_backoff_s=settings.requeuing_backoff_s,
         requeuing_backoff_max_s=settings.requeuing_backoff_max_s,
         requeuing_limit=settings.requeuing_limit,
+        topology_aware_scheduling=settings.topology_aware_scheduling,
+        elastic_jobs=settings.elastic_jobs,
+        fast_quota_release=settings.fast_quota_release,
+        retention_after_deactivation_s=settings.retention_after_deactivation_s,
     )
 
 

@@ -36,7 +36,7 @@ from ingest.translate.podspec import (
     tolerations_of,
 )
 from podgroup import objects
-from podgroup.names import POD_GROUP_SETS, ROLE_HASH
+from podgroup.names import NAMED_BY_ANNOTATION, POD_GROUP_SETS, ROLE_HASH
 from podgroup.roles import ShapeError, Variant, role_hash
 
 _EMPTY = Raw(b"null")
@@ -93,7 +93,9 @@ class PodWire(ObjectWire, frozen=True):
     status: _PodStatus = _PodStatus()
 
 
-def pod_view(wire: PodWire, raw: bytes, variant: Variant) -> objects.PodView:
+def pod_view(
+    wire: PodWire, raw: bytes, variant: Variant, annotated_names: bool = True
+) -> objects.PodView:
     """Return the view of a pod.
 
     Args:
@@ -101,12 +103,17 @@ def pod_view(wire: PodWire, raw: bytes, variant: Variant) -> objects.PodView:
         raw: the JSON it came from, either the pod or a watch line around it; read again only when
             the role has to be computed.
         variant: which fields make a role (`podgroup.roles`).
+        annotated_names: whether annotations can name a group or a prebuilt Workload; if not, these
+            stay out of the view, so that nobody after this has to know.
 
     Raises:
         RefusedError: a field cannot be taken.
     """
     meta, spec, status = wire.metadata, wire.spec, wire.status
     ours = annotations(meta.annotations)
+    if not annotated_names:
+        for key in NAMED_BY_ANNOTATION:
+            ours.pop(key, None)
     text = ours.pop(POD_GROUP_SETS, None)
     declared = _NOTHING if text is None else parse_sets(text, variant)
     annotated = ours.get(ROLE_HASH)

@@ -7,6 +7,8 @@ everything else passes, because a webhook that refuses what it does not know blo
 Invariant: nothing is written anywhere, so a dry run needs no special case.
 """
 
+from typing import Any
+
 import msgspec
 
 from ingest.webhook import facts as facts_of
@@ -46,7 +48,7 @@ class Admission:
         if not request.about_pod or request.operation != "CREATE":
             return _passed(request)
         try:
-            pod = read_pod(request.object, namespace=request.namespace)
+            pod = self._read(request.object, request)
         except PodError as error:
             return _not_a_pod(request, error)
         try:
@@ -68,10 +70,10 @@ class Admission:
         if not request.about_pod or request.operation not in ("CREATE", "UPDATE"):
             return _passed(request)
         try:
-            pod = read_pod(request.object, namespace=request.namespace)
+            pod = self._read(request.object, request)
             old = None
             if request.operation == "UPDATE":
-                old = read_pod(request.old_object, namespace=request.namespace)
+                old = self._read(request.old_object, request)
         except PodError as error:
             return _not_a_pod(request, error)
         verdict = await self._verdict(old, pod)
@@ -79,6 +81,10 @@ class Admission:
             return Answer(review.allow(request, warnings=verdict.warnings), PASSED)
         response = review.deny(request, pod, verdict.errors, warnings=verdict.warnings)
         return Answer(response, REFUSED)
+
+    def _read(self, raw: Any, request: review.Request) -> Pod:
+        named = self._policy.annotated_names
+        return read_pod(raw, namespace=request.namespace, annotated_names=named)
 
     async def _verdict(self, old: Pod | None, pod: Pod) -> Verdict:
         if old is None:

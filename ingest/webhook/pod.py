@@ -123,8 +123,10 @@ class Pod(msgspec.Struct, frozen=True):
         return f"pod {meta.namespace}/{name}{group}"
 
 
-def read_pod(raw: Any, *, namespace: str = "") -> Pod:
+def read_pod(raw: Any, *, namespace: str = "", annotated_names: bool = True) -> Pod:
     """Reads a Pod object; ``namespace`` fills in for an object that does not carry its own.
+
+    Without `annotated_names` annotations that name a group or a prebuilt Workload are not seen.
 
     Raises:
         PodError: the object is no pod, or a field read here has the wrong type.
@@ -139,4 +141,7 @@ def read_pod(raw: Any, *, namespace: str = "") -> Pod:
         raise PodError(f"the object under review is not a valid Pod: {error}") from None
     if not metadata.namespace and namespace:
         metadata = msgspec.structs.replace(metadata, namespace=namespace)
+    if not annotated_names and metadata.annotations:
+        seen = {k: v for k, v in metadata.annotations.items() if k not in names.NAMED_BY_ANNOTATION}
+        metadata = msgspec.structs.replace(metadata, annotations=seen)
     return Pod(metadata, spec, status, raw)

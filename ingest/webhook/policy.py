@@ -90,6 +90,10 @@ class WebhookPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Add the topology gate too. Off: gatelog assigns no topology, so nobody would remove it
     unless Kueue's topology ungater runs and the queue's flavors have topologies."""
 
+    annotated_names: bool = True
+    """Annotations can name groups and prebuilt Workloads (Kueue gate
+    WorkloadIdentifierAnnotations); off: labels alone do."""
+
     default_queue_name: str = DEFAULT_QUEUE
     """LocalQueue that pods without a queue label get where a namespace has it; ``""`` = never."""
 

@@ -20,7 +20,8 @@ def policy_for(settings: Settings) -> WebhookPolicy:
     )
     return WebhookPolicy(
         manage_jobs_without_queue_name=webhook.manage_jobs_without_queue_name,
-        topology_gate=webhook.topology_gate,
+        topology_gate=webhook.topology_gate and settings.queueing.topology_aware_scheduling,
+        annotated_names=settings.ingest.workload_identifier_annotations,
         role_hash=settings.ingest.role_hash,
         namespace_selector=Selector(expressions=(excluded,)),
         enabled_kinds=JOB_KINDS if settings.mode == "kueue" else (),

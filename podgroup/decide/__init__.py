@@ -11,6 +11,7 @@ After each message, for every group it touched (in order of first touch):
     following   mismatch, follow: queue, priority class, execution time
     expiring    builtin mode: timeout, backoff, overrun
     stopping    evict, yield, unadmit
+    retaining   expire
     admission   builtin mode: drain, queue, then admit and preempt per ClusterQueue, by name; groups
                 that admission evicts run the rules above again, until nothing changes
     starting    ungate
@@ -43,6 +44,7 @@ from podgroup.decide.mirroring import mirroring
 from podgroup.decide.prebuilt import prebuilding
 from podgroup.decide.reporting import reporting
 from podgroup.decide.restoring import restoring
+from podgroup.decide.retaining import retaining
 from podgroup.decide.staffing import staffing
 from podgroup.decide.starting import starting, stopping
 from podgroup.decide.unadmitted import charge_unadmitted
@@ -169,6 +171,7 @@ def _shape_up(d: Deciding, group: Group) -> None:
         expiring(d, group)
         retire_admissions(d, group)
     stopping(d, group)
+    retaining(d, group)
     if d.world.mode == "builtin":
         recharge(d.world, group)
         _enlist(d, group)

@@ -254,6 +254,7 @@ def create(
             priority=priority,
             priority_ref=ref,
             max_execution_s=max_execution_s(lead),
+            topology=d.world.policy.topology_aware_scheduling,
             events=normal(
                 EVENT_CREATED_WORKLOAD,
                 f"Created Workload: {group.namespace}/{group.workload_name}",

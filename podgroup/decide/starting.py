@@ -30,13 +30,20 @@ from podgroup.names import (
     REASON_EVICTED_PREFIX,
     REASON_NOT_ADMITTED,
     ROLE_HASH,
+    SLICE_NAME,
     TOPOLOGY_GATE,
+    TOPOLOGY_PREFERRED,
+    TOPOLOGY_REQUIRED,
+    TOPOLOGY_UNCONSTRAINED,
     WORKLOAD_ANNOTATION,
 )
 from podgroup.objects import Assignment, PodSetUpdate, Toleration
 from podgroup.state import Group, Pod
 
 NOT_ADMITTED_MESSAGE = "Not admitted by cluster queue"
+_TOPOLOGY = (TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED, TOPOLOGY_UNCONSTRAINED)
+_ELASTIC = (SLICE_NAME, WORKLOAD_ANNOTATION)
+"""Annotations of an earlier slice that give way to those of the one that is admitted."""
 
 
 def stopping(d: Deciding, group: Group) -> None:
@@ -152,17 +159,26 @@ def _ungate(d: Deciding, group: Group, pod: Pod, assignment: Assignment) -> None
     labels = {PODSET_LABEL: assignment.name, LOCAL_QUEUE_LABEL: group.queue}
     if len(queue) <= MAX_LABEL_VALUE and "." not in queue:
         labels[CLUSTER_QUEUE_LABEL] = queue
-    annotations: dict[str, str] = {WORKLOAD_ANNOTATION: group.workload_name}
+    policy = d.world.policy
+    topology = assignment.topology and policy.topology_aware_scheduling
+    annotations: dict[str, str] = {}
+    if policy.topology_aware_scheduling:
+        annotations[WORKLOAD_ANNOTATION] = group.workload_name
     if not pod.view.role_annotated and not group.single:
         # Ungating changes the shape; the role must not change with it if the log is ever lost.
         annotations[ROLE_HASH] = pod.view.role if group.dialect else pod.role
+    if topology and not any(key in pod.view.annotations for key in _TOPOLOGY):
+        annotations[TOPOLOGY_UNCONSTRAINED] = "true"  # Kueue's ungater looks for one of the three
+    slice_name = _slice(d, group)
+    if slice_name:
+        annotations[SLICE_NAME] = slice_name
     for update in _updates(group, assignment.name):
         labels.update(update.labels)
         annotations.update(update.annotations)
         selector.update(update.node_selector)
         tolerations += [t for t in update.tolerations if t not in tolerations]
     gates = [ADMISSION_GATE]
-    if TOPOLOGY_GATE in pod.view.gates and not assignment.topology:
+    if TOPOLOGY_GATE in pod.view.gates and not topology:
         gates.append(TOPOLOGY_GATE)
     d.emit(
         group,
@@ -176,9 +192,17 @@ def _ungate(d: Deciding, group: Group, pod: Pod, assignment: Assignment) -> None
             tolerations=tuple(tolerations),
             labels={key: value for key, value in labels.items() if value},
             annotations=annotations,
+            replaces=_ELASTIC if policy.elastic_jobs and SLICE_NAME in annotations else (),
             events=normal(EVENT_STARTED, f"Admitted by clusterQueue {queue}"),
         ),
     )
+
+
+def _slice(d: Deciding, group: Group) -> str:
+    """Return the slice that an elastic Workload is, "" for any other."""
+    if not d.world.policy.elastic_jobs or group.workload is None:
+        return ""
+    return group.workload.annotations.get(SLICE_NAME, "")
 
 
 def _updates(group: Group, pod_set: str) -> list[PodSetUpdate]:

@@ -5,7 +5,8 @@ group again and compare times. A timer says nothing by itself, so an old one doe
 
 A group that must stop holds its quota until none of its pods runs. A pod whose deletion time plus
 its grace period is over is taken for gone: its kubelet does not answer any more, and Kubernetes'
-deletion time already includes the grace period once.
+deletion time already includes the grace period once. An operator may choose not to wait for the
+grace period at all (`Policy.fast_quota_release`): being deleted is enough then.
 
 Invariant: a group has at most one timer of each purpose.
 """
@@ -48,6 +49,9 @@ def still_running(d: Deciding, group: Group) -> bool:
         return False
     if members.count(Flag.STOPPABLE) or not members.count(Flag.DELETING):
         return True  # somebody has not even been told to stop
+    if d.world.policy.fast_quota_release:
+        no_wake(d, group, GRACE)
+        return False
     wish = d.world.meta.timers.get(f"{GRACE}/{group.id}/")
     if wish is not None and wish.due_at > d.here.at:
         return True  # looked at before: constant work per event

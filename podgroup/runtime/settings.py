@@ -159,6 +159,13 @@ class IngestSettings(Section, frozen=True, kw_only=True):
         Literal["kueue", "kep-976"],
         Meta(description="Which fields of a pod make its role: Kueue's, or those of KEP-976."),
     ] = "kueue"
+    workload_identifier_annotations: Annotated[
+        bool,
+        Meta(
+            description="Read group and prebuilt names from annotations too (gate "
+            "WorkloadIdentifierAnnotations). Off: from labels alone."
+        ),
+    ] = True
 
 
 class WebhookSettings(Section, frozen=True, kw_only=True):
@@ -259,6 +266,36 @@ class QueueingSettings(Section, frozen=True, kw_only=True):
             le=1000,
             description="Evictions for not being ready before a group is deactivated; "
             "-1: no limit.",
+        ),
+    ] = -1
+    topology_aware_scheduling: Annotated[
+        bool,
+        Meta(
+            description="Heed the topology that Kueue assigns (gate TopologyAwareScheduling). "
+            "Off: none is asked for, and its scheduling gate is never left on a pod."
+        ),
+    ] = True
+    elastic_jobs: Annotated[
+        bool,
+        Meta(
+            description="Let a new slice of an elastic Workload replace the annotations of the "
+            "one before (gate ElasticJobsViaWorkloadSlices). Off: that is a conflict."
+        ),
+    ] = False
+    fast_quota_release: Annotated[
+        bool,
+        Meta(
+            description="Release the quota of an evicted group once all its running pods are "
+            "being deleted (gate FastQuotaReleaseInPodIntegration). Off: once they have ended."
+        ),
+    ] = False
+    retention_after_deactivation_s: Annotated[
+        int,
+        Meta(
+            ge=-1,
+            le=365 * DAY_S,
+            description="Seconds until the pods of a group that a time-out or check deactivated "
+            "are deleted; 0: at once, -1: never.",
         ),
     ] = -1
 

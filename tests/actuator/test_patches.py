@@ -110,6 +110,18 @@ def test_another_value_of_a_key_is_a_conflict_that_names_both(
         assert word in plan.message
 
 
+@pytest.mark.parity("S-15", "S-16")
+def test_only_annotations_that_are_said_to_give_way_are_replaced() -> None:
+    pod = live_pod()
+    pod["metadata"]["annotations"] = {names.SLICE_NAME: "old", names.WORKLOAD_ANNOTATION: "old"}
+    wanted = {names.SLICE_NAME: "new", names.WORKLOAD_ANNOTATION: "new"}
+    command = ungate(pod_ref(), annotations=wanted, replaces=tuple(wanted))
+    after = planned(command, pod)
+    assert after["metadata"]["annotations"] == wanted and gates(after) == []
+    half = ungate(pod_ref(), annotations=wanted, replaces=(names.SLICE_NAME,))
+    assert isinstance(patches.ungate(half, pod), patches.Conflict)
+
+
 @pytest.mark.parity("S-09")
 def test_equal_values_are_no_conflict() -> None:
     command = ungate(pod_ref(), node_selector={"pool": "b"}, labels={names.QUEUE_NAME: "queue"})

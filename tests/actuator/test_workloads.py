@@ -198,6 +198,19 @@ def test_a_topology_is_asked_for_when_the_pod_waits_for_one(
     assert workloads.topology_request(pod) == request_
 
 
+@pytest.mark.parity("C-100", "C-101")
+@pytest.mark.parametrize("annotation", [names.TOPOLOGY_REQUIRED, names.TOPOLOGY_PREFERRED])
+def test_with_the_feature_off_no_topology_is_asked_for(annotation: str) -> None:
+    pod = live_pod(schedulingGates=[{"name": names.TOPOLOGY_GATE}])
+    pod["metadata"]["annotations"] = {annotation: "rack"}
+    found = {}
+    for on in (True, False):
+        command = create_workload(pod_ref(), topology=on)
+        body = workloads.workload(command, {"main": pod}, "v1beta2")
+        found[on] = body["spec"]["podSets"][0].get("topologyRequest")
+    assert found[True] and found[False] is None
+
+
 OWNER = pod_ref("owner", "owner-uid")
 
 

@@ -448,18 +448,11 @@ METRIC_LABELS = "CustomMetricLabels: an alpha feature of Kueue's own metrics"
 FORCED = "FailureRecoveryPolicy: an alpha feature apart from admission"
 OLD_SELECTORS = "selectors of an old configuration format that Kueue itself no longer reads"
 PLUMBING = "a function inside Kueue without behaviour of its own"
-RETENTION = "retention of deactivated Workloads: off by default in Kueue"
-ELASTIC = "elastic jobs never apply to plain pods"
 
 NOT_COVERED: dict[str, str] = {
     **dict.fromkeys(["C-21", "C-51", "C-54", "H-04", "I-07"], GATE_OFF),
-    **dict.fromkeys(["U-27", "U-30"], GATE_OFF),
     **dict.fromkeys([*_span("C", 68, 72), *_span("I", 41, 44)], METRIC_LABELS),
-    **dict.fromkeys(["C-100", "C-101"], GATE_OFF),
-    **dict.fromkeys(
-        [*_span("I", 35, 39), *_span("IT", 1, 19), *_span("E", 10, 13), "S-07"], TOPOLOGY
-    ),
-    **dict.fromkeys(["C-112", "C-114", "C-115"], "FastQuotaRelease: off by default in Kueue"),
+    **dict.fromkeys([*_span("I", 35, 39), *_span("IT", 1, 19), *_span("E", 10, 13)], TOPOLOGY),
     **dict.fromkeys([*_span("M", 1, 11), *_span("IM", 1, 3), *_span("E", 24, 27)], MULTIKUEUE),
     **dict.fromkeys(_span("IF", 1, 7), FORCED),
     **dict.fromkeys(["W-25", "W-26"], OLD_SELECTORS),
@@ -467,9 +460,7 @@ NOT_COVERED: dict[str, str] = {
         [*_span("H", 5, 7), *_span("U", 1, 7), *_span("U", 20, 23), "U-31", "U-32"], PLUMBING
     ),
     **dict.fromkeys(_span("S", 23, 25), PLUMBING),
-    "C-86": RETENTION,
     **dict.fromkeys(["E-21", "E-22"], "pods of a StatefulSet are gated for their parent: E-15"),
     "E-29": "Kueue's metric names; those of gatelog are B11",
-    **dict.fromkeys(_span("S", 15, 17), ELASTIC),
 }
 """Rows without a test, and why. A row is here or has a test, never both."""

@@ -2,10 +2,12 @@
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from podgroup.names import FAST_ADMISSION, PRIORITY_CLASS
 from podgroup.objects import CheckView, Condition
+from podgroup.policy import Policy
 from tests.parity.groups import SHORT, admitted, placed
 from tests.support.toy import Toy
 
@@ -211,3 +213,46 @@ def test_pods_whose_admission_was_taken_away_are_stopped(group: str) -> None:
     ]
     toy.say(workload, *gone, cluster_queue="", assignments=())
     assert toy.stopped("p0") == ("NotAdmitted", "Not admitted by cluster queue")
+
+
+@pytest.mark.parity("C-86")
+@pytest.mark.parametrize("kept_s", [0, 60])
+@pytest.mark.parametrize("mode", ["builtin", "kueue"])
+def test_pods_of_a_deactivated_group_are_kept_as_long_as_an_operator_says(
+    mode: str, kept_s: int
+) -> None:
+    policy = Policy(
+        pods_ready_timeout_s=10, requeuing_limit=0, retention_after_deactivation_s=kept_s
+    )
+    toy = Toy(mode=mode, policy=policy)
+    reason = "DeactivatedDueToRequeuingLimitExceeded"
+    for name in ("p0", "p1"):
+        toy.pod(name, "g", 2)
+    if mode == "kueue":
+        toy.admit("g")
+    toy.run("p0")
+    toy.change(toy.named("p0").uid, conditions=())
+    if mode == "kueue":
+        toy.put_workload(msgspec.structs.replace(toy.workloads["g"], active=False))
+        toy.evict("g", reason=reason)
+    else:
+        toy.wait(11)
+    if kept_s:
+        assert toy.held("p0") and "g" in toy.workloads
+        assert not toy.workloads["g"].cluster_queue and "Deleted" not in str(toy.said)
+        toy.wait(kept_s)
+    assert not toy.pods and "g" not in toy.workloads
+    text = "Deleted job: deactivation retention period expired"
+    assert ("p0", "Deleted", text) in toy.said and ("p1", "Deleted", text) in toy.said
+    assert "Stopped" in {what for name, what, _ in toy.said if name == "p0"}
+    assert toy.stopped("p0")[0] == f"WorkloadEvictedDueTo{reason}"
+
+
+@pytest.mark.parity("C-86")
+def test_a_group_that_a_person_deactivated_is_kept() -> None:
+    toy = Toy(mode="kueue", policy=Policy(retention_after_deactivation_s=0))
+    admitted(toy)
+    toy.put_workload(msgspec.structs.replace(toy.workloads["g"], active=False))
+    toy.evict("g", reason="Deactivated")
+    toy.wait(3600)
+    assert toy.held("p0") and "g" in toy.workloads and "Deleted" not in str(toy.said)

@@ -317,7 +317,8 @@ class Toy:
                     (command.annotations, p.annotations),
                     (command.node_selector, p.node_selector),
                 ):
-                    if any(live.get(k, v) != v for k, v in wanted.items()):
+                    gives_way = command.replaces if live is p.annotations else ()
+                    if any(live.get(k, v) != v for k, v in wanted.items() if k not in gives_way):
                         return "rejected", "", ""
                 self.change(
                     t.uid,

@@ -15,7 +15,7 @@ from ingest.webhook.install import (
 )
 from ingest.webhook.settings import policy_for
 from podgroup import names
-from podgroup.runtime.settings import Settings, WebhookSettings
+from podgroup.runtime.settings import IngestSettings, QueueingSettings, Settings, WebhookSettings
 from tests.webhook.cel import Activation
 from tests.webhook.cluster import RAW, raw_pod, recorded_reviews
 
@@ -162,5 +162,9 @@ def test_policy_of_the_settings() -> None:
     assert policy_for(Settings(mode="kueue")).counts("batch", "Job")
     webhook = WebhookSettings(excluded_namespaces=("a",), topology_gate=True)
     policy = policy_for(Settings(webhook=webhook))
-    assert policy.topology_gate
+    assert policy.topology_gate and policy.annotated_names
+    off = QueueingSettings(topology_aware_scheduling=False)
+    ingest = IngestSettings(workload_identifier_annotations=False)
+    policy = policy_for(Settings(webhook=webhook, queueing=off, ingest=ingest))
+    assert not policy.topology_gate and not policy.annotated_names
     assert policy.namespace_selector.expressions[0].values == ("a",)

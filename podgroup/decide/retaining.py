@@ -1,0 +1,66 @@
+"""Rule about groups that were deactivated by a time-out or a check: how long their pods are kept.
+
+    expire    the group was deactivated, holds no quota any more, and `retention_after_deactivation`
+              is over: its pods are deleted, and the Workload follows when the last one is gone
+
+A group that a person deactivated is left alone: a person can activate it again. Kueue deletes the
+first pod of a group only, and takes its finalizer off the others; those would stay at their gates,
+or run on, with nobody to account for them, so here all of them go.
+
+Invariant: nothing is deleted unless an operator has asked for it (`Policy`, off by default).
+"""
+
+from datetime import timedelta
+
+from podgroup.commands import FinalizePod, StopPod
+from podgroup.decide.context import Deciding, normal, pod_ref
+from podgroup.decide.timing import no_wake, wake_at
+from podgroup.names import EVENT_DELETED, EVICTED_DEACTIVATED_PREFIX, REASON_EVICTED_PREFIX
+from podgroup.state import Group
+
+RETENTION = "retention"
+MESSAGE = "Deleted job: deactivation retention period expired"
+
+
+def retaining(d: Deciding, group: Group) -> None:
+    """Delete the pods of a group that was deactivated long enough ago."""
+    kept_s = d.world.policy.retention_after_deactivation_s
+    if kept_s < 0:
+        return
+    evicted, workload = group.evicted, group.workload
+    if (
+        evicted is None
+        or not evicted.reason.startswith(EVICTED_DEACTIVATED_PREFIX)
+        or workload is None
+        or workload.active
+        or group.holding is not None
+        or group.finish is not None
+    ):
+        no_wake(d, group, RETENTION)
+        return
+    due = evicted.at + timedelta(seconds=kept_s)
+    if due > d.here.at:
+        wake_at(d, group, RETENTION, due)
+        return
+    reason = REASON_EVICTED_PREFIX + evicted.reason
+    for uid in list(d.members(group).flags):
+        pod = d.pod(uid)
+        if not pod.free or (pod.deleting and not pod.held):
+            continue
+        target, events = pod_ref(pod), normal(EVENT_DELETED, MESSAGE)
+        command: FinalizePod | StopPod = FinalizePod(target=target, events=events)
+        if not pod.deleting:
+            command = StopPod(
+                target=target,
+                reason=reason,
+                message=evicted.message,
+                finalize=True,
+                events=events,
+            )
+        d.emit(
+            group,
+            "expire",
+            evicted.reason,
+            f"pod {pod.view.name} goes: its group was deactivated {kept_s} s ago",
+            command,
+        )
