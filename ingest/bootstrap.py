@@ -15,8 +15,6 @@ from collections.abc import Awaitable
 from contextlib import AsyncExitStack
 from typing import TypeVar
 
-import msgspec
-
 from ingest.metrics import IngestMetrics, WebhookMetrics
 from ingest.requests import relist_requested
 from ingest.resume import Known
@@ -31,7 +29,7 @@ from podgroup.runtime.jetstream import (
     BusClosed,
     BusError,
     BusUnavailable,
-    OrderLost,
+    Overtaken,
     PublishRefused,
     StreamMissing,
 )
@@ -99,6 +97,7 @@ class _Ingest:
         self._bus: Bus | None = None
         self._session: Session | None = None
         self._known: Known | None = None
+        self._afresh = False
         self._cause = ""
         self._backoff = Backoff(ceiling_s=10.0)
 
@@ -128,14 +127,14 @@ class _Ingest:
                 if stop.is_set():
                     return
                 raise
-            except (BusUnavailable, StreamMissing, PublishRefused, Changed) as error:
+            except (BusUnavailable, StreamMissing, PublishRefused, Overtaken, Changed) as error:
                 self._cause = str(error)
                 log.warning("session_ended", cause=self._cause)
                 await _unless(stop, asyncio.sleep(next(self._backoff)))
 
     async def _open(self, bus: Bus, kube: KubeClient) -> Session:
         await bus.ensure_streams(self._settings.streams)
-        where = await begin(self._settings, bus, self._known, self._cause)
+        where = await begin(self._settings, bus, self._known, self._cause, afresh=self._afresh)
         log.info("session_begins", positions=where.positions, otherwise=where.reason)
         self._metrics.session()
         return Session(self._settings, bus, kube, where, self._metrics)
@@ -152,15 +151,10 @@ class _Ingest:
             if not running.done():
                 raise Asked(asked.result())
             running.result()
-        except Asked:
-            self._known = msgspec.structs.replace(session.known, positions={})
-            raise
-        except OrderLost:
-            # The log has everything, but not in the order that positions stand for.
-            self._known = msgspec.structs.replace(session.known, positions={})
-            raise
-        except (BusError, Changed):
-            self._known = session.known
+        except (BusError, Changed) as error:
+            if session.publisher.acked_sequence:
+                self._known, self._afresh = session.known, False
+            self._afresh = self._afresh or isinstance(error, Asked)
             raise
         finally:
             asked.cancel()

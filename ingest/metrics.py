@@ -10,7 +10,6 @@ Why a relist was due is free text for people; `reason_class` puts it into one of
 Invariant: each object that came is counted under exactly one (kind, type).
 """
 
-import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -138,17 +137,11 @@ class IngestMetrics:
         """Count a session that begins."""
         self._sessions().inc()
 
-    def sent(self, stored: "asyncio.Future[int]", size: int) -> None:
-        """Count a message of `size` bytes that was sent now, and time its acknowledgement."""
+    def stored(self, size: int, took_s: float) -> None:
+        """Count a message of `size` bytes that the log acknowledged after `took_s` seconds."""
         self._messages().inc()
         self._bytes().inc(size)
-        began_s = time.monotonic()
-
-        def done(stored: "asyncio.Future[int]") -> None:
-            if not stored.cancelled() and stored.exception() is None:
-                self._publish().observe(time.monotonic() - began_s)
-
-        stored.add_done_callback(done)
+        self._publish().observe(took_s)
 
 
 class WebhookMetrics:

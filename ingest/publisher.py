@@ -1,10 +1,17 @@
 """Events of all kinds, in order of arrival, become messages of EVENTS.
 
 Watchers put events in; one pump takes them out in the same order and publishes batches. A lone
-event goes out at once. While a few publishes are outstanding the pump lets events collect, up to a
-full message, so that under load the cost of a message (which the server syncs to disk) is shared by
-hundreds of events. Putting waits when two full messages are collected already: a slow log slows
-the watches down instead of filling memory.
+event goes out at once. While a message is on its way events collect, up to a full message, so that
+under load the cost of a message (which the server syncs to disk) is shared by hundreds of events.
+Putting waits when two full messages are collected already: a slow log slows the watches down
+instead of filling memory.
+
+One writer. Each message names the message that it follows on its subject, and the server stores it
+only there (Nats-Expected-Last-Subject-Sequence). So whoever publishes second of two ingesters is
+refused (`Overtaken`) and begins again from what the log has; a process that was stopped for an hour
+cannot get a word in; and a message is never in the log without the one before it. That is why there
+is one message on its way at a time, and why a session begins with `claim`: from then on whoever
+published before is refused, also in shards for which there is no news yet.
 
 Positions. Each message says, per kind, up to which resource version the watch is published *once
 this message and all before it are stored*. The version of an event therefore travels with the
@@ -17,19 +24,21 @@ JetStream compares ids within the stream and not within a subject. A refusal ins
 the frame's name too: its own id repeats, and dropped as a duplicate it would be missing in the
 frame.
 
-Invariant: messages are sent in the order of their events, and a message's positions never claim an
-event of a later message.
+Invariant: messages are stored in the order of their events, on each subject without anything in
+between, and a message's positions never claim an event of a later message.
 """
 
 import asyncio
+import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from ingest.bounds import MAX_EVENT_BYTES, bounded
 from ingest.kinds import CLUSTER_SCOPED
 from ingest.metrics import IngestMetrics
+from ingest.resume import LogMessage
 from podgroup import codec, subjects
 from podgroup.events import (
     Batch,
@@ -46,27 +55,32 @@ from podgroup.events import (
     WorkloadDeleted,
 )
 from podgroup.objects import Kind
+from podgroup.runtime.jetstream import Overtaken
 
 PROGRESS_S = 60.0
 """Seconds without any message after which a bookmark is worth one of its own."""
 
-EAGER = 4
-"""Outstanding messages up to which events do not wait for company."""
-
-WINDOW = 16
-"""Outstanding messages at most; with full messages also the bound on memory in flight."""
+PUBLISH_S = 60.0
+"""Seconds in which a message must be stored; below the streams' duplicate window (120 s), beyond
+which a repetition would be taken for another message."""
 
 _ENVELOPE_BYTES = 4096
 
 
 class Sink(Protocol):
-    """Pipelined publishing in order; `podgroup.runtime.jetstream.Publisher` is one."""
+    """Where messages are stored; `podgroup.runtime.jetstream.Bus` is one."""
 
-    async def send(self, subject: str, body: bytes, msg_id: str) -> "asyncio.Future[int]":
-        """Send; the future gives the sequence once it is stored, or fails for good."""
+    async def publish(
+        self, subject: str, body: bytes, msg_id: str, timeout_s: float, *, after: int
+    ) -> int:
+        """Store a message that follows `after` and return its sequence.
 
-    def close(self) -> None:
-        """Give up what is under way."""
+        Raises:
+            Overtaken: it does not follow `after`; maybe because it is stored already.
+        """
+
+    async def last(self, stream: str, subject: str) -> LogMessage | None:
+        """Return the newest message on a subject."""
 
 
 class _Entry(NamedTuple):
@@ -76,14 +90,20 @@ class _Entry(NamedTuple):
     size: int
 
 
-class _Sent(NamedTuple):
-    stored: "asyncio.Future[int]"
-    positions: dict[str, str]
+class _Message(NamedTuple):
+    shard: int
+    body: bytes
     msg_id: str
+    positions: dict[str, str]
+    after: int
 
 
 class EventPublisher:
-    """Publishes what watchers put in. `positions` are those of the log when this begins."""
+    """Publishes what watchers put in.
+
+    `positions` and `lasts` are those of the log when this begins: versions per kind, and the
+    sequence of the newest message per shard (0: none).
+    """
 
     def __init__(
         self,
@@ -93,6 +113,7 @@ class EventPublisher:
         shards: int,
         batch_bytes: int,
         positions: dict[str, str],
+        lasts: Mapping[int, int],
         clock: Callable[[], float] = time.monotonic,
         metrics: IngestMetrics | None = None,
     ) -> None:
@@ -114,7 +135,8 @@ class EventPublisher:
         self._sent_at = -PROGRESS_S
         self._pending: deque[_Entry] = deque()
         self._pending_bytes = 0
-        self._outstanding: deque[_Sent] = deque()
+        self._lasts = dict(lasts)
+        self._flight: list[_Message] = []
         self._broken: BaseException | None = None
         self._work = asyncio.Event()
         self._room = asyncio.Event()
@@ -155,21 +177,35 @@ class EventPublisher:
         if self._broken is not None:
             raise self._broken
 
+    async def claim(self) -> None:
+        """Store an empty message in every shard: whoever published before is refused from now on.
+
+        Raises:
+            Overtaken: somebody published since we looked; look again.
+            BusUnavailable: not stored.
+        """
+        token = secrets.token_hex(8)
+        self._flight = [
+            self._message(shard, (), f"claim.{token}.{self._cluster}.{shard}", self._positions)
+            for shard in range(self._shards)
+        ]
+        await self._deliver()
+
     async def run(self) -> None:
         """Publish until cancelled.
 
         Raises:
-            Exception: what broke publishing (`BusError`).
+            BusError: what broke publishing.
         """
         try:
             while True:
                 await self._work.wait()
                 self._work.clear()
-                self._settle()
-                while self._ready():
-                    await self._send_next()
-                if self._pending_bytes <= 2 * self._batch_bytes:
-                    self._room.set()
+                while self._pending:
+                    self._compose()
+                    if self._pending_bytes <= 2 * self._batch_bytes:
+                        self._room.set()
+                    await self._deliver()
         except Exception as error:
             self._broken = error
             raise
@@ -177,48 +213,77 @@ class EventPublisher:
             # Whoever waits for room must learn that there will be none.
             self._broken = self._broken or RuntimeError("the publisher has stopped")
             self._room.set()
-            for sent in self._outstanding:
-                sent.stored.add_done_callback(_retrieve)
 
     async def drain(self) -> None:
-        """Send everything put in and wait until it is stored; only when `run` is not running."""
+        """Store everything put in; only when `run` is not running.
+
+        Raises:
+            BusError: what broke publishing.
+        """
+        await self._deliver()
         while self._pending:
-            await self._send_next()
-        for sent in list(self._outstanding):
-            await sent.stored
-        self._settle()
+            self._compose()
+            await self._deliver()
 
-    def close(self) -> None:
-        """Give up what is not stored."""
-        self._sink.close()
-
-    def _ready(self) -> bool:
-        if not self._pending or len(self._outstanding) >= WINDOW:
-            return False
-        return len(self._outstanding) < EAGER or self._pending_bytes >= self._batch_bytes
-
-    async def _send_next(self) -> None:
-        """Make messages of what is pending, up to one full one (per shard), and send them."""
+    def _compose(self) -> None:
+        """Make messages of what is pending, up to one full one (per shard)."""
         before = dict(self._positions)
         taken, salt = self._take()
         if not taken:
             return
+        # Only the last of them may claim what all of them contain, and none a kind in a frame.
+        before = {kind: at for kind, at in before.items() if kind in self._positions}
         by_shard = self._by_shard(taken)
         last = len(by_shard) - 1
         for index, (shard, events) in enumerate(by_shard.items()):
-            # Only the last of them may claim what all of them contain.
             positions = dict(self._positions) if index == last else before
-            batch = Batch(source="watch", events=tuple(events), positions=positions)
-            msg_id = f"{codec.message_id(batch)}.{self._cluster}.{shard}{salt}"
-            subject = subjects.events(self._cluster, shard, "watch")
-            body = codec.encode_batch(batch)
-            stored = await self._sink.send(subject, body, msg_id)
-            if self._metrics:
-                self._metrics.sent(stored, len(body))
-            self._outstanding.append(_Sent(stored, positions, msg_id))
-            stored.add_done_callback(lambda _: self._work.set())
+            identity = codec.message_id(Batch(source="watch", events=tuple(events)))
+            msg_id = f"{identity}.{self._cluster}.{shard}{salt}"
+            self._flight.append(self._message(shard, tuple(events), msg_id, positions))
         self._sent_at = self._clock()
         self.published += len(taken)
+
+    def _message(
+        self, shard: int, events: tuple[Event, ...], msg_id: str, positions: dict[str, str]
+    ) -> _Message:
+        batch = Batch(source="watch", events=events, positions=positions)
+        after = self._lasts.get(shard, 0)
+        return _Message(shard, codec.encode_batch(batch), msg_id, positions, after)
+
+    async def _deliver(self) -> None:
+        """Store what is composed: the last message after the others, as it speaks for them all.
+
+        What was under way when this was cancelled is sent again by the next call, as the same.
+        """
+        if not self._flight:
+            return
+        *others, last = self._flight
+        if others:
+            done = await asyncio.gather(*map(self._store, others), return_exceptions=True)
+            for failure in done:
+                if isinstance(failure, BaseException):
+                    raise failure
+        sequence = await self._store(last)
+        self._flight = []
+        self.acked_sequence, self.acked_msg_id = sequence, last.msg_id
+        self.acked_positions = last.positions
+
+    async def _store(self, message: _Message) -> int:
+        subject = subjects.events(self._cluster, message.shard, "watch")
+        began_s = time.monotonic()
+        try:
+            sequence = await self._sink.publish(
+                subject, message.body, message.msg_id, PUBLISH_S, after=message.after
+            )
+        except Overtaken:
+            newest = await self._sink.last(subjects.EVENTS, subject)
+            if newest is None or newest.msg_id != message.msg_id:
+                raise
+            sequence = newest.sequence  # by ourselves: its acknowledgement was lost
+        self._lasts[message.shard] = sequence
+        if self._metrics:
+            self._metrics.stored(len(message.body), time.monotonic() - began_s)
+        return sequence
 
     def _take(self) -> tuple[list[tuple[Kind, Event]], str]:
         taken: list[tuple[Kind, Event]] = []
@@ -267,22 +332,6 @@ class EventPublisher:
             for shard in _shards_of(kind, event, self._shards):
                 by_shard.setdefault(shard, []).append(event)
         return by_shard
-
-    def _settle(self) -> None:
-        """Count what is stored, from the front only: a message counts with all before it."""
-        while self._outstanding and self._outstanding[0].stored.done():
-            sent = self._outstanding[0]
-            sequence = sent.stored.result()
-            if sequence > self.acked_sequence:
-                self.acked_sequence, self.acked_msg_id = sequence, sent.msg_id
-            self.acked_positions = sent.positions
-            self._outstanding.popleft()
-
-
-def _retrieve(stored: "asyncio.Future[int]") -> None:
-    """Take note of a failure that came after the one reported, so that asyncio does not warn."""
-    if not stored.cancelled():
-        stored.exception()
 
 
 def _shards_of(kind: Kind, event: Event, shards: int) -> Iterable[int]:

@@ -1,7 +1,8 @@
 """Where to go on: this deployment's memory is the last message it published.
 
-At the start the newest message of the watch says, per kind, which resource version is in the log;
-kinds it does not name need a relist. While running we also know what the log has acknowledged; if
+The newest message of the watch says, per kind, which resource version is in the log, whoever of
+several ingesters has written it; kinds it does not name need a relist. While running we also know
+what the log has acknowledged; if
 the stream does not have that any more (it was recreated, or restored from before), what follows
 would continue a history that is not there, so everything is listed again.
 
@@ -62,12 +63,16 @@ class Log(Protocol):
 
 
 class Resume(Struct, frozen=True):
-    """Where to go on: versions per kind, and why the kinds not named must be relisted."""
+    """Where to go on: versions per kind, and why the kinds not named must be relisted.
+
+    `lasts` is the sequence of the newest message of each shard, 0 for none: what ours must follow.
+    """
 
     positions: dict[str, str]
     reason: str
     created: datetime
     last_sequence: int
+    lasts: dict[int, int] = {}
 
 
 async def from_log(log: Log, cluster: str, shards: int) -> Resume:
@@ -78,33 +83,34 @@ async def from_log(log: Log, cluster: str, shards: int) -> Resume:
     """
     state = await log.stream_state(subjects.EVENTS)
     newest: LogMessage | None = None
+    lasts: dict[int, int] = {}
+    reason = ""
     for shard in range(shards):
         message = await log.last(subjects.EVENTS, subjects.events(cluster, shard, "watch"))
+        lasts[shard] = message.sequence if message is not None else 0
         if message is None:
-            reason = "nothing is in the log yet"
-            if shards > 1:
-                reason = f"nothing is in shard {shard} of the log yet"
-            return Resume({}, reason, state.created, state.last_sequence)
-        if newest is None or message.sequence > newest.sequence:
+            where = f"shard {shard} of the log" if shards > 1 else "the log"
+            reason = reason or f"nothing is in {where} yet"
+        elif newest is None or message.sequence > newest.sequence:
             newest = message
-    positions = codec.decode_batch(newest.body).positions if newest else {}
-    reason = "the log has no complete list of this kind"
-    return Resume(positions, reason, state.created, state.last_sequence)
+    positions: dict[str, str] = {}
+    if not reason:
+        positions = codec.decode_batch(newest.body).positions if newest else {}
+        reason = "the log has no complete list of this kind"
+    return Resume(positions, reason, state.created, state.last_sequence, lasts)
 
 
 class Known(Struct, frozen=True):
     """What is certain to be stored, from the point of view of one session.
 
     `created` tells which stream it was and `last_sequence` how far that had come at the beginning.
-    `acked_sequence` (0: none) is our newest message that was acknowledged, `acked_msg_id` its id,
-    and `positions` are what it and all before it contain.
+    `acked_sequence` (0: none) is our newest message that was acknowledged, `acked_msg_id` its id.
     """
 
     created: datetime
     last_sequence: int
     acked_sequence: int
     acked_msg_id: str
-    positions: dict[str, str]
 
 
 async def lost(log: Log, known: Known) -> str:

@@ -1,9 +1,10 @@
 """A session: all watchers and the publisher, from one look at the log to the next failure.
 
 Watchers follow the API server for ever and survive everything it does. What a session does not
-survive is the log: a publish that failed for good, or a stream that is not the one we wrote to. It
-then ends with the reason, everything not acknowledged is forgotten, and the next session begins
-from what the log has. So there is one way to start and it is also the way to recover.
+survive is the log: a publish that failed for good, a stream that is not the one we wrote to, or
+another ingester that publishes. It then ends with the reason, everything not acknowledged is
+forgotten, and the next session begins from what the log has. So there is one way to start and it
+is also the way to recover.
 
 First lists run one after the other in the order of `WATCHED_KINDS`, pods last, so that a consumer
 knows the queues before it sees who wants to go through them; watches run at once.
@@ -22,7 +23,7 @@ from ingest import resume
 from ingest.calls import WatchApi, WatchOptions
 from ingest.kinds import Watched, watched_kinds
 from ingest.metrics import IngestMetrics
-from ingest.publisher import WINDOW, EventPublisher, Sink
+from ingest.publisher import EventPublisher, Sink
 from ingest.resume import Known, Log, Resume
 from ingest.watcher import Watcher
 from podgroup.objects import Kind
@@ -35,15 +36,12 @@ DRAIN_S = 5.0
 log = get_logger("ingest")
 
 
-class EventLog(Log, Protocol):
+class EventLog(Log, Sink, Protocol):
     """What a session needs of the log; `podgroup.runtime.jetstream.Bus` is one."""
 
     @property
     def on_reconnect(self) -> list[Callable[[], object]]:
         """Functions to call when a lost connection is back."""
-
-    def publisher(self, window: int = 1000) -> Sink:
-        """Return a new pipelined publisher."""
 
 
 class Changed(Exception):
@@ -64,11 +62,12 @@ class Session:
         self._bus = bus
         self._begin = begin
         self.publisher = EventPublisher(
-            bus.publisher(WINDOW),
+            bus,
             cluster=settings.cluster,
             shards=settings.shards,
             batch_bytes=settings.ingest.batch_bytes,
             positions=begin.positions,
+            lasts=begin.lasts,
             metrics=metrics,
         )
         self._metrics = metrics
@@ -83,7 +82,6 @@ class Session:
             last_sequence=self._begin.last_sequence,
             acked_sequence=self.publisher.acked_sequence,
             acked_msg_id=self.publisher.acked_msg_id,
-            positions=self.publisher.acked_positions,
         )
 
     @property
@@ -95,9 +93,10 @@ class Session:
         """Run until `stop`; then store what was seen and return.
 
         Raises:
-            BusError: publishing failed for good.
+            BusError: publishing failed for good; `Overtaken`: another ingester publishes.
             Changed: the stream is not the one we wrote to.
         """
+        await self.publisher.claim()
         on_reconnect = self._reconnected.set
         self._bus.on_reconnect.append(on_reconnect)
         pump = asyncio.create_task(self.publisher.run())
@@ -114,15 +113,11 @@ class Session:
         finally:
             self._bus.on_reconnect.remove(on_reconnect)
             await _cancel([stopping, checker, *watching, pump])
-            if not stop.is_set():
-                self.publisher.close()
         try:
             async with asyncio.timeout(DRAIN_S):
                 await self.publisher.drain()
         except TimeoutError:
             log.info("events_not_stored", note="they will be seen again at the next start")
-        finally:
-            self.publisher.close()
 
     async def _check_after_reconnects(self) -> None:
         """A reconnect may lead to a server with another past."""
@@ -166,11 +161,12 @@ class Session:
         )
 
 
-async def begin(settings: Settings, bus: Log, known: Known | None, cause: str) -> Resume:
+async def begin(
+    settings: Settings, bus: Log, known: Known | None, cause: str, *, afresh: bool = False
+) -> Resume:
     """Return where the next session goes on; `cause` ended the last one ("" at the start).
 
-    After a failure what was acknowledged in order counts, which the newest message in the log may
-    be ahead of: another one before it may be the one that failed.
+    `afresh`: everything is to be listed again, whatever the log has.
 
     Raises:
         BusError: ask again.
@@ -179,10 +175,9 @@ async def begin(settings: Settings, bus: Log, known: Known | None, cause: str) -
     if known is None:
         return found
     changed = await resume.lost(bus, known)
-    if changed:
-        return Resume({}, changed, found.created, found.last_sequence)
-    reason = f"the list was interrupted: {cause}"
-    return Resume(known.positions, reason, found.created, found.last_sequence)
+    reason = changed or f"the list was interrupted: {cause}"
+    positions = {} if changed or afresh else found.positions
+    return Resume(positions, reason, found.created, found.last_sequence, found.lasts)
 
 
 def new_relist(kind: Kind) -> str:

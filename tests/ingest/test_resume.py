@@ -1,6 +1,5 @@
 """Where to go on, read from a real log."""
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -12,7 +11,7 @@ from ingest.resume import Known
 from podgroup import codec, subjects
 from podgroup.events import Batch, ObjectApplied
 from podgroup.objects import NamespaceView
-from podgroup.runtime.jetstream import Bus
+from podgroup.runtime.jetstream import Bus, Overtaken
 
 
 async def publish(bus: Bus, cluster: str, shard: int, positions: dict[str, str], name: str) -> int:
@@ -51,26 +50,35 @@ async def test_a_message_that_cannot_be_read_leads_to_a_relist(bus, cluster):
     assert found.positions == {}
 
 
-async def known(bus: Bus, cluster: str) -> Known:
+async def publisher(bus: Bus, cluster: str, shards: int = 1) -> EventPublisher:
+    found = await resume.from_log(bus, cluster, shards)
+    return EventPublisher(
+        bus,
+        cluster=cluster,
+        shards=shards,
+        batch_bytes=100_000,
+        positions=found.positions,
+        lasts=found.lasts,
+    )
+
+
+async def put(out: EventPublisher, version: int) -> None:
+    view = NamespaceView(uid="n", name="n", resource_version=str(version))
+    await out.put("Namespace", [ObjectApplied(object=view)], str(version))
+    await out.drain()
+
+
+async def known(bus: Bus, cluster: str) -> tuple[Known, dict[str, str]]:
     before = await resume.from_log(bus, cluster, 1)
-    publisher = EventPublisher(
-        bus.publisher(), cluster=cluster, shards=1, batch_bytes=100_000, positions={}
-    )
-    view = NamespaceView(uid="n", name="n", resource_version="3")
-    await publisher.put("Namespace", [ObjectApplied(object=view)], "3")
-    await publisher.drain()
-    assert publisher.acked_sequence
-    return Known(
-        before.created,
-        before.last_sequence,
-        publisher.acked_sequence,
-        publisher.acked_msg_id,
-        publisher.acked_positions,
-    )
+    out = await publisher(bus, cluster)
+    await put(out, 3)
+    assert out.acked_sequence
+    mine = Known(before.created, before.last_sequence, out.acked_sequence, out.acked_msg_id)
+    return mine, out.acked_positions
 
 
 async def test_a_log_that_has_what_we_wrote_can_be_continued(bus, cluster):
-    assert await resume.lost(bus, await known(bus, cluster)) == ""
+    assert await resume.lost(bus, (await known(bus, cluster))[0]) == ""
 
 
 @pytest.mark.parametrize(
@@ -84,14 +92,79 @@ async def test_a_log_that_has_what_we_wrote_can_be_continued(bus, cluster):
     ],
 )
 async def test_a_log_that_lost_it_cannot(change, reason, bus, cluster):
-    now = await known(bus, cluster)
+    now, _ = await known(bus, cluster)
     told = await resume.lost(bus, msgspec.structs.replace(now, **change(now)))
     assert reason in told
 
 
 async def test_the_positions_of_a_publisher_are_what_a_restart_reads(bus, cluster):
-    mine = await known(bus, cluster)
-    await asyncio.sleep(0)
-    assert (
-        (await resume.from_log(bus, cluster, 1)).positions == mine.positions == {"Namespace": "3"}
+    _, positions = await known(bus, cluster)
+    found = await resume.from_log(bus, cluster, 1)
+    assert found.positions == positions == {"Namespace": "3"}
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+async def test_of_two_ingesters_the_one_that_began_later_is_the_only_one_to_write(
+    bus, cluster, shards
+):
+    """Also in the shards in which the later one has published nothing but its claim."""
+    first = await publisher(bus, cluster, shards)
+    await first.claim()
+    await put(first, 1)
+    second = await publisher(bus, cluster, shards)
+    await second.claim()
+    with pytest.raises(Overtaken):
+        await put(first, 2)
+    await put(second, 2)
+    await put(second, 3)
+    for shard in range(shards):
+        told = await versions(bus, cluster, shard)
+        assert told == ["1", "2", "3"]
+    # Refused once it gives up what it had, and begins from what the log has by then.
+    third = await publisher(bus, cluster, shards)
+    await third.claim()
+    assert third.acked_positions == {"Namespace": "3"}
+    with pytest.raises(Overtaken):
+        await put(second, 4)
+
+
+async def test_who_looked_before_the_other_claimed_must_look_again(bus, cluster):
+    first, second = await publisher(bus, cluster), await publisher(bus, cluster)
+    await first.claim()
+    with pytest.raises(Overtaken):
+        await second.claim()
+
+
+async def test_a_message_whose_answer_was_lost_is_not_taken_for_somebody_elses(bus, cluster):
+    subject = subjects.events(cluster, 0, "watch")
+
+    class Deaf:
+        """Stores, and does not hear the answer to the first attempt."""
+
+        last = staticmethod(bus.last)
+
+        async def publish(self, *message, after):
+            await bus.publish(*message, after=after)
+            return await bus.publish(*message, after=after)
+
+    out = EventPublisher(
+        Deaf(), cluster=cluster, shards=1, batch_bytes=100_000, positions={}, lasts={}
     )
+    await out.claim()
+    await put(out, 1)
+    await put(out, 2)
+    assert await versions(bus, cluster, 0) == ["1", "2"]
+    with pytest.raises(Overtaken):
+        await bus.publish(subject, b"{}", f"{cluster}.3", after=0)
+
+
+async def versions(bus: Bus, cluster: str, shard: int) -> list[str]:
+    reader = bus.read(subjects.EVENTS, subjects.events_of(cluster, shard), 1)
+    found = []
+    while messages := await reader.next(0.3):
+        for message in messages:
+            for event in codec.decode_batch(message.body).events:
+                assert isinstance(event, ObjectApplied)
+                found.append(event.object.resource_version)
+    await reader.close()
+    return found

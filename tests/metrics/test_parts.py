@@ -229,7 +229,6 @@ async def test_reasons_that_the_log_gives_have_classes(bus: Bus, cluster: str) -
         last_sequence=state.last_sequence + 1000,
         acked_sequence=0,
         acked_msg_id="",
-        positions={},
     )
     assert reason_class(await resume.lost(bus, ahead)) == "log_rolled_back"
 

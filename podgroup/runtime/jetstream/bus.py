@@ -20,7 +20,7 @@ from podgroup.runtime.jetstream.api import (
     api,
 )
 from podgroup.runtime.jetstream.connection import Connection, open_connection
-from podgroup.runtime.jetstream.publisher import Publisher, publish_once
+from podgroup.runtime.jetstream.publisher import ACK_TIMEOUT_S, Publisher, publish_once
 from podgroup.runtime.jetstream.reader import Reader
 from podgroup.runtime.jetstream.values import (
     BusClosed,
@@ -116,11 +116,25 @@ class Bus:
         """
         return await self._get(stream, {"seq": sequence})
 
-    async def publish(self, subject: str, body: bytes, msg_id: str, timeout_s: float = 5.0) -> int:
+    async def publish(
+        self,
+        subject: str,
+        body: bytes,
+        msg_id: str,
+        timeout_s: float = 5.0,
+        *,
+        after: int | None = None,
+    ) -> int:
         """Store one message and return its sequence; repeats with the same `msg_id` are safe.
+
+        With `after` it is stored only if the newest message on the subject has that sequence (0:
+        there is none). The server looks at that before it looks at `msg_id` (*measured*: 2.15), so
+        a repetition of what was stored, but not acknowledged, is `Overtaken` by itself: `last`
+        tells whose message it is.
 
         Raises:
             BusUnavailable: not known to be stored within `timeout_s`: repeat with the same id.
+            Overtaken: the newest message is not `after`.
             PublishRefused: never will be.
         """
         loop = asyncio.get_running_loop()
@@ -132,7 +146,9 @@ class Bus:
                 if not await self._connection.wait_connected(left_s):
                     raise self._connection.unavailable(f"not connected within {timeout_s} s")
                 left_s = max(0.05, until - loop.time())
-                ack = await publish_once(self._connection, subject, body, msg_id, left_s)
+                ack = await publish_once(
+                    self._connection, subject, body, msg_id, min(left_s, ACK_TIMEOUT_S), after
+                )
             except BusClosed:
                 raise
             except BusUnavailable:

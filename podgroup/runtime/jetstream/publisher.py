@@ -27,6 +27,7 @@ from podgroup.runtime.jetstream.values import (
     BusError,
     BusUnavailable,
     OrderLost,
+    Overtaken,
     PublishRefused,
 )
 from podgroup.runtime.log import get_logger
@@ -36,6 +37,9 @@ GIVE_UP_S = 60.0
 WINDOW_BYTES = 32 * 1024 * 1024
 # The server's "never": bad request, forbidden. 409 (same id in process) and 503 pass.
 _REFUSALS = frozenset((400, 401, 403))
+# The subject's last message is another one; while one is being stored the server says 10164.
+_WRONG_LAST_SEQUENCE = 10071
+_BEING_STORED = 10164
 
 log = get_logger("bus")
 
@@ -268,20 +272,30 @@ class Publisher:
 
 
 async def publish_once(
-    connection: Connection, subject: str, body: bytes, msg_id: str, timeout_s: float
+    connection: Connection,
+    subject: str,
+    body: bytes,
+    msg_id: str,
+    timeout_s: float,
+    after: int | None = None,
 ) -> Ack:
-    """Publish and wait for the acknowledgement, once.
+    """Publish and wait for the acknowledgement, once; `after` as in `Bus.publish`.
 
     Raises:
         BusUnavailable: not known to be stored.
+        Overtaken: the last message on the subject is not `after`.
         PublishRefused: never will be.
     """
     headers = {"Nats-Msg-Id": msg_id}
+    if after is not None:
+        headers["Nats-Expected-Last-Subject-Sequence"] = str(after)
     answer = await connection.request(subject, body, timeout_s=timeout_s, headers=headers)
     ack = _acks.decode(answer)
     if ack.error is None:
         return ack
-    if ack.error.code in _REFUSALS:
+    if ack.error.err_code == _WRONG_LAST_SEQUENCE:
+        raise Overtaken(f"{subject}: {ack.error.description}, expected {after}")
+    if ack.error.code in _REFUSALS and ack.error.err_code != _BEING_STORED:
         raise refused(subject, ack.error)
     raise connection.unavailable(f"publish to {subject}: {ack.error.description}")
 

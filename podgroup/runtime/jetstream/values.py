@@ -56,6 +56,13 @@ class OrderLost(BusUnavailable):
     """
 
 
+class Overtaken(BusError):
+    """Somebody else has published to the subject since the message that ours was to follow.
+
+    Ours is not stored and must not be repeated as it is: look at the log again.
+    """
+
+
 class StreamMissing(BusError):
     """The stream does not exist: `ensure_streams` first, or look at the server's storage."""
 
