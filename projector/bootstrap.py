@@ -19,7 +19,7 @@ from projector.database import DatabaseUnavailable, database_url, parse, shown
 from projector.lag import watching
 from projector.metrics import ProjectorMetrics
 from projector.projection import Projection
-from projector.store import SqlStore
+from projector.store import ReadModelReplaced, SqlStore
 
 log = get_logger("projector")
 
@@ -52,24 +52,41 @@ async def run_projector(
         if bus is None:
             bus = own_bus = await connect_bus(settings.nats, "projector")
         await bus.ensure_streams(settings.streams)
-        store = SqlStore(
-            url,
-            settings.cluster,
-            settings.projector.shard,
-            statement_timeout_s=settings.database.statement_timeout_s,
-        )
-        overlap = parse(url).get_backend_name() == "postgresql"
         metrics = ProjectorMetrics(metrics_of(checks, settings))
-        projection = Projection(settings, bus, store, stop, overlap=overlap, metrics=metrics)
-        if checks is not None:
-            checks.ready("projector", lambda: projection.problem)
         log.info("projector_started", database=shown(url), mode=settings.mode)
         async with watching(metrics.lag, bus, settings.cluster, settings.projector.shard):
-            await projection.run()
-        log.info("projector_stopped", position=projection.world.meta.position)
+            while await _replaced(settings, bus, stop, checks, metrics):
+                log.warning("read_model_replaced", database=shown(url))
     finally:
         if own_bus is not None:
             await own_bus.close()
+
+
+async def _replaced(
+    settings: Settings,
+    bus: Bus,
+    stop: asyncio.Event,
+    checks: Checks | None,
+    metrics: ProjectorMetrics,
+) -> bool:
+    """Run a projection; True when its read model was rebuilt under it, so that a new one is due."""
+    url = database_url(settings)
+    store = SqlStore(
+        url,
+        settings.cluster,
+        settings.projector.shard,
+        statement_timeout_s=settings.database.statement_timeout_s,
+    )
+    overlap = parse(url).get_backend_name() == "postgresql"
+    projection = Projection(settings, bus, store, stop, overlap=overlap, metrics=metrics)
+    if checks is not None:
+        checks.ready("projector", lambda: projection.problem)
+    try:
+        await projection.run()
+    except ReadModelReplaced:
+        return not stop.is_set()
+    log.info("projector_stopped", position=projection.world.meta.position)
+    return False
 
 
 async def _database_ready(url: str, stop: asyncio.Event) -> bool:

@@ -80,10 +80,11 @@ def _type_name(kind: Any) -> str:
     return "text"
 
 
-_TYPES = {
+TYPES = {
     table: [_type_name(metadata.tables[table].c[name].type) for name in columns]
     for table, columns in COLUMNS.items()
 }
+"""Types of the columns that are written, as COPY is told them."""
 
 
 def write(
@@ -146,18 +147,23 @@ def _small_writes(connection: "psycopg.Connection[Any]", rows: Rows, new: Checkp
 def _copy(connection: "psycopg.Connection[Any]", table: str, rows: list[Row]) -> None:
     direct = statements.MODES[table] == "append"
     target = table if direct else f"stage_{table}"
-    names = ", ".join(f'"{name}"' for name in COLUMNS[table])
     with connection.cursor() as cursor:
         if not direct:
             cursor.execute(
                 f'CREATE TEMP TABLE IF NOT EXISTS "{target}" (LIKE "{table}") ON COMMIT DELETE ROWS'
             )
-        with cursor.copy(f'COPY "{target}" ({names}) FROM STDIN (FORMAT BINARY)') as copy:
-            copy.set_types(_TYPES[table])
-            for row in rows:
-                copy.write_row(row)
+        copy_rows(cursor, table, f'"{target}"', rows)
         if not direct:
             cursor.execute(statements.insert_from(table, target))
+
+
+def copy_rows(cursor: "psycopg.Cursor[Any]", table: str, target: str, rows: list[Row]) -> None:
+    """Copy rows of `table` into `target`, a quoted name of a table with the same columns."""
+    names = ", ".join(f'"{name}"' for name in COLUMNS[table])
+    with cursor.copy(f"COPY {target} ({names}) FROM STDIN (FORMAT BINARY)") as copy:
+        copy.set_types(TYPES[table])
+        for row in rows:
+            copy.write_row(row)
 
 
 def without_nul(rows: Rows) -> Rows:

@@ -59,7 +59,7 @@ def _converters(table: str) -> list[tuple[int, Convert]]:
     return found
 
 
-_CONVERTERS = {table: _converters(table) for table in COLUMNS}
+CONVERTERS = {table: _converters(table) for table in COLUMNS}
 
 
 def write(
@@ -104,7 +104,7 @@ def _checkpoint(connection: sqlite3.Connection, new: Checkpoint, old: Checkpoint
 
 
 def _put(connection: sqlite3.Connection, table: str, rows: list[Row]) -> None:
-    converters = _CONVERTERS[table]
+    converters = CONVERTERS[table]
     for part in _chunks(rows, len(COLUMNS[table])):
         flat: list[Any] = []
         for row in part:

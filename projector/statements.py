@@ -116,13 +116,13 @@ def forget(mark: str) -> str:
     )
 
 
-def settle(mark: str) -> str:
-    """Return the statement that closes parked rows.
+def settle(mark: str, table: str = "parked") -> str:
+    """Return the statement that closes parked rows; `table` is the name they are found under.
 
     Parameters: (at, action, by, cluster, shard, group or "", seq or -1, ord or -1).
     """
     return (
-        f"UPDATE parked SET resolved_at = {mark}, resolution = {mark}, resolved_by = {mark} "
+        f"UPDATE {table} SET resolved_at = {mark}, resolution = {mark}, resolved_by = {mark} "
         f"WHERE cluster = {mark} AND shard = {mark} AND resolution = '' "
         f"AND ((group_id <> '' AND group_id = {mark}) OR (seq = {mark} AND ord = {mark}))"
     )

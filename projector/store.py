@@ -28,6 +28,9 @@ from projector.database import shown, writer
 from projector.loading import Loaded, load_checkpoint, load_decisions, load_parked, load_shard
 from projector.rows import Rows
 
+REBUILT = "rebuilt/"
+"""What `writer` of a checkpoint begins with that a rebuild has put in place."""
+
 _LOST = (psycopg.OperationalError, psycopg.InterfaceError, sqlite3.OperationalError, DBAPIError)
 
 
@@ -37,6 +40,10 @@ class StoreUnavailable(Exception):
 
 class StaleProjector(Exception):
     """Another projector writes this shard; this one must stop."""
+
+
+class ReadModelReplaced(StaleProjector):
+    """The rows of this shard were rebuilt meanwhile; load them and go on."""
 
 
 class _GuardFailed(Exception):
@@ -109,6 +116,7 @@ class SqlStore:
 
         Raises:
             StaleProjector: the checkpoint in the database is not `old` (and not `new` either).
+            ReadModelReplaced: because a rebuild has put another in its place.
             StoreUnavailable: it is not known to be written; call again with the same arguments.
         """
         writes = 1 if old is None else old.writes + 1
@@ -123,7 +131,7 @@ class SqlStore:
                     raise _GuardFailed
             self._in_doubt = False
         except _GuardFailed:
-            raise StaleProjector(self._stale(old)) from None
+            raise self._stale(old) from None
         except psycopg.DataError:
             cleaned = postgres_writer.without_nul(rows)
             if cleaned == rows:
@@ -143,12 +151,14 @@ class SqlStore:
             return postgres_writer.write(cast("psycopg.Connection[Any]", raw), rows, new, old)
         return sqlite_writer.write(cast("sqlite3.Connection", raw), rows, new, old)
 
-    def _stale(self, old: Checkpoint | None) -> str:
+    def _stale(self, old: Checkpoint | None) -> StaleProjector:
         with self._transaction() as connection:
             there = load_checkpoint(connection, self._cluster, self._shard)
+        if there is not None and there.writer.startswith(REBUILT):
+            return ReadModelReplaced(f"the read model in {self._name} was rebuilt")
         at = "nothing" if there is None else f"position {there.seq}, write {there.writes}"
         mine = "nothing" if old is None else f"position {old.seq}, write {old.writes}"
-        return (
+        return StaleProjector(
             f"another projector writes shard {self._shard} of cluster {self._cluster!r} in "
             f"{self._name}: this one continued from {mine}, the database has {at}. "
             "Run one projector per shard; this one stops."

@@ -21,13 +21,16 @@ if TYPE_CHECKING:
     from projector.replay.fold import Result
 
 HELP = (
-    "Fold the log again: check the read model row by row (--verify), see what today's rules would "
-    "have decided (--redecide), have the read model as it was (--at), go through a group event by "
-    "event (--group), or fold an export or a watch recording (FILE)."
+    "Fold the log again: check the read model row by row (--verify), make it anew while the "
+    "projector runs (--rebuild), see what today's rules would have decided (--redecide), have the "
+    "read model as it was (--at), go through a group event by event (--group), or fold an export "
+    "or a watch recording (FILE)."
 )
 EPILOG = """[bold]Examples[/]
 
 gatelog replay --verify
+
+gatelog replay --rebuild
 
 gatelog replay --redecide
 
@@ -44,6 +47,13 @@ def replay(
     file: Annotated[Path | None, typer.Argument(help="An export or a watch recording.")] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Compare the read model with the log, row by row.")
+    ] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Make the read model anew and switch over to it.")
+    ] = False,
+    from_epoch: Annotated[
+        bool,
+        typer.Option("--from-epoch", help="Rebuild what the log has, if its past is gone."),
     ] = False,
     redecide: Annotated[
         bool, typer.Option("--redecide", help="Show what today's rules would decide differently.")
@@ -68,11 +78,13 @@ def replay(
     assign: options.Assign = None,
 ) -> int | None:
     """Run `gatelog replay`; see HELP."""
-    chosen = sum((verify, redecide, at is not None, bool(group)))
+    chosen = sum((verify, rebuild, redecide, at is not None, bool(group)))
     if chosen > 1 or not (chosen or file):
-        raise UsageFailed("choose one of FILE, --verify, --redecide, --at or --group")
-    if file and (verify or at is not None):
-        raise UsageFailed("--verify and --at are of the log itself: leave FILE out")
+        raise UsageFailed("choose one of FILE, --verify, --rebuild, --redecide, --at or --group")
+    if file and (verify or rebuild or at is not None):
+        raise UsageFailed("--verify, --rebuild and --at are of the log itself: leave FILE out")
+    if from_epoch and not rebuild:
+        raise UsageFailed("--from-epoch goes with --rebuild")
     from gatelog import asking
 
     settings = asking.read_settings(config, assign, state_dir, None if file else db, cluster)
@@ -84,6 +96,9 @@ def replay(
         return of_file(settings, file, target, redecide=redecide)
     if at is not None:
         return _as_of(settings, at, target, console)
+    if rebuild:
+        _rebuild(settings, console, from_epoch=from_epoch)
+        return None
     return _verify(settings, console) if verify else _redecide(settings, console)
 
 
@@ -128,6 +143,28 @@ def _verify(settings: Settings, console: Console) -> int | None:
             print(f"    {example}")
     print(f"{result.messages} messages, {result.events} events folded")
     return FAILED if wrong else None
+
+
+def _rebuild(settings: Settings, console: Console, *, from_epoch: bool) -> None:
+    from gatelog.replay import rebuilding
+    from gatelog.replay.progress import Told
+
+    with Told(console) as told:
+        report = asyncio.run(rebuilding.rebuild(settings, told, from_epoch=from_epoch))
+    if report.left_over:
+        sys.stderr.write(
+            f"gatelog: removed what a rebuild that was cut short left: {report.left_over}\n"
+        )
+    print(
+        f"{report.messages} messages, {report.events} events folded, {report.rows} rows made; "
+        f"{report.changed} rows of the read model changed\n"
+        f"switched over at position {report.position}; the projector waited {report.waited_s:.1f} s"
+    )
+    if report.different:
+        print(
+            f"today's rules would make {report.different} decisions otherwise; they were taken as "
+            "they were made (gatelog replay --redecide shows them)"
+        )
 
 
 def _redecide(settings: Settings, console: Console) -> int | None:

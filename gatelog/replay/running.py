@@ -47,6 +47,8 @@ class Place(Struct, frozen=True):
     epoch: int
     base: int
     stream_seq: int
+    first: int = 1
+    """Stream sequence with which the present epoch begins."""
     unsent: tuple[Decision, ...] = ()
     """Decisions that are committed and not known to be in their stream."""
 
@@ -97,8 +99,15 @@ def place(connection: sa.Connection, cluster: str, shard: int) -> Place:
     if row is None:
         raise CommandFailed(f"no checkpoint of cluster {cluster!r} (shard {shard}) in the database")
     unsent = load_decisions(connection, cluster, shard, row["published"], unresolved=False)
-    stood = row["seq"] - row["base"]
-    return Place(row["mode"], row["epoch"], row["base"], stood, tuple(unsent))
+    base = row["base"]
+    h = tables.history.c
+    begun = connection.scalar(
+        sa.select(sa.func.max(h.seq)).where(
+            h.cluster == cluster, h.shard == shard, h.kind == "EpochStarted", h.seq >= base
+        )
+    )
+    first = 1 if begun is None else begun - base + 1
+    return Place(row["mode"], row["epoch"], base, row["seq"] - base, first, tuple(unsent))
 
 
 async def log_of(bus: Bus, settings: Settings, at: Place) -> StreamLog:
@@ -109,7 +118,8 @@ async def log_of(bus: Bus, settings: Settings, at: Place) -> StreamLog:
     """
     for stream in (EVENTS, DECISIONS):
         state = await bus.stream_state(stream)
-        if state.first_sequence > 1 and state.messages:
+        first = at.first if stream == EVENTS else 1
+        if state.first_sequence > first and state.messages:
             raise CommandFailed(
                 f"the stream {stream} begins at sequence {state.first_sequence}: older messages "
                 "were dropped by its limits (settings streams.*), and a replay must start at the "
@@ -117,7 +127,13 @@ async def log_of(bus: Bus, settings: Settings, at: Place) -> StreamLog:
             )
     shard = settings.projector.shard
     return StreamLog(
-        bus, settings.cluster, shard, base=at.base, last=at.stream_seq, unsent=at.unsent
+        bus,
+        settings.cluster,
+        shard,
+        base=at.base,
+        first=at.first,
+        last=at.stream_seq,
+        unsent=at.unsent,
     )
 
 

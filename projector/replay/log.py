@@ -43,7 +43,8 @@ class Log(Protocol):
 class StreamLog:
     """The log in NATS, from `first` to `last` (stream sequences); position = sequence + base.
 
-    `unsent` are decisions, by number, that may not have reached their stream yet.
+    `unsent` are decisions, by number, that may not have reached their stream yet; without
+    `published` they are all there are, and the stream of decisions is not read.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class StreamLog:
         first: int = 1,
         last: int,
         unsent: Iterable[Decision] = (),
+        published: bool = True,
     ) -> None:
         self._bus = bus
         self._cluster = cluster
@@ -64,6 +66,7 @@ class StreamLog:
         self._first = first
         self._last = last
         self._unsent = tuple(unsent)
+        self._published = published
 
     async def entries(self) -> AsyncIterator[Entry]:
         """Yield every message up to `last`.
@@ -72,7 +75,7 @@ class StreamLog:
             BusUnavailable, StreamMissing: the log cannot be read.
         """
         subject = subjects.decisions(self._cluster, self._shard)
-        newest = await self._bus.last(subjects.DECISIONS, subject)
+        newest = await self._bus.last(subjects.DECISIONS, subject) if self._published else None
         decisions = _Decisions(
             self._bus, subject, newest.sequence if newest is not None else 0, self._unsent
         )

@@ -1,0 +1,206 @@
+"""`gatelog replay --rebuild`: a new read model beside the live one, then in its place.
+
+    1  fold the log up to where the live read model stands, while the projector runs on
+    2  fold what has come meanwhile, again and again, until that is little
+    3  take the checkpoint, so that the projector waits; fold the rest; put the rows in place
+
+Theory. Step 3 is the only one that touches the live read model, and it is one transaction. The
+decisions of what comes in steps 2 and 3 are taken from the live read model, where they are before
+they are in their stream.
+
+Invariant: who is stopped at any moment leaves the old read model as it was, or the new one whole.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from gatelog.errors import CommandFailed
+from gatelog.replay.running import Place, log_of, open_bus, place
+from podgroup.runtime.jetstream import Bus
+from podgroup.runtime.settings import Settings
+from projector import migrate
+from projector.checkpoint import Checkpoint
+from projector.database import database_url, reader
+from projector.loading import load_decisions
+from projector.opening import policy_of
+from projector.replay import merging
+from projector.replay.log import StreamLog
+from projector.replay.rebuild import Progress, Rebuild, open_stage
+from projector.replay.stage import Stage
+
+NEAR_MESSAGES = 500
+"""The projector is asked to wait when no more messages than this are missing."""
+ROUNDS = 20
+"""Rounds of catching up before it is asked all the same."""
+
+
+class Report(Struct, kw_only=True):
+    """What a rebuild came to."""
+
+    messages: int
+    events: int
+    rows: int
+    changed: int
+    """Rows of the live read model that were deleted, and rows that were inserted."""
+    different: int
+    waited_s: float
+    """Seconds for which the projector had to wait."""
+    position: int
+    left_over: str
+
+
+async def rebuild(settings: Settings, progress: Progress, *, from_epoch: bool = False) -> Report:
+    """Make the read model of a shard anew from the log and switch over to it.
+
+    Raises:
+        CommandFailed: the log is not complete and `from_epoch` does not help or is not set.
+        DatabaseError: the schema is another, or a rebuild is at work already.
+    """
+    url, cluster, shard = database_url(settings), settings.cluster, settings.projector.shard
+    migrate.check(url)
+    with _asking(url) as live:
+        with live.connect() as connection:
+            at = place(connection, cluster, shard)
+            _complete(connection, at, settings, from_epoch=from_epoch)
+        async with open_bus(settings) as bus:
+            log = await log_of(bus, settings, at)
+            stage = open_stage(url, cluster, shard)
+            try:
+                work = Rebuild(
+                    stage,
+                    cluster,
+                    shard,
+                    at.mode,
+                    policy_of(settings.queueing),
+                    epoch=at.epoch,
+                    position=at.base + at.first - 1,
+                    progress=progress,
+                )
+                progress.expect(work.position, at.base + at.stream_seq)
+                await work.fold(log.entries())
+                return await _Switch(settings, live, bus, stage, work, at).over()
+            finally:
+                await asyncio.to_thread(stage.close)
+
+
+class _Switch:
+    """Steps 2 and 3."""
+
+    def __init__(
+        self, settings: Settings, live: sa.Engine, bus: Bus, stage: Stage, work: Rebuild, at: Place
+    ) -> None:
+        self._settings = settings
+        self._live = live
+        self._bus = bus
+        self._stage = stage
+        self._work = work
+        self._at = at
+
+    async def over(self) -> Report:
+        for _ in range(ROUNDS):
+            there = self._look()
+            if there - self._work.position <= NEAR_MESSAGES:
+                break
+            await self._follow(there)
+        began = time.monotonic()
+        old = await asyncio.to_thread(self._stage.checkpoint)
+        try:
+            if old is None:
+                raise CommandFailed("the live read model lost its checkpoint during the rebuild")
+            changed = await self._finish(old)
+        except BaseException:
+            await asyncio.to_thread(self._stage.undo)
+            raise
+        work = self._work
+        return Report(
+            messages=work.messages,
+            events=work.events,
+            rows=work.rows,
+            changed=changed,
+            different=work.different,
+            waited_s=time.monotonic() - began,
+            position=work.position,
+            left_over=self._stage.left_over,
+        )
+
+    async def _finish(self, old: Checkpoint) -> int:
+        # Of another epoch nothing can be folded; `finish` says so.
+        if old.epoch == self._at.epoch and old.base == self._at.base:
+            await self._follow(old.seq)
+        return await asyncio.to_thread(self._work.finish, old)
+
+    def _look(self) -> int:
+        """Return the position of the live read model."""
+        with self._live.connect() as connection:
+            now = place(connection, self._settings.cluster, self._settings.projector.shard)
+        return now.stream_seq + now.base if now.epoch == self._at.epoch else self._work.position
+
+    async def _follow(self, position: int) -> None:
+        if position <= self._work.position:
+            return
+        cluster, shard = self._settings.cluster, self._settings.projector.shard
+        made = self._work.world.meta.decisions
+        with self._live.connect() as connection:
+            decisions = load_decisions(connection, cluster, shard, made, unresolved=False)
+        base = self._at.base
+        log = StreamLog(
+            self._bus,
+            cluster,
+            shard,
+            base=base,
+            first=self._work.position - base + 1,
+            last=position - base,
+            unsent=decisions,
+            published=False,
+        )
+        await self._work.fold(log.entries())
+
+
+@contextmanager
+def _asking(url: str) -> Iterator[sa.Engine]:
+    engine = reader(url)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def _complete(
+    connection: sa.Connection, at: Place, settings: Settings, *, from_epoch: bool
+) -> None:
+    """Refuse to lose what only the live read model knows, unless told.
+
+    Raises:
+        CommandFailed: the present epoch is not the first.
+    """
+    if from_epoch or at.epoch == 1:
+        return
+    begin = at.base + at.first - 1
+    values: dict[str, Any] = {
+        "cluster": settings.cluster,
+        "shard": settings.projector.shard,
+        "floor": begin,
+    }
+    groups, lines = (
+        connection.scalar(sa.text(merging.count_kept(table)), values)
+        for table in ("groups", "history")
+    )
+    cut = connection.scalar(
+        sa.text(
+            "SELECT count(*) FROM groups WHERE cluster = :cluster AND shard = :shard "
+            "AND created_seq <= :floor AND (gone_at IS NULL OR as_of_seq > :floor)"
+        ),
+        values,
+    )
+    raise CommandFailed(
+        f"the log begins with epoch {at.epoch}, at position {begin + 1}: what was before is in the "
+        f"read model only. --from-epoch rebuilds from there: {groups} groups that were over by "
+        f"then and {lines} lines of history stay as they are; {cut} groups that were not over get "
+        "rows of what the log still says of them, and lose their earlier waits and admissions"
+    )

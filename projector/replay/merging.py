@@ -1,0 +1,107 @@
+"""Merging: make the rows of one shard those of another set of tables, by two statements a table.
+
+Theory. A new read model replaces the live one within one ordinary transaction that touches nothing
+but rows: what has no equal among the new rows is deleted, then what is missing is inserted. So
+readers see the one or the other; partitions, indexes, grants, comments and whatever else people
+have made around the tables stay; other shards and clusters of the same database are not touched;
+and what is equal, which is nearly everything, is not written. Left out of the comparison is the
+position as of which a row was written, as in `compare`.
+
+Rows from before position `floor` that the log cannot give again are kept.
+
+Invariant: names come from `tables` and values are parameters (`:cluster`, `:shard`, `:floor`).
+"""
+
+from projector.rows import COLUMNS
+from projector.tables import metadata
+
+TABLES = (
+    *("outcomes", "gates", "roles", "waits", "admissions", "decisions", "pods", "groups"),
+    *("history", "parked", "objects"),
+)
+"""In this order: what belongs to a group, pod or decision is told by it, so those come later."""
+
+_OWNERS = {
+    "roles": ("group_id", "groups", "id"),
+    "waits": ("group_id", "groups", "id"),
+    "admissions": ("group_id", "groups", "id"),
+    "gates": ("pod_uid", "pods", "uid"),
+    "outcomes": ("decision_id", "decisions", "id"),
+}
+"""Tables without a shard: (column, table and key of the row they belong to)."""
+
+_KEPT = {
+    "groups": "{t}.gone_at IS NOT NULL AND {t}.as_of_seq <= :floor",
+    "pods": "{t}.gone_at IS NOT NULL AND {t}.as_of_seq <= :floor",
+    "decisions": "{t}.as_of_seq <= :floor",
+    "history": "{t}.seq <= :floor",
+    "parked": "{t}.seq <= :floor",
+}
+"""What is from before `floor`."""
+
+
+def keys(table: str) -> list[str]:
+    """Return the names of the key's columns."""
+    return [column.name for column in metadata.tables[table].primary_key]
+
+
+def delete_unequal(table: str, source: str, equal: str, *, alone: bool, floor: int) -> str:
+    """Delete the shard's rows that have no equal in `source`.
+
+    `equal` is the operator that compares nulls as well; `alone`: no other shard of the cluster has
+    rows here, so that nobody needs to be asked whose a row is.
+    """
+    same = " AND ".join(
+        [f'n."{name}" = t."{name}"' for name in keys(table)]
+        + [f'n."{name}" {equal} t."{name}"' for name in _compared(table)]
+    )
+    return (
+        f'DELETE FROM "{table}" AS t WHERE {_ours(table, alone)}{_but_kept(table, floor)} '
+        f"AND NOT EXISTS (SELECT 1 FROM {source} AS n WHERE {same})"
+    )
+
+
+def insert_missing(table: str, source: str) -> str:
+    """Insert the rows of `source` whose key is not there."""
+    names = ", ".join(f'"{name}"' for name in COLUMNS[table])
+    same = " AND ".join(f'n."{name}" = t."{name}"' for name in keys(table))
+    return (
+        f'INSERT INTO "{table}" ({names}) SELECT {names} FROM {source} AS n '
+        f'WHERE NOT EXISTS (SELECT 1 FROM "{table}" AS t WHERE {same})'
+    )
+
+
+def count_kept(table: str) -> str:
+    """Count the rows of a table from before `floor`."""
+    kept = _KEPT[table].format(t="t")
+    return f'SELECT count(*) FROM "{table}" AS t WHERE {_ours(table, alone=True)} AND {kept}'
+
+
+def _compared(table: str) -> list[str]:
+    mine = keys(table)
+    left_out = {"as_of_seq"} if table != "decisions" else set()
+    return [name for name in COLUMNS[table] if name not in mine and name not in left_out]
+
+
+def _ours(table: str, alone: bool) -> str:
+    if table not in _OWNERS:
+        return "t.cluster = :cluster AND t.shard = :shard"
+    if alone:
+        return "t.cluster = :cluster"
+    column, owner, key = _OWNERS[table]
+    return (
+        f"t.cluster = :cluster AND NOT EXISTS (SELECT 1 FROM {owner} AS o "
+        f"WHERE o.cluster = t.cluster AND o.{key} = t.{column} AND o.shard <> :shard)"
+    )
+
+
+def _but_kept(table: str, floor: int) -> str:
+    if table == "history" or (floor and table in _KEPT):
+        return f" AND NOT ({_KEPT[table].format(t='t')})"
+    if not floor or table not in _OWNERS:
+        return ""
+    column, owner, key = _OWNERS[table]
+    return (
+        f" AND NOT EXISTS (SELECT 1 FROM {owner} AS o WHERE o.cluster = t.cluster "
+        f"AND o.{key} = t.{column} AND {_KEPT[owner].format(t='o')})"
+    )

@@ -1,0 +1,171 @@
+"""A stage in PostgreSQL: a schema of unlogged tables, filled by COPY.
+
+Theory. What is put together can be put together again, so it is written without a log of its own
+and without waiting for the disk; the transaction that puts it in place is as durable as any. An
+advisory lock of the session tells a rebuild that is running from the leftovers of one that died:
+the lock ends with its connection.
+
+Invariant: outside of `merge` only the stage's own schema is written.
+"""
+
+import hashlib
+from typing import Any
+
+import psycopg
+
+from projector import postgres_writer, statements
+from projector.checkpoint import Checkpoint
+from projector.database import DatabaseError, shown, writer
+from projector.loading import load_checkpoint
+from projector.replay import merging
+from projector.replay.stage import (
+    RESOLVED,
+    appended,
+    checkpoint_values,
+    delete_repeated,
+    repeated,
+)
+from projector.rows import Rows
+
+_EQUAL = "IS NOT DISTINCT FROM"
+_TIMEOUT_S = 3600.0
+
+
+class PostgresStage:
+    """See `stage.Stage`."""
+
+    def __init__(self, url: str, cluster: str, shard: int) -> None:
+        """Make the stage.
+
+        Raises:
+            DatabaseError: another rebuild is at work, or schemas may not be made here.
+        """
+        digest = hashlib.blake2b(f"{cluster}/{shard}".encode(), digest_size=8).digest()
+        self._schema = f"gatelog_rebuild_{digest.hex()}"
+        self._cluster, self._shard = cluster, shard
+        self._engine = writer(url, _TIMEOUT_S)
+        self._pooled = self._engine.connect()
+        raw: Any = self._pooled.connection.driver_connection
+        self._connection: psycopg.Connection[Any] = raw
+        self._switching = False
+        self.left_over = ""
+        try:
+            self._make(int.from_bytes(digest, "big", signed=True), url)
+        except BaseException:
+            self._let_go()
+            raise
+
+    def _make(self, lock: int, url: str) -> None:
+        execute = self._connection.execute
+        taken = execute("SELECT pg_try_advisory_lock(%s)", (lock,)).fetchone()
+        if taken != (True,):
+            raise DatabaseError(
+                f"{shown(url)}: another rebuild of shard {self._shard} of cluster "
+                f"{self._cluster!r} is at work: wait for it, or end it first"
+            )
+        there = "SELECT 1 FROM pg_namespace WHERE nspname = %s"
+        if execute(there, (self._schema,)).fetchone():
+            self.left_over = f"schema {self._schema}"
+        try:
+            self._sql(f'DROP SCHEMA IF EXISTS "{self._schema}" CASCADE')
+            self._sql(f'CREATE SCHEMA "{self._schema}"')
+        except psycopg.errors.InsufficientPrivilege:
+            raise DatabaseError(
+                f"{shown(url)}: a rebuild needs a schema of its own: GRANT CREATE ON DATABASE ... "
+                "TO the user of database.url"
+            ) from None
+        for table in merging.TABLES:
+            self._sql(f'CREATE UNLOGGED TABLE {self._name(table)} (LIKE "{table}")')
+        self._sql("SET synchronous_commit = off")
+        self._connection.commit()
+
+    def _sql(self, text: str, values: Any = None) -> "psycopg.Cursor[Any]":
+        return self._connection.execute(text.encode(), values)
+
+    def _name(self, table: str) -> str:
+        return f'"{self._schema}"."{table}"'
+
+    def append(self, rows: Rows) -> None:
+        """Add rows in one transaction, or in that of the switch-over."""
+        try:
+            with self._connection.transaction():
+                self._copy(rows)
+        except psycopg.DataError:
+            cleaned = postgres_writer.without_nul(rows)
+            if cleaned == rows:
+                raise
+            with self._connection.transaction():
+                self._copy(cleaned)
+
+    def _copy(self, rows: Rows) -> None:
+        with self._connection.cursor() as cursor:
+            for table, found in appended(rows):
+                postgres_writer.copy_rows(cursor, table, self._name(table), found)
+            for done in rows.settled:
+                key = statements.parked_key(done.target)
+                values = (done.at, done.action, done.by, self._cluster, self._shard, *key)
+                cursor.execute(statements.settle("%s", self._name("parked")).encode(), values)
+
+    def checkpoint(self) -> Checkpoint | None:
+        """Take the checkpoint's row; every projector waits for it until `merge` or `undo`."""
+        self._connection.rollback()
+        self._sql("SET synchronous_commit TO DEFAULT")
+        self._sql(
+            "SELECT 1 FROM checkpoints WHERE cluster = %s AND shard = %s FOR UPDATE",
+            (self._cluster, self._shard),
+        )
+        return load_checkpoint(self._pooled, self._cluster, self._shard)
+
+    def merge(self, old: Checkpoint, new: Checkpoint, floor: int, *, loose: bool) -> int:
+        """Put the new rows in place and commit; returns how many rows that changed."""
+        changed = 0
+        for setting in ("enable_nestloop = off", "work_mem = '64MB'"):
+            self._sql(f"SET LOCAL {setting}")
+        others = "SELECT count(*) FROM checkpoints WHERE cluster = %s AND shard <> %s"
+        alone = self._sql(others, (self._cluster, self._shard)).fetchone() == (0,)
+        values = {"cluster": self._cluster, "shard": self._shard, "floor": floor}
+        for table in merging.TABLES:
+            name = self._name(table)
+            once = statements.MODES[table] == "append"
+            if not once and self._sql(repeated(name, table)).fetchone():
+                self._sql(delete_repeated(name, table, "ctid"))
+            self._sql(f"ANALYZE {name}")
+        if loose:
+            names = {table: self._name(table) for table in ("decisions", "outcomes")}
+            self._sql(RESOLVED.format(**names))
+        for table in merging.TABLES:
+            name = self._name(table)
+            text = merging.delete_unequal(table, name, _EQUAL, alone=alone, floor=floor)
+            changed += self._sql(_marked(text), values).rowcount
+            changed += self._sql(merging.insert_missing(table, name)).rowcount
+        moved = self._sql(statements.next_checkpoint("%s"), checkpoint_values(old, new))
+        assert moved.rowcount == 1, "the checkpoint's row is locked"
+        self._connection.commit()
+        return changed
+
+    def undo(self) -> None:
+        """Give the checkpoint's row back."""
+        self._connection.rollback()
+
+    def close(self) -> None:
+        """Drop the schema and let go of the connection."""
+        try:
+            self._connection.rollback()
+            self._sql(f'DROP SCHEMA IF EXISTS "{self._schema}" CASCADE')
+            self._connection.commit()
+        except psycopg.Error:
+            pass  # the connection is gone: the next rebuild removes it
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._pooled.invalidate()
+        self._pooled.close()
+        self._engine.dispose()
+
+
+def _marked(text: str) -> str:
+    """Return the text with psycopg's marks for its named parameters."""
+    for name in ("cluster", "shard", "floor"):
+        text = text.replace(f":{name}", f"%({name})s")
+    return text

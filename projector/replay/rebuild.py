@@ -1,0 +1,139 @@
+"""A new read model from the log: fold what was recorded, and stage what comes of it.
+
+Theory. The same fold as in a replay: recorded decisions take effect, what today's rules would
+decide otherwise is counted and has no effect. So the new read model stands where the live one
+stands, with the same decisions under the same numbers, and the projector that loads it goes on as
+it would after a restart.
+
+Invariant: `finish` puts the new rows in place if and only if they cover the log up to the live
+checkpoint exactly.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from podgroup.engine import new_world, step, take
+from podgroup.policy import Policy
+from projector.checkpoint import Checkpoint
+from projector.database import DatabaseError, parse
+from projector.packing import pack_meta, unpack_meta
+from projector.record_rows import Settled, settled, with_raw
+from projector.replay.finals import Finals
+from projector.replay.log import Entry
+from projector.replay.postgres_stage import PostgresStage
+from projector.replay.sqlite_stage import SqliteStage
+from projector.replay.stage import Stage, replaced
+from projector.rows import Rows
+
+BATCH_EVENTS = 20_000
+"""Events per transaction of the stage."""
+TELL_EVERY = 1000
+"""Messages between two words about progress."""
+
+
+class Progress(Protocol):
+    """Told how far it is."""
+
+    def expect(self, first: int, last: int) -> None:
+        """Positions `first` to `last` are to be folded."""
+
+    def __call__(self, position: int, events: int) -> None:
+        """Everything up to `position` is folded, `events` events in all."""
+
+
+def open_stage(url: str, cluster: str, shard: int) -> Stage:
+    """Make the stage that belongs to the database at `url`.
+
+    Raises:
+        DatabaseError: another rebuild is at work, or the database does not allow one.
+    """
+    postgres = parse(url).get_backend_name() == "postgresql"
+    return (PostgresStage if postgres else SqliteStage)(url, cluster, shard)
+
+
+class Rebuild:
+    """Folds entries into a stage, from an empty world at the beginning of an epoch."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        cluster: str,
+        shard: int,
+        mode: str,
+        policy: Policy,
+        *,
+        epoch: int,
+        position: int,
+        progress: Progress,
+    ) -> None:
+        self.world = new_world(cluster, mode, policy)
+        self.world.meta.epoch, self.world.meta.position = epoch, position
+        self.messages = 0
+        self.events = 0
+        self.rows = 0
+        self.different = 0
+        """Decisions that today's rules would make otherwise; they were not made."""
+        self._floor = position
+        self._stage = stage
+        self._finals = Finals(shard)
+        self._progress = progress
+        self._settled: list[Settled] = []
+        self._pending = 0
+
+    @property
+    def position(self) -> int:
+        """Position up to which the log is folded."""
+        return self.world.meta.position
+
+    async def fold(self, entries: AsyncIterator[Entry]) -> None:
+        """Fold entries that follow those before."""
+        world = self.world
+        async for entry in entries:
+            parked = len(world.journal.parked)
+            found = step(world, entry.position, entry.at, entry.batch, entry.recorded)
+            if found.only_now or found.only_then:
+                self.different += len(found.only_now) + len(found.only_then)
+            for index in range(parked, len(world.journal.parked)):
+                world.journal.parked[index] = with_raw(world.journal.parked[index], entry.batch)
+            self._settled += settled(entry.batch, entry.at)
+            self.messages += 1
+            self.events += len(entry.batch.events)
+            self._pending += len(entry.batch.events)
+            if self._pending >= BATCH_EVENTS:
+                self._hand_over()
+            if self.messages % TELL_EVERY == 0:
+                self._progress(entry.position, self.events)
+        self._hand_over()
+        self._progress(self.position, self.events)
+
+    def _hand_over(self) -> None:
+        rows = self._finals.pick(self.world, take(self.world))
+        rows.settled, self._settled, self._pending = self._settled, [], 0
+        self._append(rows)
+
+    def _append(self, rows: Rows) -> None:
+        self.rows += sum(map(len, rows.tables.values()))
+        self._stage.append(rows)
+
+    def finish(self, old: Checkpoint) -> int:
+        """Put the new rows in place of the live ones; returns how many rows that changed.
+
+        `old` is the live checkpoint, which the stage has taken.
+
+        Raises:
+            DatabaseError: the new read model does not end where the live one does.
+        """
+        world = self.world
+        if (old.seq, old.epoch, old.mode) != (self.position, world.meta.epoch, world.mode):
+            raise DatabaseError(
+                f"the live read model is at position {old.seq} of epoch {old.epoch} ({old.mode}), "
+                f"the new one at {self.position} of {world.meta.epoch} ({world.mode}): the log "
+                "changed during the rebuild, so nothing was put in place; run it again"
+            )
+        # Numbers must go on where the live ones stand, whatever was recorded: the stream of
+        # decisions knows them.
+        known = unpack_meta(old.folded).decisions
+        world.meta.decisions = max(world.meta.decisions, known)
+        self._append(self._finals.rest(world))
+        new = replaced(old, pack_meta(world.meta))
+        return self._stage.merge(old, new, self._floor, loose=self._finals.loose)

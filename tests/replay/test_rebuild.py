@@ -1,0 +1,151 @@
+"""`gatelog replay --rebuild`: whatever happened to the rows, the log makes them good again."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from projector import tables
+from projector.database import reader, writer
+from projector.replay import merging
+from projector.replay.compare import TABLES
+from tests.replay.conftest import Ran
+from tests.replay.support import CLUSTER, Played
+from tests.replay.test_verify import TAMPERED
+
+Gatelog = Callable[..., Ran]
+EVERY = (*TABLES, tables.parked, tables.objects)
+
+
+def everything(url: str) -> dict[str, list[dict[str, Any]]]:
+    """Every row of every table, but for the position as of which a row was written."""
+    engine = reader(url)
+    with engine.connect() as connection:
+        found = {}
+        for table in EVERY:
+            left_out = set() if table.name == "decisions" else {"as_of_seq"}
+            rows = connection.execute(sa.select(table).order_by(*table.primary_key)).mappings()
+            found[table.name] = [{k: v for k, v in r.items() if k not in left_out} for r in rows]
+    engine.dispose()
+    return found
+
+
+def checkpoint(url: str) -> dict[str, Any]:
+    engine = reader(url)
+    with engine.connect() as connection:
+        row = dict(connection.execute(sa.select(tables.checkpoints)).mappings().one())
+    engine.dispose()
+    return row
+
+
+def test_every_table_is_merged() -> None:
+    assert set(merging.TABLES) | {"checkpoints", "epochs"} == set(tables.metadata.tables)
+    assert {table.name for table in EVERY} == set(merging.TABLES)
+
+
+def test_a_good_read_model_stays_as_it_is(gatelog: Gatelog, played: Played) -> None:
+    before, stood = everything(played.url), checkpoint(played.url)
+    code, out, err = gatelog("replay", "--rebuild", *played.options)
+    assert (code, err) == (0, ""), out
+    assert everything(played.url) == before
+    now = checkpoint(played.url)
+    assert now["writes"] == stood["writes"] + 1 and now["writer"].startswith("rebuilt/")
+    kept = [name for name in stood if name not in ("writes", "writer", "written_at", "folded")]
+    assert {name: now[name] for name in kept} == {name: stood[name] for name in kept}
+    assert " 0 rows of the read model changed" in out
+    assert f"switched over at position {len(played.toy.messages)}" in out
+
+
+def test_whatever_was_changed_lost_or_added_is_made_good(gatelog: Gatelog, played: Played) -> None:
+    before = everything(played.url)
+    engine = writer(played.url)
+    with engine.begin() as connection:
+        for table in TABLES:
+            column, value = TAMPERED[table.name]
+            where = table.c.seq > 5 if table.name == "history" else sa.true()
+            rows = connection.execute(sa.select(table).where(where)).mappings().all()
+            first, last = (
+                sa.and_(*(c == row[c.name] for c in table.primary_key))
+                for row in (rows[0], rows[-1])
+            )
+            connection.execute(sa.update(table).where(first).values({column: value}))
+            connection.execute(sa.delete(table).where(last))
+            if table.name == "decisions":
+                extra = {"id": "d1-never", "number": -1}
+            else:
+                key = next(c.name for c in reversed(table.primary_key.columns) if c.name != "shard")
+                extra = {key: 77_777 if isinstance(rows[0][key], int) else "never"}
+            connection.execute(sa.insert(table).values({**rows[0], **extra}))
+        connection.execute(sa.delete(tables.objects))
+        connection.execute(sa.update(tables.pods).values(folded=None))
+    engine.dispose()
+    assert everything(played.url) != before
+    code, out, err = gatelog("replay", "--rebuild", *played.options)
+    assert (code, err) == (0, ""), out
+    assert everything(played.url) == before
+    code, out, _ = gatelog("replay", "--verify", *played.options)
+    assert code == 0, out
+
+
+def test_rows_of_others_in_the_same_database_are_not_touched(
+    gatelog: Gatelog, played: Played
+) -> None:
+    engine = writer(played.url)
+    with engine.begin() as connection:
+        for table in (*EVERY, tables.checkpoints):
+            for row in connection.execute(sa.select(table)).mappings().all():
+                connection.execute(sa.insert(table).values({**row, "cluster": "other"}))
+                if table.name in ("groups", "pods", "decisions"):
+                    # Another shard of the same cluster, with a row that the log knows nothing of.
+                    changes = {"shard": 1, "id" if "id" in row else "uid": f"other-{row.get('id')}"}
+                    if table.name == "pods":
+                        changes["uid"] = f"other-{row['uid']}"
+                    connection.execute(sa.insert(table).values({**row, **changes}))
+                if table.name in ("gates", "outcomes", "waits", "roles", "admissions"):
+                    owner = next(k for k in ("pod_uid", "decision_id", "group_id") if k in row)
+                    connection.execute(
+                        sa.insert(table).values({**row, owner: f"other-{row[owner]}"})
+                    )
+                if table.name == "checkpoints":
+                    connection.execute(sa.insert(table).values({**row, "shard": 1}))
+    engine.dispose()
+    before = everything(played.url)
+    code, out, err = gatelog("replay", "--rebuild", *played.options)
+    assert (code, err) == (0, ""), out
+    assert everything(played.url) == before
+
+
+def test_what_a_rebuild_that_died_has_left_is_removed(gatelog: Gatelog, simple: Played) -> None:
+    live = Path(simple.url.removeprefix("sqlite:///"))
+    left = live.with_name(f"{live.name}.rebuild")
+    left.write_bytes(b"half a page")
+    code, _, err = gatelog("replay", "--rebuild", *simple.options)
+    assert code == 0
+    assert f"removed what a rebuild that was cut short left: file {left}" in err
+    assert not left.exists()
+
+
+def test_one_rebuild_at_a_time(gatelog: Gatelog, simple: Played) -> None:
+    live = Path(simple.url.removeprefix("sqlite:///"))
+    left = live.with_name(f"{live.name}.rebuild")
+    with closing(sqlite3.connect(left, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        code, _, err = gatelog("replay", "--rebuild", *simple.options)
+    assert code == 1 and "another rebuild is at work" in err
+    assert left.exists()
+
+
+@pytest.mark.parametrize("words", [("--from-epoch", "--verify"), ("x.gz", "--rebuild")])
+def test_words_that_make_no_sense_together(gatelog: Gatelog, words: tuple[str, ...]) -> None:
+    code, _, err = gatelog("replay", *words)
+    assert code == 2 and "--rebuild" in err
+
+
+def test_another_cluster_has_no_checkpoint(gatelog: Gatelog, simple: Played) -> None:
+    options = [o if o != CLUSTER else "elsewhere" for o in simple.options]
+    code, _, err = gatelog("replay", "--rebuild", *options)
+    assert code == 1 and "no checkpoint of cluster 'elsewhere'" in err
