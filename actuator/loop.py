@@ -1,33 +1,36 @@
 """The consume loop: decisions in, outcomes out, many at once, in order for each object.
 
-Theory. Each delivery is a task. It waits for its predecessor on the same object, carries the
-decision out (`tries`), and acknowledges the message last, when the stream has the outcome. A crash
-at any point therefore leads to a second delivery of a decision whose repetition changes nothing.
-While a task works or waits, its message is kept alive by in-progress marks, so no other actuator
-gets it.
+Theory. Each delivery is a message with one decision or several, and each decision a task. It waits
+for its predecessor on the same object and is carried out (`tries`); the message is acknowledged
+last, when the stream has all its outcomes. A crash at any point therefore leads to a second
+delivery of decisions whose repetition changes nothing. While work is left, the message is kept
+alive by in-progress marks, so no other actuator gets it.
 
     Ack     the outcome is stored (or the decision is a record and there is none)
-    Retry   we are stopping: the message goes back at once
-    Park    the message cannot be understood or carried out: a copy goes to PARKED
+    Retry   we are stopping: the whole message goes back at once
+    Park    the decision cannot be understood or carried out: a copy goes to PARKED
 
 Invariant: every decision that was delivered ends in a final outcome or goes back to the stream;
 two decisions on one object are never carried out at the same time by one process.
 """
 
 import asyncio
-from typing import Final, assert_never
+from collections.abc import Coroutine
+from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from actuator.kubeapi import KubeApi
 from actuator.kubeevents import Emitter
 from actuator.metrics import ActuatorMetrics
 from actuator.outcomelog import OutcomeLog
-from actuator.park import parked_body
+from actuator.park import decision_head, parked_body
 from actuator.tries import Held, Tries, first
 from podgroup import codec, subjects
+from podgroup.events import Decision
 from podgroup.runtime.backoff import Backoff
-from podgroup.runtime.disposition import Ack, Disposition, Park, Retry
+from podgroup.runtime.disposition import Disposition, Park, Retry
 from podgroup.runtime.jetstream import Bus, BusError, Delivery, StreamMissing, Worker
 from podgroup.runtime.log import get_logger
 from podgroup.runtime.settings import Settings
@@ -38,6 +41,15 @@ PULL_S: Final = 0.5
 """Seconds a pull waits for a message, and so the longest time a stop goes unnoticed."""
 
 Key = tuple[str, str, str]
+_Handling = Coroutine[Any, Any, Disposition]
+
+
+class Turn(Struct):
+    """A decision's place among those on one object: after `before`, and it tells when `done`."""
+
+    key: Key
+    done: asyncio.Event
+    before: asyncio.Event | None = None
 
 
 class Loop:
@@ -68,7 +80,7 @@ class Loop:
     @property
     def held(self) -> int:
         """Decisions that were delivered and are not dealt with."""
-        return len(self._held)
+        return sum(held.left for held in self._held.values())
 
     async def run(self, worker: Worker, stop: asyncio.Event) -> None:
         """Work until `stop` is set and what is under way has ended or gone back."""
@@ -114,56 +126,65 @@ class Loop:
             # Delivered again though we have it: an in-progress mark was lost. Keep the work.
             known.delivery = delivery
             return
-        held = Held(delivery, int(message.subject.rsplit(".", 1)[1]))
+        bodies = codec.split_decisions(message.body)
+        held = Held(delivery, int(message.subject.rsplit(".", 1)[1]), len(bodies))
         self._held[message.sequence] = held
-        held.task = asyncio.create_task(self._deal_with(held))
+        # Turns are taken here and not in the tasks: they are in the order of the stream.
+        work = [self._part(held, body) for body in bodies]
+        held.task = asyncio.create_task(self._deal_with(held, bodies, work))
 
-    async def _deal_with(self, held: Held) -> None:
-        """Find a disposition for a message, and carry that out."""
+    async def _deal_with(self, held: Held, bodies: list[bytes], work: list[_Handling]) -> None:
+        """Find a disposition for each decision of a message, and carry those out."""
+        message = held.delivery.message
         try:
-            disposition = await self._handle(held)
-            match disposition:
-                case Ack():
-                    await held.delivery.ack()
-                case Retry(after_s=after_s):
-                    await held.delivery.nak(after_s)
-                case Park(reason=reason):
-                    await self._park(held, reason)
-                    await held.delivery.ack()
-                case never:
-                    assert_never(never)
+            found = [await work[0]] if len(work) == 1 else await asyncio.gather(*work)
+            for ordinal, disposition in enumerate(found):
+                if isinstance(disposition, Park):
+                    await self._park(held, ordinal, bodies[ordinal], disposition.reason)
+            back = [disposition for disposition in found if isinstance(disposition, Retry)]
+            if back:
+                await held.delivery.nak(max(retry.after_s for retry in back))
+            else:
+                await held.delivery.ack()
         except BusError as error:
             # The message is delivered again after ack_wait_s, and repeating it does no harm.
-            self._log.warning(
-                "acknowledgement_lost", sequence=held.delivery.message.sequence, error=str(error)
-            )
+            self._log.warning("acknowledgement_lost", sequence=message.sequence, error=str(error))
         finally:
-            del self._held[held.delivery.message.sequence]
+            del self._held[message.sequence]
 
-    async def _handle(self, held: Held) -> Disposition:
+    def _part(self, held: Held, body: bytes) -> _Handling:
+        """Decode a decision and take its turn at its object; return what is to be awaited."""
         try:
-            decision = codec.decode_decision(held.delivery.message.body)
+            decision = codec.decode_decision(body)
         except msgspec.MsgspecError as error:
-            return await self._tries.give_up(held, f"no decision this version can read: {error}")
+            return self._refuse(held, body, f"no decision this version can read: {error}")
         target = decision.command.target
-        key = (target.kind, target.namespace, target.name)
-        before, done = self._last.get(key), asyncio.Event()
-        self._last[key] = done
+        turn = Turn((target.kind, target.namespace, target.name), asyncio.Event())
+        turn.before = self._last.get(turn.key)
+        self._last[turn.key] = turn.done
+        return self._handle(held, decision, turn)
+
+    async def _refuse(self, held: Held, body: bytes, reason: str) -> Disposition:
+        held.left -= 1
+        return await self._tries.give_up(held, reason, decision_head(body))
+
+    async def _handle(self, held: Held, decision: Decision, turn: Turn) -> Disposition:
         try:
-            if before is not None:
-                await before.wait()
+            if turn.before is not None:
+                await turn.before.wait()
             return await self._tries.carry_out(held, decision)
         finally:
-            done.set()
-            if self._last.get(key) is done:
-                del self._last[key]
+            held.left -= 1
+            turn.done.set()
+            if self._last.get(turn.key) is turn.done:
+                del self._last[turn.key]
 
-    async def _park(self, held: Held, reason: str) -> None:
+    async def _park(self, held: Held, ordinal: int, body: bytes, reason: str) -> None:
         message = held.delivery.message
         await self._bus.publish(
             subjects.parked(self._cluster, held.shard),
-            parked_body(message, reason),
-            f"parked/{subjects.DECISIONS}/{message.sequence}/{message.at.isoformat()}",
+            parked_body(message, body, reason),
+            f"parked/{subjects.DECISIONS}/{message.sequence}/{ordinal}/{message.at.isoformat()}",
         )
         self._log.error(
             "decision_parked", sequence=message.sequence, subject=message.subject, reason=reason

@@ -4,7 +4,7 @@ Theory. A poison message must neither block those behind it nor vanish. A copy g
 wrapped in JSON that says where it came from and why it is there; the original bytes are inside,
 base64, untouched, so that a repaired version can release it.
 
-Invariant: `msgspec.json.decode(parked_body(m, r), type=Parked).body == m.body`.
+Invariant: `msgspec.json.decode(parked_body(m, b, r), type=Parked).body == b`.
 """
 
 from datetime import datetime
@@ -16,7 +16,7 @@ from podgroup.runtime.jetstream import Message
 
 
 class Parked(Struct, frozen=True, kw_only=True):
-    """A parked message: `stream` and `sequence` are its place, `at` its time, `body` its bytes."""
+    """A parked message: `stream` and `sequence` are its place, `at` its time."""
 
     reason: str
     by: str
@@ -35,8 +35,8 @@ class DecisionHead(Struct, frozen=True):
     group: str
 
 
-def parked_body(message: Message, reason: str, stream: str = "DECISIONS") -> bytes:
-    """Return the bytes for PARKED."""
+def parked_body(message: Message, body: bytes, reason: str, stream: str = "DECISIONS") -> bytes:
+    """Return the bytes for PARKED; `body` is the decision's part of `message`."""
     return msgspec.json.encode(
         Parked(
             reason=reason,
@@ -46,7 +46,7 @@ def parked_body(message: Message, reason: str, stream: str = "DECISIONS") -> byt
             sequence=message.sequence,
             at=message.at,
             msg_id=message.msg_id,
-            body=message.body,
+            body=body,
         )
     )
 

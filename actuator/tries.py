@@ -21,7 +21,7 @@ from actuator.kubeapi import KubeApi
 from actuator.kubeevents import Emitter
 from actuator.metrics import ActuatorMetrics
 from actuator.outcomelog import OutcomeLog
-from actuator.park import decision_head
+from actuator.park import DecisionHead
 from actuator.verdicts import Verdict, rejected
 from podgroup.events import Decision, OutcomeRecorded
 from podgroup.runtime.backoff import Backoff
@@ -37,10 +37,14 @@ SERVER_CEILING_S: Final = 5.0
 
 
 class Held(Struct):
-    """A message we have and have not dealt with; `delivery` is its newest delivery."""
+    """A message we have and have not dealt with; `delivery` is its newest delivery.
+
+    `left` counts its decisions that are not carried out.
+    """
 
     delivery: Delivery
     shard: int
+    left: int
     task: asyncio.Task[None] | None = None
 
 
@@ -122,11 +126,10 @@ class Tries:
         return self._outcomes.record(held.shard, outcome)
 
     async def give_up(
-        self, held: Held, reason: str, decision: Decision | None = None, attempt: int = 1
+        self, held: Held, reason: str, head: Decision | DecisionHead | None, attempt: int = 1
     ) -> Disposition:
-        """Record a final outcome if the message says for which decision, then park."""
-        self._metrics.parked(decision)
-        head = decision or decision_head(held.delivery.message.body)
+        """Record a final outcome if it is known for which decision, then park."""
+        self._metrics.parked(head if isinstance(head, Decision) else None)
         if head is not None:
             verdict = rejected(f"parked: {reason}")
             outcome = OutcomeRecorded(

@@ -1,31 +1,33 @@
 """The outbox: decisions that are recorded go to the actuators, in order, at least once.
 
 Theory. A decision is committed first and published after; `published` in the checkpoint trails
-behind, so a crash in between repeats messages and loses none. The message id is the decision's, so
-a repetition within the stream's window is dropped by the server, and one beyond it finds its work
-done. A decision whose outcome does not come is sent again (`<id>/again/<n>`) as long as the fold
-still expects it; it is never decided a second time.
+behind, so a crash in between repeats decisions and loses none. What waits goes out many to a
+message, whose id is derived from the decisions': a repetition cut the same way is dropped by the
+server, any other finds its work done. A decision whose outcome does not come is sent again
+(`<id>/again/<n>`) as long as the fold still expects it; it is never decided a second time.
 
 While the log is being caught up with, decisions are held: many have their outcome further on in
 the log, and what is without one at its end is sent.
 
 Events that were parked go out the same way, to their own stream.
 
-Invariant: messages are stored in the order in which they were put in.
+Invariant: decisions are stored in the order in which they were put in.
 """
 
 import asyncio
+import hashlib
 import heapq
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from itertools import islice
 
 import msgspec
 from msgspec import Struct
 
 from podgroup import subjects
-from podgroup.codec import encode_decision
+from podgroup.codec import encode_decision, join_decisions
 from podgroup.commands import RECORDS, EmitEvent
 from podgroup.events import Decision, OutcomeRecorded
 from podgroup.journal import ParkedRow
@@ -38,8 +40,14 @@ log = get_logger("projector")
 Refused = Callable[[OutcomeRecorded], None]
 
 
+MAX_JOINED = 32
+"""Decisions in a message at most: actuators that share the work take it message by message."""
+MAX_JOINED_BYTES = 256 * 1024
+"""Bytes of decisions in a message at most, unless one alone is larger; servers take 1 MB."""
+
+
 class Entry(Struct):
-    """A message on its way; `number` and `decision` are 0 and "" for other things."""
+    """What is to be sent; `number` and `decision` are 0 and "" for other things."""
 
     subject: str
     body: bytes
@@ -48,7 +56,13 @@ class Entry(Struct):
     decision: str = ""
     group: str = ""
     parked_seq: int = 0
-    sent: "asyncio.Future[int] | None" = None
+
+
+class Message(Struct):
+    """Entries on their way together: one parked event, or decisions in their order."""
+
+    entries: list[Entry]
+    sent: "asyncio.Future[int]"
 
 
 class Outbox:
@@ -64,7 +78,7 @@ class Outbox:
         self._timeout_s = timeout_s
         self._refused = refused
         self._queue: deque[Entry] = deque()
-        self._flight: deque[Entry] = deque()
+        self._flight: deque[Message] = deque()
         self._wake = asyncio.Event()
         self._settled = asyncio.Event()
         self._unresolved: dict[str, Decision] = {}
@@ -83,8 +97,8 @@ class Outbox:
 
     @property
     def waiting(self) -> int:
-        """Messages not yet known to be stored."""
-        return len(self._queue) + len(self._flight)
+        """Decisions and parked events not yet known to be stored."""
+        return len(self._queue) + sum(len(message.entries) for message in self._flight)
 
     @property
     def unresolved(self) -> int:
@@ -220,23 +234,39 @@ class Outbox:
         while True:
             self._wake.clear()
             while self._queue:
-                entry = self._queue[0]
-                entry.sent = await publisher.send(entry.subject, entry.body, entry.msg_id)
-                entry.sent.add_done_callback(lambda _: self._wake.set())
-                self._flight.append(self._queue.popleft())
-            while self._flight:
-                sent = self._flight[0].sent
-                if sent is None or not sent.done():
-                    break
-                self._stored(self._flight[0], sent.result())
+                entries = self._next_message()
+                body = join_decisions([entry.body for entry in entries])
+                sent = await publisher.send(entries[0].subject, body, _message_id(entries))
+                sent.add_done_callback(lambda _: self._wake.set())
+                for _ in entries:
+                    self._queue.popleft()
+                self._flight.append(Message(entries, sent))
+            while self._flight and self._flight[0].sent.done():
+                message = self._flight[0]
+                for entry in message.entries:
+                    self._stored(entry, message.sent.result())
                 self._flight.popleft()
                 backoff.reset()
             self._settled.set()
             await self._wake.wait()
 
+    def _next_message(self) -> list[Entry]:
+        """Return what goes next in one message; it stays in the queue."""
+        entries = [self._queue[0]]
+        if entries[0].subject != self._decisions:
+            return entries
+        size = len(entries[0].body)
+        for entry in islice(self._queue, 1, MAX_JOINED):
+            size += len(entry.body)
+            if entry.subject != self._decisions or size > MAX_JOINED_BYTES:
+                break
+            entries.append(entry)
+        return entries
+
     def _take_back(self) -> None:
         """Put what is not known to be stored back in its place."""
-        self._queue.extendleft(reversed(self._flight))
+        for message in reversed(self._flight):
+            self._queue.extendleft(reversed(message.entries))
         self._flight.clear()
 
     def _stored(self, entry: Entry, sequence: int) -> None:
@@ -277,3 +307,11 @@ class Outbox:
                 by="projector",
             )
         )
+
+
+def _message_id(entries: list[Entry]) -> str:
+    """Return the message id: of a lone entry its own, else derived from all of theirs."""
+    if len(entries) == 1:
+        return entries[0].msg_id
+    ids = "\n".join(entry.msg_id for entry in entries)
+    return hashlib.blake2b(ids.encode(), digest_size=16).hexdigest()

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from podgroup import subjects
-from podgroup.codec import decode_batch, decode_decision
+from podgroup.codec import decode_batch, decode_decision, split_decisions
 from podgroup.events import Batch, Decision
 from podgroup.runtime.jetstream import Bus, BusUnavailable, Message, Reader
 
@@ -151,13 +151,14 @@ class _Decisions:
         if not messages and not self._bus.connected:
             raise BusUnavailable(f"NATS went away during the replay: {self._bus.last_error}")
         for message in messages:
-            try:
-                decision = decode_decision(message.body)
-            except msgspec.MsgspecError:
-                continue  # parked by the actuator; the difference shows in what it decided
-            if decision.number > self._number:
-                self._number = decision.number
-                new.append(decision)
+            for body in split_decisions(message.body):
+                try:
+                    decision = decode_decision(body)
+                except msgspec.MsgspecError:
+                    continue  # parked by the actuator; the difference shows in what it decided
+                if decision.number > self._number:
+                    self._number = decision.number
+                    new.append(decision)
         return new, over
 
     async def close(self) -> None:

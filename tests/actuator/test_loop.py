@@ -18,7 +18,7 @@ from podgroup.events import Decision, OutcomeRecorded
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import Bus, connect
 from podgroup.runtime.settings import ActuatorSettings, Settings
-from tests.actuator.commands import pod_ref, ungate, workload_ref
+from tests.actuator.commands import decision, pod_ref, ungate, workload_ref
 from tests.actuator.conftest import Lab
 from tests.actuator.log import CLUSTER, Outcomes, decide
 
@@ -131,6 +131,30 @@ async def test_a_server_that_comes_back_finds_all_decisions_carried_out(
         live = await lab.live(target)
         assert live is not None
         assert "schedulingGates" not in live["spec"]
+
+
+async def test_a_message_of_many_is_acknowledged_when_all_have_their_outcome(
+    lab: Lab, bus: Bus, outcomes: Outcomes
+) -> None:
+    """One that cannot be read is parked by itself; the others are carried out, in their order."""
+    refs = [await lab.pod(f"p{number}") for number in range(3)]
+    bodies = [codec.encode_decision(decision(ungate(ref), n)) for n, ref in enumerate(refs, 1)]
+    poison = b'{"id":"d9-x","group":"g","command":{"action":"Dance"}}'
+    bodies.insert(1, poison)
+    bodies.append(codec.encode_decision(decision(FinalizePod(target=refs[0]), 5)))
+    body = codec.join_decisions(bodies)
+    await bus.publish(subjects.decisions(CLUSTER, 0), body, "many")
+    async with actuator(lab, bus):
+        seen = await outcomes.until(5)
+        await asyncio.sleep(0.2)
+    status = {outcome.decision: outcome.status for outcome in seen}
+    assert status.pop("d9-x") == "rejected"
+    assert set(status.values()) == {"applied"}
+    assert [o.decision for o in seen].index("d1-aaaa") < [o.decision for o in seen].index("d5-aaaa")
+    message = await bus.last(subjects.PARKED, subjects.parked(CLUSTER, 0))
+    assert message is not None
+    assert msgspec.json.decode(message.body, type=Parked).body == poison
+    assert await pending(bus) == []
 
 
 async def test_too_many_attempts_park_the_decision_and_say_so(

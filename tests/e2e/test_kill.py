@@ -19,7 +19,7 @@ import pytest
 import sqlalchemy as sa
 
 from gatelog.replay.running import verify
-from podgroup.codec import decode_batch, decode_decision
+from podgroup.codec import decode_batch, decode_decision, split_decisions
 from podgroup.engine import new_world, step
 from podgroup.names import ADMISSION_GATE, MANAGED_LABEL, POD_FINALIZER
 from podgroup.runtime.embedded import EmbeddedNats
@@ -266,8 +266,9 @@ async def hold_against_the_log(database: str, nats: EmbeddedNats) -> None:
     reader = bus.read(DECISIONS, decisions(CLUSTER, 0), 1)
     while messages := await reader.next(2):
         for message in messages:
-            decision = decode_decision(message.body)
-            recorded.setdefault(decision.as_of, {})[decision.id] = decision
+            for body in split_decisions(message.body):
+                decision = decode_decision(body)
+                recorded.setdefault(decision.as_of, {})[decision.id] = decision
     await reader.close()
     assert {d for of in recorded.values() for d in of} == {row[0] for row in decided}
     reader = bus.read(EVENTS, events_of(CLUSTER, 0), 1)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from podgroup import subjects
-from podgroup.codec import decode_decision, encode_batch, message_id
+from podgroup.codec import decode_decision, encode_batch, message_id, split_decisions
 from podgroup.events import Batch, Decision
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.settings import DatabaseSettings, ProjectorSettings, Settings
@@ -67,11 +67,13 @@ async def eventually(check: Callable[[], Any], what: str, timeout_s: float = 15.
 
 
 async def sent_decisions(bus: Bus, cluster: str, count: int) -> list[tuple[str, Decision]]:
-    """The first `count` messages of DECISIONS of a cluster, with their message ids."""
+    """The first `count` decisions sent to a cluster, with the ids of their messages."""
     reader = bus.read(subjects.DECISIONS, subjects.decisions(cluster, 0), 1)
     found: list[tuple[str, Decision]] = []
     async with asyncio.timeout(15):
         while len(found) < count:
-            found += [(m.msg_id, decode_decision(m.body)) for m in await reader.next(1.0)]
+            for message in await reader.next(1.0):
+                parts = split_decisions(message.body)
+                found += [(message.msg_id, decode_decision(part)) for part in parts]
     await reader.close()
     return found
