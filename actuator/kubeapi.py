@@ -18,6 +18,7 @@ import msgspec
 from actuator.pace import Pace
 from actuator.patches import FIELD_MANAGER
 from actuator.replies import NOT_INSTALLED, NOT_SERVED, Answer, Reply, read
+from actuator.seen import Guess, Seen
 from actuator.workloads import GROUP, VERSIONS
 from podgroup.commands import ObjectRef
 from podgroup.runtime.kube import KubeError, KubeUnauthorized
@@ -46,27 +47,6 @@ class Http(Protocol):
         """Send one request; raise only when no answer came."""
 
 
-class Guess:
-    """Whether a write that was not preceded by a look is worth trying, from how the last ones went.
-
-    A miss costs one request more, a hit saves one; so the guess is made while at least about half
-    of the recent ones hit, and every 32nd time otherwise, to notice when that changes.
-    """
-
-    def __init__(self) -> None:
-        self._hits = 1.0
-        self._passed = 0
-
-    def worth_trying(self) -> bool:
-        """Tell whether to try now."""
-        self._passed = 0 if self._hits >= 0.5 else (self._passed + 1) % 32
-        return self._passed == 0
-
-    def learn(self, hit: bool) -> None:
-        """Note how a try went."""
-        self._hits += 0.1 * (hit - self._hits)
-
-
 Answered = Callable[[str, str, int, float], None]
 """Told of each request: verb, path, HTTP status (0: no answer), its start by `time.monotonic`."""
 
@@ -82,6 +62,8 @@ class KubeApi:
         self._looked_at = float("-inf")
         self.unread = Guess()
         """How patches made without a look at the pod have fared."""
+        self.seen = Seen()
+        """Workloads as the last answers showed them."""
         self.trouble = ""
         """Why the last request got no answer; "" if it got one."""
 
@@ -162,6 +144,7 @@ class KubeApi:
             return Reply(verb=verb, path=path, status=404, reason=NOT_INSTALLED, message=message)
         path = f"/apis/{GROUP}/{version}/namespaces/{ref.namespace}/workloads{tail}"
         reply = await self._send(verb, path, body, content_type, params)
+        self.seen.note(ref, reply, gone=verb == "DELETE")
         if reply.status == 404 and not reply.named:
             # The body may have been made for this version, so the whole command starts over.
             self._version = None

@@ -1,15 +1,16 @@
 """Carrying out commands on Workloads: read, plan purely, write with the version just read.
 
 Theory. A Workload has several writers (Kueue's scheduler, webhooks, people), so every write is
-made from a fresh read and guarded by it; a conflict starts the command over, which costs two
-requests and never an update of somebody else. Creating is the exception: the name is the guard,
-and if it is taken the answer lies in whether the object is the one we would have made.
+made from a version that the server showed us and guarded by it; a conflict starts the command over,
+which costs two requests and never an update of somebody else. The version is the one our last write
+came to, if that is worth a try (`seen`), else a fresh read. Creating is the exception: the name is
+the guard, and if it is taken the answer lies in whether the object is the one we would have made.
 
 Invariant: what is written was computed from exactly the version it replaces.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
 from actuator import workload_status, workloads
@@ -56,59 +57,88 @@ async def create(api: KubeApi, command: CreateWorkload) -> Verdict:
 
 async def update(api: KubeApi, command: UpdateWorkload) -> Verdict:
     """Change metadata or spec."""
-    found = await api.get(command.target)
-    gone = gone_from(found, command.target)
-    if gone is not None:
-        return gone
     samples = await _samples(api, command.pod_sets or ())
     if isinstance(samples, Verdict):
         return samples
     version = await api.workload_version()
-    plan = workloads.update(command, found.object(), samples, version)
-    return await _patch(api, command.target, found, plan)
+
+    async def write(found: Reply) -> Verdict | None:
+        plan = workloads.update(command, found.object(), samples, version)
+        return await _patch(api, command.target, found, plan)
+
+    verdict = await _from_live(api, command.target, write)
+    return verdict if isinstance(verdict, Verdict) else _so_already(verdict)
 
 
 async def write_status(api: KubeApi, command: WriteWorkloadStatus, at: datetime) -> Verdict:
     """Merge into the status. `at` is the time of the decision."""
-    found = await api.get(command.target)
-    gone = gone_from(found, command.target)
-    if gone is not None:
-        return gone
     version = await api.workload_version()
-    body = workload_status.status(command, found.object(), version, at)
-    if body is None:
-        return applied(found, f"{found.path}: the status says so already")
-    return judge(await api.patch(command.target, body, MERGE_PATCH, subresource="status"))
+
+    async def write(found: Reply) -> Verdict | None:
+        body = workload_status.status(command, found.object(), version, at)
+        if body is None:
+            return None
+        return judge(await api.patch(command.target, body, MERGE_PATCH, subresource="status"))
+
+    verdict = await _from_live(api, command.target, write)
+    return verdict if isinstance(verdict, Verdict) else _so_already(verdict)
 
 
 async def finalize(api: KubeApi, command: FinalizeWorkload) -> Verdict:
     """Take our finalizer out and, if so commanded, delete."""
     target = command.target
-    found = await api.get(target)
-    gone = gone_from(found, target)
-    if gone is not None:
-        return gone
-    verdict = await _patch(api, target, found, workloads.without_finalizer(found.object()))
-    if verdict.status == "obsolete":
-        return applied(found, f"{found.path}: went away meanwhile")
+
+    async def write(found: Reply) -> Verdict | None:
+        plan = workloads.without_finalizer(found.object())
+        verdict = await _patch(api, target, found, plan)
+        if verdict is not None and verdict.status == "obsolete":
+            return applied(found, f"{found.path}: went away meanwhile", uid=found.uid)
+        return verdict
+
+    done = await _from_live(api, target, write)
+    verdict = done if isinstance(done, Verdict) else _so_already(done)
     if verdict.status != "applied" or not command.delete:
         return verdict
-    reply = await api.delete(target, delete_options(found.uid))
+    reply = await api.delete(target, delete_options(verdict.uid))
     if reply.ok:
-        return applied(reply, uid=found.uid, version=verdict.resource_version)
+        return applied(reply, uid=verdict.uid, version=verdict.resource_version)
     if reply.status == 409:
         reply = await api.get(target)
-        if reply.ok and reply.uid == found.uid:
+        if reply.ok and reply.uid == verdict.uid:
             return _again(reply)
     if reply.status == 404 or reply.ok:
         return verdict
     return judge(reply)
 
 
-async def _patch(api: KubeApi, target: ObjectRef, found: Reply, plan: Plan) -> Verdict:
+async def _from_live(
+    api: KubeApi, target: ObjectRef, write: Callable[[Reply], Awaitable[Verdict | None]]
+) -> Verdict | Reply:
+    """Let `write` work on the object as it is; a Reply is what it found nothing to change in.
+
+    The copy that our last write left is tried first. It is believed only if the API server takes
+    what was made of it: anything else is settled by a read.
+    """
+    copy = api.seen.recall(target)
+    if copy is not None:
+        verdict = await write(copy)
+        if verdict is not None:
+            fresh = not verdict.again and verdict.status != "obsolete"
+            api.seen.guess.learn(fresh)
+            if fresh:
+                return verdict
+    found = await api.get(target)
+    return gone_from(found, target) or await write(found) or found
+
+
+def _so_already(found: Reply) -> Verdict:
+    return applied(found, f"{found.path}: is so already")
+
+
+async def _patch(api: KubeApi, target: ObjectRef, found: Reply, plan: Plan) -> Verdict | None:
     match plan:
         case Unchanged():
-            return applied(found, f"{found.path}: is so already")
+            return None
         case Conflict(message=message):
             return rejected(f"{found.path}: {message}")
         case Patch(operations=operations):

@@ -42,7 +42,8 @@ def _mask(_: Any, __: str, line: structlog.typing.EventDict) -> structlog.typing
 
 def _json(_: Any, __: str, line: structlog.typing.EventDict) -> str:
     try:
-        return _encoder.encode(line).decode()
+        # One space after colons and commas, which is what people grep for.
+        return msgspec.json.format(_encoder.encode(line), indent=0).decode()
     except (TypeError, ValueError, OverflowError):  # a number beyond 64 bits, a key that is no text
         return json.dumps(line, default=repr)
 

@@ -433,6 +433,57 @@ async def test_finalizing_a_workload(lab: Lab, delete: bool) -> None:
         assert second.status == "applied"
 
 
+def status_command(target: ObjectRef, message: str) -> WriteWorkloadStatus:
+    condition = Condition(type="PodsReady", status="True", reason="Started", message=message)
+    return WriteWorkloadStatus(target=target, conditions=(condition,))
+
+
+async def test_what_we_wrote_last_need_not_be_read_again(lab: Lab) -> None:
+    _, target, _ = await made(lab)
+    rule = lab.cluster.faults.answer(500, method="GET")
+    assert (await carry_out(lab, status_command(target, "first"))).status == "applied"
+    assert (await carry_out(lab, status_command(target, "second"))).status == "applied"
+    assert (await carry_out(lab, FinalizeWorkload(target=target))).status == "applied"
+    assert rule.hits == 0
+
+
+async def write_as_others(lab: Lab, target: ObjectRef, conditions: Any) -> None:
+    """Write a Workload's conditions past the actuator's own view of the API server."""
+    path = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{NAMESPACE}/workloads/{target.name}/status"
+    status, answer = await lab.kube.json(
+        "PATCH",
+        path,
+        body={"status": {"conditions": conditions}},
+        content_type="application/merge-patch+json",
+    )
+    assert status == 200, answer
+
+
+async def conditions_of(lab: Lab, target: ObjectRef) -> set[str]:
+    live = await lab.live(target)
+    assert live is not None
+    return {condition["type"] for condition in live["status"]["conditions"]}
+
+
+async def test_a_copy_that_is_out_of_date_undoes_nobody_elses_write(lab: Lab) -> None:
+    _, target, _ = await made(lab)
+    theirs = {"type": "Theirs", "status": "True", "reason": "R", "message": ""}
+    theirs["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+    await write_as_others(lab, target, [theirs])
+    assert (await carry_out(lab, status_command(target, "ours"))).status == "applied"
+    assert await conditions_of(lab, target) == {"Theirs", "PodsReady"}
+
+
+async def test_that_it_is_so_already_is_concluded_from_a_read_only(lab: Lab) -> None:
+    """Somebody took away what we wrote: our copy still shows it, the server does not."""
+    _, target, _ = await made(lab)
+    command = status_command(target, "ours")
+    assert (await carry_out(lab, command)).status == "applied"
+    await write_as_others(lab, target, None)
+    assert (await carry_out(lab, command)).status == "applied"
+    assert await conditions_of(lab, target) == {"PodsReady"}
+
+
 async def test_a_workload_of_another_life_is_not_touched(lab: Lab) -> None:
     _owner, target, _ = await made(lab)
     before = await lab.live(target)
