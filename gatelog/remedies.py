@@ -128,6 +128,11 @@ _REMEDIES: dict[str, Callable[[GroupRow], str]] = {
         f"that the Workload {g.namespace}/{g.workload_name}, which is not ours, is deleted or the "
         "group gets another name"
     ),
+    "WorkloadRefused": lambda g: (
+        f"that the API server takes the Workload {g.namespace}/{g.workload_name}: the message says "
+        "what it has against it (a quota of objects, a policy, a missing permission); it is tried "
+        "again, after 30 s at first and every 30 min at last"
+    ),
     "WorkloadPriorityClassNotFound": lambda g: (
         f"the WorkloadPriorityClass {g.priority_class or 'that the pods name'}"
     ),

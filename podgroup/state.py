@@ -211,6 +211,12 @@ class Group(Struct):
     workload: WorkloadView | None = None
     workload_expect: Expectation | None = None
     workload_refused_version: str = ""
+    workload_refused: str = ""
+    """What the API server said when it last would not create the Workload; "" once there is one."""
+    workload_refusals: int = 0
+    """How often in a row that happened: each time the next try comes later."""
+    refusal_told: str = ""
+    """What of that the group's first pod was told."""
     workload_lost: bool = False
     """The Workload disappeared (or is being deleted) while the group was not finished."""
     holding: Holding | None = None

@@ -50,7 +50,7 @@ from podgroup.decide.starting import starting, stopping
 from podgroup.decide.unadmitted import charge_unadmitted
 from podgroup.events import Decision
 from podgroup.fold.common import At
-from podgroup.fold.pods import retire
+from podgroup.fold.pods import renew, retire
 from podgroup.fold.relists import synced
 from podgroup.fold.workloads import recharge
 from podgroup.ids import GroupID
@@ -77,6 +77,10 @@ def decide(world: World, here: At, recorded: Mapping[str, Decision] | None = Non
     loaded, world.loaded = world.loaded, False
     if loaded:
         _line_up(d)
+    for identity in list(world.touched):
+        group = world.groups.get(identity)
+        if group is not None and group.finish is not None:
+            renew(world, here, group)
     looked_at = _look(d)
     if loaded:
         # After a start every group is looked at once, in case the rules are newer than the state.

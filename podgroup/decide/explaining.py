@@ -18,8 +18,11 @@ from podgroup.members import Flag
 from podgroup.names import PENDING_EVALUATION
 from podgroup.state import Group, Wait
 
+WORKLOAD_REFUSED = "WorkloadRefused"
+
 BLOCKED = frozenset(
     {
+        WORKLOAD_REFUSED,
         "BadTotalCount",
         "BadGroupName",
         "BadRoleHash",
@@ -95,7 +98,10 @@ def _why(group: Group) -> tuple[str, str]:
     if group.evicted is not None:
         return group.evicted.reason, group.evicted.message
     if group.holding is not None:
-        return "", f"admitted by ClusterQueue {group.holding.admission.cluster_queue}"
+        by = f"admitted by ClusterQueue {group.holding.admission.cluster_queue}"
+        if group.workload_refused:
+            return WORKLOAD_REFUSED, f"{by}; {refusal(group)}"
+        return "", by
     return "", ""
 
 
@@ -134,7 +140,14 @@ def _reason(d: Deciding, group: Group) -> tuple[str, str] | None:
     return "WaitingForPods", "waiting for the pods of the group"
 
 
+def refusal(group: Group) -> str:
+    """Say that the Workload could not be made, and what the API server had against it."""
+    return f'the Workload "{group.workload_name}" could not be created: {group.workload_refused}'
+
+
 def _told_by_kueue(group: Group) -> tuple[str, str]:
+    if group.workload_refused:
+        return WORKLOAD_REFUSED, refusal(group)
     for condition in group.workload.conditions if group.workload is not None else ():
         if condition.type == "QuotaReserved" and condition.status == "False":
             return condition.reason, condition.message

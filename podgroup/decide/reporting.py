@@ -10,6 +10,8 @@ Told are, when the timer of a group falls due:
   - to a gated pod of a role that the admitted Workload does not have: which roles it has (B7)
   - to a gated pod that asks for more than its group has declared for its role: for how much more
   - to a gated pod of a role whose places are all taken: that it waits for one (B4)
+  - to a gated pod of a group that is over: what it waits for, or that it never starts
+  - to the first pod: that the API server would not take the group's Workload (builtin mode)
 
 The Event is Normal while quota or pods are waited for and a Warning when only a person can help.
 Invariant: a pod is told something only if it differs from what it was told last.
@@ -19,7 +21,7 @@ from datetime import timedelta
 
 from podgroup.commands import EmitEvent, KubeEvent, ReportPod
 from podgroup.decide.context import Deciding, pod_ref
-from podgroup.decide.explaining import BLOCKED
+from podgroup.decide.explaining import BLOCKED, WORKLOAD_REFUSED, refusal
 from podgroup.decide.order import start_key
 from podgroup.decide.starting import unknown_flavor
 from podgroup.fold.outcomes import REPORT
@@ -44,6 +46,7 @@ MAX_PODS = 50
 UNKNOWN_ROLE = "UnknownRole"
 LARGER_THAN_DECLARED = "LargerThanDeclared"
 WAITING_FOR_PLACE = "WaitingForPlace"
+GROUP_IS_OVER = "GroupIsOver"
 
 _EVENT_REASONS = {
     "WaitingForPods": EVENT_ERR_WORKLOAD_COMPOSE,
@@ -84,9 +87,30 @@ def reporting(d: Deciding, group: Group) -> None:
                 _tell(d, group, pod, reason, message)
     elif group.reported and group.wait is None and not key:
         _take_back(d, group)
+    if group.workload_refused != group.refusal_told:
+        _refused(d, group)
     if group.recounted is not None:
         _recounted(d, group, *group.recounted)
         group.recounted = None
+
+
+def _refused(d: Deciding, group: Group) -> None:
+    """Tell the first pod that its group has no Workload, where that is no reason to wait."""
+    first = d.members(group).first()
+    group.refusal_told = group.workload_refused
+    if not group.workload_refused or first is None or d.world.mode == "kueue":
+        return
+    message = (
+        f"{refusal(group)}; the group is queued and runs without it, and it is tried again later"
+    )
+    event = KubeEvent(type="Warning", reason=WORKLOAD_REFUSED, message=message)
+    d.emit(
+        group,
+        "report",
+        WORKLOAD_REFUSED,
+        message,
+        EmitEvent(target=pod_ref(d.pod(first)), events=(event,)),
+    )
 
 
 def _recounted(d: Deciding, group: Group, uid: PodUID, old: str, new: str) -> None:
@@ -111,7 +135,8 @@ def _recounted(d: Deciding, group: Group, uid: PodUID, old: str, new: str) -> No
 def _key(d: Deciding, group: Group) -> str:
     """Name what there is to tell, "" if nothing: constant work, compared on every event."""
     if group.finish is not None:
-        return ""
+        late = d.members(group).count(Flag.GATED)
+        return f"{late} after {group.finish.reason}" if late else ""
     if group.wait is not None:
         return f"{group.wait.reason}\n{group.wait.message}"
     odd = _odd(d, group)
@@ -128,6 +153,10 @@ def _odd(d: Deciding, group: Group) -> int:
 
 def _reports(d: Deciding, group: Group) -> list[tuple[Pod, tuple[str, str]]]:
     members = d.members(group)
+    if group.finish is not None:
+        gated = (d.pod(uid) for uid in members.listed(Flag.GATED))
+        chosen = sorted((pod for pod in gated if not pod.deleting), key=start_key)[:MAX_PODS]
+        return [(pod, (GROUP_IS_OVER, _over(group, pod))) for pod in chosen]
     wait = group.wait
     if wait is not None:
         pods = [d.pod(uid) for uid in members.with_flags(Flag.ACTIVE)]
@@ -155,6 +184,19 @@ def _reports(d: Deciding, group: Group) -> list[tuple[Pod, tuple[str, str]]]:
     return found
 
 
+def _over(group: Group, pod: Pod) -> str:
+    """Say that a group is over, and what becomes of a pod that is still at its gate."""
+    finish = group.finish
+    why = f"{finish.reason}: {finish.message}" if finish is not None else ""
+    if group.single:
+        return f"pod {pod.view.name} never starts ({why}); delete it and make it again"
+    return (
+        f"group {group.name} is over ({why}); pod {pod.view.name} stays at its gate until every "
+        f"pod past its gate and Workload {group.workload_name} are gone, and is then queued in a "
+        "new group of that name"
+    )
+
+
 def _unplaced(group: Group, pod: Pod) -> tuple[str, str]:
     """Say why a pod has no place in an admitted group."""
     view, role = pod.view, pod.role.removeprefix(UNPLACED)
@@ -179,7 +221,7 @@ def _unknown_flavor(d: Deciding, group: Group, pod: Pod) -> str:
 
 
 def _tell(d: Deciding, group: Group, pod: Pod, reason: str, message: str) -> None:
-    serious = reason in BLOCKED or reason in (UNKNOWN_ROLE, LARGER_THAN_DECLARED)
+    serious = reason in BLOCKED or reason in (UNKNOWN_ROLE, LARGER_THAN_DECLARED, GROUP_IS_OVER)
     event = KubeEvent(
         type="Warning" if serious or reason in _EVENT_REASONS else "Normal",
         reason=_EVENT_REASONS.get(reason, reason),

@@ -3,7 +3,8 @@
 Creating a Workload may be refused (a name that is taken, a sample pod that went away, a kind that
 was not served for a while), and a Workload may come and go while nobody watches. Builtin admission
 does not wait for the Workload, so the group may hold quota by then: its roles and counts stay as
-they were composed. One that holds nothing is composed anew when that is not possible.
+they were composed. One that holds nothing is composed anew when that is not possible. While
+it is refused the group says so (`explaining`, `reporting`), and each try comes later than the last.
 
 Invariant: nothing is tried again before a pod of the group changed or half a minute passed.
 """

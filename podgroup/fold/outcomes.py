@@ -4,7 +4,8 @@ Theory. An applied outcome carries the resource version that contains the write;
 ends when the object is known at that version. An obsolete outcome means the object is gone: its
 deletion is on its way and ends the expectation, unless the deletion is already known. A rejected
 one ends it at once, marks the version at which the API server said no, and asks for a timer, so
-that the same is not tried again before something changed or half a minute passed.
+that the same is not tried again before something changed or half a minute passed. A Workload that
+is refused again and again is tried less and less often, but never given up.
 
 Invariant: each final outcome ends exactly one expectation, sooner or later.
 """
@@ -20,6 +21,10 @@ from podgroup.outcomes import FINAL
 from podgroup.state import Group, Pod, Timer, World
 
 RETRY_AFTER = timedelta(seconds=30)
+RETRY_CEILING = timedelta(minutes=30)
+"""However often a Workload was refused, it is tried again after this long."""
+MAX_REFUSAL = 500
+"""Characters of an API server's answer that are kept."""
 RETRY = "retry"
 REPORT = "report"
 CONFLICT = 409
@@ -101,14 +106,37 @@ def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecord
         group.workload_refused_version = (
             known.resource_version if known is not None else f"create:{event.decision}"
         )
+        after = RETRY_AFTER
+        if expectation.action == "CreateWorkload" and event.status != "obsolete":
+            after = _refused(world, here, group, event)
         settle(world, group, None)
-        _retry_later(world, here, group, "")
+        _retry_later(world, here, group, "", after)
     touch(world, group.id)
 
 
-def _retry_later(world: World, here: At, group: Group, uid: str) -> None:
+def _refused(world: World, here: At, group: Group, event: OutcomeRecorded) -> timedelta:
+    """Remember why there is no Workload; returns how long to wait, twice as long each time."""
+    why = event.message[:MAX_REFUSAL] or f"the API server answered {event.http_status}"
+    if why != group.workload_refused:
+        group.workload_refused = why
+        note(
+            world,
+            here,
+            "WorkloadRefused",
+            group=group.id,
+            reason=str(event.http_status or event.status),
+            message=f'Workload "{group.workload_name}" could not be created: {why}',
+            decision=event.decision,
+        )
+    group.workload_refusals += 1
+    return min(RETRY_AFTER * (1 << min(group.workload_refusals - 1, 10)), RETRY_CEILING)
+
+
+def _retry_later(
+    world: World, here: At, group: Group, uid: str, after: timedelta = RETRY_AFTER
+) -> None:
     name = f"retry/{group.id}/{uid}"
-    world.meta.timers[name] = Timer(here.at + RETRY_AFTER, group.id, RETRY)
+    world.meta.timers[name] = Timer(here.at + after, group.id, RETRY)
 
 
 def timer_fired(world: World, here: At, event: TimerFired) -> None:

@@ -24,18 +24,21 @@ from podgroup.fold.common import (
     stale,
     touch,
 )
-from podgroup.fold.dialects import declaration, told
+from podgroup.fold.dialects import ROLES, declaration, told
 from podgroup.fold.placing import declare, declared_total, place, replace
 from podgroup.ids import GroupID, PodUID, group_id, newer
 from podgroup.journal import GateRow, WaitRow
+from podgroup.members import Flag
 from podgroup.names import (
     ADMISSION_GATE,
+    ADMITTED_CONDITION,
     FAST_ADMISSION,
     GROUP_TOTAL_COUNT,
     MANAGED_LABEL,
     MANAGED_VALUE,
     MAX_INT32,
     POD_GROUP_ROLE,
+    POD_GROUP_ROLE_COUNT,
     PRIORITY_CLASS,
     QUEUE_NAME,
     SERVING,
@@ -46,6 +49,9 @@ from podgroup.names import (
 )
 from podgroup.objects import PodView
 from podgroup.state import GROUP, SINGLE, Group, Pod, Role, World
+
+MAX_EAGER = 2
+"""Refusals of a Workload after which changes of pods are no reason any more to try it again."""
 
 
 def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
@@ -146,6 +152,8 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
     role.seen += 1
     pod = Pod(view, group.id, name, here.position, gated)
     world.pods[uid] = pod
+    world.gone_pods.pop(uid, None)
+    _told(group, pod)
     for gate in view.gates:
         _gate(world, pod, gate, added_at=view.created_at)
     note(
@@ -162,6 +170,14 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
     lead(world, group)
     _retry_workload(group)
     touch(world, group.id)
+
+
+def _told(group: Group, pod: Pod) -> None:
+    """Take over what a pod's condition says: it was told in another life, or before a loss."""
+    for condition in pod.view.conditions:
+        if condition.type == ADMITTED_CONDITION and condition.status == "False":
+            pod.reported = (condition.reason, condition.message)
+            group.reported += 1
 
 
 def _change(world: World, here: At, group: Group, pod: Pod, view: PodView) -> None:
@@ -186,9 +202,14 @@ def _change(world: World, here: At, group: Group, pod: Pod, view: PodView) -> No
 
 def _recount(world: World, here: At, group: Group, before: PodView, view: PodView) -> None:
     """B8: a size declared anew after composition is not obeyed, but it is not silent either."""
-    if not group.composed or declaration(before) == declaration(view):
+    if not group.composed:
         return
-    if group.dialect:
+    if declaration(before) == declaration(view):
+        counts = [v.annotations.get(POD_GROUP_ROLE_COUNT, "1") for v in (before, view)]
+        if group.dialect != ROLES or counts[0] == counts[1]:
+            return
+        old, new = (f"{POD_GROUP_ROLE_COUNT}: {count}" for count in counts)
+    elif group.dialect:
         old, new = told(before), told(view)
     else:
         old, new = (v.annotations.get(GROUP_TOTAL_COUNT, "") for v in (before, view))
@@ -205,8 +226,9 @@ def _recount(world: World, here: At, group: Group, before: PodView, view: PodVie
 
 
 def _retry_workload(group: Group) -> None:
-    # A rejected creation of the Workload is worth another try once a pod of the group changed.
-    if group.workload is None:
+    # A rejected creation of the Workload is worth another try once a pod of the group changed, but
+    # pods of a running group change all the time: what was refused again and again waits its turn.
+    if group.workload is None and group.workload_refusals <= MAX_EAGER:
         group.workload_refused_version = ""
 
 
@@ -419,6 +441,28 @@ def retire(world: World, here: At, identity: GroupID) -> None:
     world.touched.pop(identity, None)
     world.journal.groups.discard(identity)
     world.gone_groups[identity] = group
+
+
+def renew(world: World, here: At, group: Group) -> None:
+    """Let pods that came after the end of their group begin a life of their own.
+
+    They came while pods of the ended life were still there, whose name they bear. Once only they
+    are left, and no Workload, nothing of that life is left to account for.
+    """
+    members = world.members[group.id]
+    if group.single or group.finish is None or not len(members):
+        return
+    if group.workload is not None or group.workload_expect is not None:
+        return
+    if members.count(Flag.GATED) < len(members):
+        return
+    pods = [world.pods[PodUID(uid)] for uid in members.flags]
+    pods.sort(key=lambda p: (p.view.created_at, p.view.uid))
+    for pod in pods:
+        _leave(world, here, group, pod, "its group was over")
+    key = (GROUP, group.namespace, group.name)
+    for pod in pods:
+        _join(world, here, _life(world, here, key, pod.view, moved=True), pod.view)
 
 
 def close_wait(world: World, here: At, group: Group) -> None:

@@ -186,6 +186,8 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
         settle(world, group, None)
     group.workload = view
     if before is None:
+        group.workload_refused = group.refusal_told = ""
+        group.workload_refusals = 0
         note(world, here, "WorkloadSeen", group=group.id, message=f"Workload {view.name}")
     own(world, group, frozenset(owner.uid for owner in view.owners))
     expectation = group.workload_expect

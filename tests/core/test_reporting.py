@@ -1,5 +1,6 @@
 """What users are told on their pods: after 5 s, once per change, taken back when it is over."""
 
+import itertools
 from datetime import timedelta
 from typing import Any
 
@@ -148,6 +149,111 @@ def test_a_total_changed_after_composition_is_told_and_not_obeyed() -> None:
     assert any(n.kind == "TotalCountChanged" for n in toy.world.journal.notes)
     toy.pod("p2", "g", 3)
     assert "p2" not in {p.name for p in toy.pods.values()}, "still a group of two"
+
+
+@pytest.mark.parity("B8", "B10")
+def test_a_role_count_changed_after_composition_is_told_and_not_obeyed() -> None:
+    from podgroup.names import POD_GROUP_ROLE, POD_GROUP_ROLE_COUNT, POD_GROUP_ROLES
+
+    toy = Toy()
+    for name, role, count in (("d", "driver", "1"), ("w0", "worker", "2")):
+        notes = {POD_GROUP_ROLES: "2", POD_GROUP_ROLE_COUNT: count}
+        toy.pod(name, "g", None, labels={POD_GROUP_ROLE: role}, annotations=notes)
+    before = toy.workloads["g"].pod_sets
+    w0 = toy.named("w0")
+    toy.change(w0.uid, annotations=w0.annotations | {POD_GROUP_ROLE_COUNT: "5"})
+    kind, reason, message = toy.events[-1]
+    assert (kind, reason) == ("Warning", "TotalCountChanged")
+    assert "pod-group-role-count: 2" in message and "pod-group-role-count: 5" in message
+    assert toy.workloads["g"].pod_sets == before
+    told = len(toy.events)
+    toy.change(w0.uid)
+    assert len(toy.events) == told, "once"
+
+
+def refusals(toy: Toy) -> list[str]:
+    return [m for _, reason, m in toy.events if reason == "WorkloadRefused"]
+
+
+def test_a_workload_that_is_refused_is_told_and_tried_ever_less_often() -> None:
+    toy = Toy()
+    toy.refusing = "POST workloads: 422 Invalid: podSets: too long"
+    toy.pod("p0", "g", 1)
+    group = toy.group("g")
+    assert not toy.gated("p0"), "builtin admission does not wait for it"
+    assert refusals(toy) == [
+        f'the Workload "g" could not be created: {toy.refusing}; the group is queued and runs '
+        "without it, and it is tried again later"
+    ]
+    assert (group.state, group.reason) == ("Admitted", "WorkloadRefused")
+    assert toy.refusing in group.message and "admitted by ClusterQueue cq" in group.message
+    assert [n.reason for n in toy.world.journal.notes if n.kind == "WorkloadRefused"] == ["422"]
+    tries = []
+    begin = toy.now
+    while toy.now < begin + timedelta(hours=4):
+        before = toy.rules().count("compose")
+        wait(toy, 30)
+        toy.change(toy.named("p0").uid)  # a status write of the kubelet
+        if toy.rules().count("compose") > before:
+            tries.append(toy.now)
+    gaps = [(b - a).total_seconds() for a, b in itertools.pairwise(tries)]
+    assert 8 < len(tries) < 20 and gaps[-1] >= 1800, "and never given up"
+    assert len(refusals(toy)) == 1, "told once"
+    toy.refusing = ""
+    wait(toy, 1800)
+    assert "g" in toy.workloads and toy.group("g").reason == ""
+
+
+def test_under_kueue_a_refused_workload_is_what_the_group_waits_for() -> None:
+    toy = Toy(mode="kueue")
+    toy.refusing = "403 Forbidden: exceeded quota"
+    toy.pod("p0", "g", 1)
+    assert toy.group("g").wait.reason == "WorkloadRefused" and toy.group("g").state == "Blocked"
+    wait(toy, 6)
+    assert reports(toy) == [("p0", "False", "WorkloadRefused")]
+
+
+def test_a_pod_that_comes_after_the_end_of_its_group_is_told_and_queued_anew() -> None:
+    toy = Toy()
+    toy.pod("p0", "g", 1)
+    toy.run("p0")
+    toy.end("p0")
+    first = toy.group("g")
+    assert first.finish is not None
+    toy.pod("late", "g", 1)
+    wait(toy, 6)
+    assert toy.gated("late") and reports(toy) == [("late", "False", "GroupIsOver")]
+    assert "Succeeded: Pods succeeded: 1/1." in toy.events[-1][2]
+    assert toy.events[-1][0] == "Warning"
+    toy.delete("p0")
+    assert not toy.gated("late"), "the way is free: it is a group of its own now"
+    second = toy.group("g")
+    assert second.id != first.id and second.finish is None
+    assert toy.workloads["g"].owners[0].name == "late"
+    toy.run("late")
+    toy.end("late")
+    toy.delete("late")
+    assert not toy.pods and not toy.workloads and not toy.world.groups
+
+
+def test_pods_that_never_start_are_told_so() -> None:
+    toy = Toy(mode="kueue")
+    toy.pod("p0", "g", 2)
+    toy.pod("p1", "g", 2, node_selector={"pool": "b"})
+    toy.admit("g")
+    wait(toy, 6)
+    assert ("p1", "False", "GroupIsOver") in reports(toy)
+    assert "FailedToStart" in next(m for _, r, m in toy.events if r == "GroupIsOver")
+
+
+def test_what_a_pods_condition_says_is_taken_back_in_another_life() -> None:
+    from podgroup.names import ADMITTED_CONDITION
+    from podgroup.objects import Condition
+
+    toy = Toy()
+    said = Condition(type=ADMITTED_CONDITION, status="False", reason="GroupIsOver", message="m")
+    toy.pod("p0", "g", 1, conditions=(said,))
+    assert reports(toy) == [("p0", "True", "Admitted")]
 
 
 @pytest.mark.parity("B17")

@@ -86,6 +86,8 @@ class Toy:
         self.events: list[tuple[str, str, str]] = []
         self.said: list[tuple[str, str, str]] = []
         """(object, reason, message) of every Event."""
+        self.refusing = ""
+        """What the API server says to every new Workload, "" while it takes them."""
         self._uid = 0
         if ready:
             self.setup(cpu, strategy, within)
@@ -299,7 +301,8 @@ class Toy:
                 decision=d.id,
                 group=d.group,
                 status=status,
-                http_status=409 if status == "rejected" else 0,
+                http_status=(422 if self.refusing else 409) if status == "rejected" else 0,
+                message=self.refusing if status == "rejected" else "",
                 uid=uid,
                 resource_version=version,
             )
@@ -350,7 +353,7 @@ class Toy:
                 if t.uid in self.pods:
                     self._delete(t.uid)
             case c.CreateWorkload():
-                if t.name in self.workloads:
+                if self.refusing or t.name in self.workloads:
                     return "rejected", "", ""
                 self._uid += 1
                 w = self.put_workload(
