@@ -8,8 +8,7 @@ the identity of what is gone.
 Invariant: what `bounded` returns fits into a message.
 """
 
-import msgspec
-
+from podgroup.codec import encode_event
 from podgroup.events import (
     DeltaRefused,
     Event,
@@ -24,14 +23,13 @@ from podgroup.objects import Kind, PodView, QueueObject, WorkloadView
 MAX_EVENT_BYTES = 900_000
 """Largest event taken, in bytes of JSON."""
 
-_encoder = msgspec.json.Encoder()
 
-
-def bounded(kind: Kind, event: Event) -> tuple[Event, int]:
-    """Return `event`, or what stands for it when it is too large, and its size in bytes."""
-    size = len(_encoder.encode(event))
+def bounded(kind: Kind, event: Event) -> tuple[Event, bytes]:
+    """Return `event`, or what stands for it when it is too large, and its bytes."""
+    body = encode_event(event)
+    size = len(body)
     if size <= MAX_EVENT_BYTES:
-        return event, size
+        return event, body
     match event:
         case PodDeleted(pod=pod):
             fitting: Event = PodDeleted(pod=_bare_pod(pod))
@@ -46,7 +44,7 @@ def bounded(kind: Kind, event: Event) -> tuple[Event, int]:
         case _:
             # Nothing else carries an object; its texts are bounded where they are made.
             fitting = event
-    return fitting, len(_encoder.encode(fitting))
+    return fitting, encode_event(fitting)
 
 
 def _refused(kind: Kind, view: PodView | WorkloadView | QueueObject, size: int) -> DeltaRefused:

@@ -87,7 +87,10 @@ class _Entry(NamedTuple):
     kind: Kind
     event: Event | None
     position: str | None
-    size: int
+    body: bytes
+
+
+_Taken = tuple[Kind, Event, bytes]
 
 
 class _Message(NamedTuple):
@@ -160,13 +163,13 @@ class EventPublisher:
         for event in events:
             if last is not None:
                 self._pending.append(last)
-            fitting, bytes_ = bounded(kind, event)
-            last = _Entry(kind, fitting, None, bytes_)
-            size += bytes_
+            fitting, body = bounded(kind, event)
+            last = _Entry(kind, fitting, None, body)
+            size += len(body)
         if last is not None:
             self._pending.append(last._replace(position=position))
         elif position is not None:
-            self._pending.append(_Entry(kind, None, position, 0))
+            self._pending.append(_Entry(kind, None, position, b""))
         else:
             return
         self._pending_bytes += size
@@ -186,7 +189,7 @@ class EventPublisher:
         """
         token = secrets.token_hex(8)
         self._flight = [
-            self._message(shard, (), f"claim.{token}.{self._cluster}.{shard}", self._positions)
+            self._message(shard, [], f"claim.{token}.{self._cluster}.{shard}", self._positions)
             for shard in range(self._shards)
         ]
         await self._deliver()
@@ -237,18 +240,19 @@ class EventPublisher:
         last = len(by_shard) - 1
         for index, (shard, events) in enumerate(by_shard.items()):
             positions = dict(self._positions) if index == last else before
-            identity = codec.message_id(Batch(source="watch", events=tuple(events)))
+            named = Batch(source="watch", events=tuple([event for _, event, _ in events]))
+            identity = codec.message_id(named)
             msg_id = f"{identity}.{self._cluster}.{shard}{salt}"
-            self._flight.append(self._message(shard, tuple(events), msg_id, positions))
+            bodies = [body for _, _, body in events]
+            self._flight.append(self._message(shard, bodies, msg_id, positions))
         self._sent_at = self._clock()
         self.published += len(taken)
 
     def _message(
-        self, shard: int, events: tuple[Event, ...], msg_id: str, positions: dict[str, str]
+        self, shard: int, events: list[bytes], msg_id: str, positions: dict[str, str]
     ) -> _Message:
-        batch = Batch(source="watch", events=events, positions=positions)
-        after = self._lasts.get(shard, 0)
-        return _Message(shard, codec.encode_batch(batch), msg_id, positions, after)
+        body = codec.join_events("watch", events, positions)
+        return _Message(shard, body, msg_id, positions, self._lasts.get(shard, 0))
 
     async def _deliver(self) -> None:
         """Store what is composed: the last message after the others, as it speaks for them all.
@@ -285,19 +289,19 @@ class EventPublisher:
             self._metrics.stored(len(message.body), time.monotonic() - began_s)
         return sequence
 
-    def _take(self) -> tuple[list[tuple[Kind, Event]], str]:
-        taken: list[tuple[Kind, Event]] = []
+    def _take(self) -> tuple[list[_Taken], str]:
+        taken: list[_Taken] = []
         size, salt = 0, ""
         while self._pending:
             entry = self._pending[0]
-            if taken and size + entry.size > self._batch_bytes:
+            if taken and size + len(entry.body) > self._batch_bytes:
                 break
             self._pending.popleft()
-            self._pending_bytes -= entry.size
-            size += entry.size
+            self._pending_bytes -= len(entry.body)
+            size += len(entry.body)
             event = entry.event or self._progress(entry)
             if event is not None:
-                taken.append((entry.kind, event))
+                taken.append((entry.kind, event, entry.body or codec.encode_event(event)))
                 salt = self._note_frame(entry.kind, event) or salt
             if entry.position is not None:
                 self._positions[entry.kind] = entry.position
@@ -324,13 +328,13 @@ class EventPublisher:
                 pass
         return ""
 
-    def _by_shard(self, taken: list[tuple[Kind, Event]]) -> dict[int, list[Event]]:
+    def _by_shard(self, taken: list[_Taken]) -> dict[int, list[_Taken]]:
         if self._shards == 1:
-            return {0: [event for _, event in taken]}
-        by_shard: dict[int, list[Event]] = {}
-        for kind, event in taken:
-            for shard in _shards_of(kind, event, self._shards):
-                by_shard.setdefault(shard, []).append(event)
+            return {0: taken}
+        by_shard: dict[int, list[_Taken]] = {}
+        for each in taken:
+            for shard in _shards_of(each[0], each[1], self._shards):
+                by_shard.setdefault(shard, []).append(each)
         return by_shard
 
 

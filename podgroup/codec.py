@@ -8,7 +8,7 @@ Invariant: `decode_batch` never raises for content. What cannot be decoded comes
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -25,7 +25,7 @@ class _Envelope(msgspec.Struct, omit_defaults=True):
     positions: dict[str, str] = {}
 
 
-class _Lenient(msgspec.Struct):
+class _Lenient(msgspec.Struct, omit_defaults=True):
     v: int
     source: str
     events: tuple[msgspec.Raw, ...]
@@ -58,6 +58,17 @@ def encode_batch(batch: Batch) -> bytes:
             raise ValueError(f"cannot publish an undecodable event: {event.error}")
         events.append(event)
     return _encoder.encode(_Envelope(VERSION, batch.source, tuple(events), batch.positions))
+
+
+def encode_event(event: Event) -> bytes:
+    """Return the bytes of one event, for `join_events`."""
+    return _encoder.encode(event)
+
+
+def join_events(source: str, events: Iterable[bytes], positions: dict[str, str]) -> bytes:
+    """Return the bytes of a message of EVENTS from events that are bytes already, in order."""
+    parts = tuple(map(msgspec.Raw, events))
+    return _encoder.encode(_Lenient(VERSION, source, parts, positions))
 
 
 def decode_batch(body: bytes) -> Batch:

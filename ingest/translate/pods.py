@@ -1,9 +1,9 @@
 """Pods: the bytes of core/v1 Pod become a `PodView`.
 
 This is the hot path: a relist of a large cluster runs through here once per pod. Two things keep
-it fast. What pods of one role share (resources, tolerations, affinity) is translated once per
-distinct text and remembered in bounded tables. The role is computed, which needs the whole pod,
-only for pods without the role-hash annotation.
+it fast. What pods of one role share (resources, tolerations, affinity, and the role itself) is
+translated once per distinct text and remembered in bounded tables. The role is computed, which
+reads the pod once more, only for pods without the role-hash annotation.
 
 Annotation pod-group-sets is read here (`ingest.podsets`) and not passed on as text. One that cannot
 be read is told in the view instead of refusing the pod: its group has to say why it is blocked.
@@ -13,7 +13,6 @@ Invariant: environment, commands, arguments and volumes are not named here, so n
 
 from datetime import datetime
 
-import msgspec
 from msgspec import Raw
 
 from ingest.podsets import Declared, parse_sets
@@ -21,7 +20,6 @@ from ingest.translate.fields import (
     ConditionWire,
     ManagedMetaWire,
     ObjectWire,
-    RefusedError,
     Wire,
     annotations,
     conditions,
@@ -35,9 +33,10 @@ from ingest.translate.podspec import (
     requests_of,
     tolerations_of,
 )
+from ingest.translate.shapes import computed_role
 from podgroup import objects
 from podgroup.names import NAMED_BY_ANNOTATION, POD_GROUP_SETS, ROLE_HASH
-from podgroup.roles import ShapeError, Variant, role_hash
+from podgroup.roles import Variant
 
 _EMPTY = Raw(b"null")
 _NOTHING = Declared((), "")
@@ -133,7 +132,7 @@ def pod_view(
         gates=tuple([gate.name for gate in spec.scheduling_gates or ()]),
         writer=manager,
         written_at=written_at,
-        role=_computed_role(raw, variant) if annotated is None else annotated,
+        role=computed_role(raw, variant) if annotated is None else annotated,
         role_annotated=annotated is not None,
         requests=requests_of(spec),
         qos=status.qos_class,
@@ -154,19 +153,6 @@ def pod_view(
         sets_key=declared.key,
         sets_problem=declared.problem,
     )
-
-
-def _computed_role(raw: bytes, variant: Variant) -> str:
-    try:
-        return role_hash(_pod_in(raw), variant)
-    except ShapeError as error:
-        raise RefusedError("spec", f"no role can be computed: {error}") from None
-
-
-def _pod_in(raw: bytes) -> dict[str, object]:
-    found = msgspec.json.decode(raw)
-    inner = found.get("object")
-    return inner if isinstance(inner, dict) else found
 
 
 def _ends(status: _PodStatus) -> tuple[objects.ContainerEnd, ...]:
