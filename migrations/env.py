@@ -10,7 +10,7 @@ from typing import Any
 from alembic import context
 from sqlalchemy import Connection
 
-from projector import views
+from projector import describing, partitions, views
 from projector.database import writer
 from projector.tables import metadata
 
@@ -22,6 +22,11 @@ def render(kind: str, thing: Any, autogen: Any) -> str | bool:
     return False
 
 
+def ours(name: str | None, kind: str, _: Any) -> bool:
+    """Leave partitions out of comparisons: they come and go with the rows."""
+    return not (kind == "table" and name is not None and partitions.is_name(name))
+
+
 def run(connection: Connection) -> None:
     context.configure(
         connection=connection,
@@ -29,6 +34,7 @@ def run(connection: Connection) -> None:
         compare_type=True,
         compare_server_default=True,
         render_item=render,
+        include_name=ours,
         # One transaction for everything: PostgreSQL and SQLite both undo schema changes.
         transactional_ddl=True,
         transaction_per_migration=False,
@@ -39,6 +45,7 @@ def run(connection: Connection) -> None:
         context.run_migrations()
         if not generating and _at_head():
             views.create(connection)
+            describing.comment(connection)
 
 
 def _at_head() -> bool:

@@ -9,6 +9,7 @@ Invariant: a database that a newer gatelog has migrated is refused, never writte
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 from alembic import command
@@ -18,6 +19,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
+from projector import partitions
 from projector.database import DatabaseError, DatabaseUnavailable, shown, writer
 
 LOCK = 0x6761_7465_6C6F_67  # "gatelog"; pg_advisory_lock takes 64 bits
@@ -90,6 +92,7 @@ def _upgrade(connection: Connection, url: str) -> None:
     check_not_newer(connection, url)
     connection.rollback()
     command.upgrade(config(connection), "head")
+    partitions.ensure(connection, partitions.around(datetime.now(UTC)))
     connection.commit()
 
 

@@ -13,6 +13,7 @@ import sqlite3
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from typing import Any, Protocol, cast
 
 import msgspec
@@ -22,7 +23,7 @@ from sqlalchemy.exc import DBAPIError
 
 from podgroup.events import Decision
 from podgroup.journal import ParkedRow
-from projector import postgres_writer, sqlite_writer
+from projector import partitions, postgres_writer, sqlite_writer
 from projector.checkpoint import Checkpoint
 from projector.database import shown, writer
 from projector.loading import Loaded, load_checkpoint, load_decisions, load_parked, load_shard
@@ -81,6 +82,7 @@ class SqlStore:
         self._shard = shard
         self._connection: Connection | None = None
         self._in_doubt = False
+        self._weeks: set[datetime] = set()
         self.writer = uuid.uuid4().hex
 
     def load(self) -> Loaded | None:
@@ -111,8 +113,10 @@ class SqlStore:
         with self._transaction() as connection:
             return load_parked(connection, self._cluster, self._shard, seq)
 
-    def commit(self, rows: Rows, new: Checkpoint, old: Checkpoint | None) -> Checkpoint:
-        """Write one batch in one transaction.
+    def commit(
+        self, rows: Rows, new: Checkpoint, old: Checkpoint | None, *, again: bool = False
+    ) -> Checkpoint:
+        """Write one batch in one transaction. `again`: the partitions were made a second time.
 
         Raises:
             StaleProjector: the checkpoint in the database is not `old` (and not `new` either).
@@ -121,6 +125,7 @@ class SqlStore:
         """
         writes = 1 if old is None else old.writes + 1
         new = msgspec.structs.replace(new, writes=writes, writer=self.writer)
+        self._make_room(rows)
         try:
             with self._transaction() as connection:
                 if self._in_doubt and self._is_there(connection, new):
@@ -132,12 +137,28 @@ class SqlStore:
             self._in_doubt = False
         except _GuardFailed:
             raise self._stale(old) from None
+        except psycopg.errors.CheckViolation:
+            # No partition for a row: a week that we knew was pruned meanwhile.
+            if again:
+                raise
+            self._weeks.clear()
+            return self.commit(rows, new, old, again=True)
         except psycopg.DataError:
             cleaned = postgres_writer.without_nul(rows)
             if cleaned == rows:
                 raise
             return self.commit(cleaned, new, old)
         return new
+
+    def _make_room(self, rows: Rows) -> None:
+        """Make the partitions that rows need, in a transaction of their own."""
+        if self._engine.dialect.name != "postgresql":
+            return
+        unknown = partitions.weeks_of(rows.tables) - self._weeks
+        if unknown:
+            with self._transaction() as connection:
+                partitions.ensure(connection, unknown)
+            self._weeks |= unknown
 
     def _is_there(self, connection: Connection, new: Checkpoint) -> bool:
         there = load_checkpoint(connection, self._cluster, self._shard)

@@ -13,6 +13,8 @@ Invariant: views read tables only, never each other, so they can be made in any 
 from msgspec import Struct
 from sqlalchemy import Connection
 
+from projector.describing import columns_view, text_of
+
 
 class Dialect(Struct, frozen=True):
     """What the databases spell differently, as templates."""
@@ -194,12 +196,17 @@ SELECT b.cluster, b.namespace, {d.date.format(t="b.begins")} AS day, b.resource,
 """
 
 
+def _columns(_: Dialect) -> str:
+    return columns_view()
+
+
 VIEWS = {
     "v_group_timeline": _group_timeline,
     "v_why_pending": _why_pending,
     "v_admission_latency": _admission_latency,
     "v_queue_usage_hourly": _queue_usage_hourly,
     "v_namespace_cost": _namespace_cost,
+    "v_columns": _columns,
 }
 
 COMMENTS = {
@@ -208,6 +215,7 @@ COMMENTS = {
     "v_admission_latency": "Seconds each admission took, step by step",
     "v_queue_usage_hourly": "Quota held per ClusterQueue, flavor, resource and hour (UTC)",
     "v_namespace_cost": "Requested resource-hours per namespace and day (UTC), while pods ran",
+    "v_columns": "What every table (column_name empty) and column means",
 }
 
 
@@ -227,4 +235,4 @@ def create(connection: Connection) -> None:
             execution_options={"no_parameters": True},  # a % in the text is a %
         )
         if postgres:
-            connection.exec_driver_sql(f"COMMENT ON VIEW {name} IS '{COMMENTS[name]}'")
+            connection.exec_driver_sql(f"COMMENT ON VIEW {name} IS {text_of(COMMENTS[name])}")

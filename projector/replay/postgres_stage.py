@@ -5,15 +5,17 @@ and without waiting for the disk; the transaction that puts it in place is as du
 advisory lock of the session tells a rebuild that is running from the leftovers of one that died:
 the lock ends with its connection.
 
-Invariant: outside of `merge` only the stage's own schema is written.
+Invariant: outside of `merge` only the stage's own schema is written; weeks of history that the new
+rows need are made in the live one, empty.
 """
 
 import hashlib
+from datetime import datetime
 from typing import Any
 
 import psycopg
 
-from projector import postgres_writer, statements
+from projector import partitions, postgres_writer, statements
 from projector.checkpoint import Checkpoint
 from projector.database import DatabaseError, shown, writer
 from projector.loading import load_checkpoint
@@ -48,6 +50,7 @@ class PostgresStage:
         raw: Any = self._pooled.connection.driver_connection
         self._connection: psycopg.Connection[Any] = raw
         self._switching = False
+        self._weeks: set[datetime] = set()
         self.left_over = ""
         try:
             self._make(int.from_bytes(digest, "big", signed=True), url)
@@ -87,6 +90,11 @@ class PostgresStage:
 
     def append(self, rows: Rows) -> None:
         """Add rows in one transaction, or in that of the switch-over."""
+        unknown = partitions.weeks_of(rows.tables) - self._weeks
+        if unknown:
+            with self._connection.transaction():
+                partitions.ensure(self._pooled, unknown)
+            self._weeks |= unknown
         try:
             with self._connection.transaction():
                 self._copy(rows)

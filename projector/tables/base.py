@@ -20,6 +20,7 @@ from sqlalchemy import (
     MetaData,
     Text,
     TypeDecorator,
+    literal_column,
 )
 from sqlalchemy.dialects.postgresql import JSONB, TIMESTAMP
 from sqlalchemy.engine import Dialect
@@ -37,6 +38,9 @@ metadata = MetaData(
 
 HOT = {"fillfactor": 80}
 """Storage of tables whose rows change: PostgreSQL finds room for the new version on its page."""
+
+BY_TIME = "RANGE (at)"
+"""Partitioning of what is only appended, on PostgreSQL; SQLite has one table of the same rows."""
 
 
 def utc_text(time: datetime) -> str:
@@ -82,9 +86,17 @@ class UtcTime(TypeDecorator[datetime]):
 Document = JSON().with_variant(JSONB(), "postgresql")
 
 
-def text(name: str, comment: str, *, key: bool = False, null: bool = False) -> Column[str]:
-    """A text column; "" means none unless `null`."""
-    return Column(name, Text, primary_key=key, nullable=null, comment=comment)
+def text(
+    name: str, comment: str, *, key: bool = False, null: bool = False, default: str | None = None
+) -> Column[str]:
+    """A text column; "" means none unless `null`. `default` is what older rows have."""
+    return Column(
+        *(name, Text),
+        primary_key=key,
+        nullable=null,
+        server_default=None if default is None else literal_column(f"'{default}'"),
+        comment=comment,
+    )
 
 
 def number(name: str, comment: str, *, key: bool = False, null: bool = False) -> Column[int]:
@@ -106,9 +118,9 @@ def flag(name: str, comment: str) -> Column[bool]:
     return Column(name, Boolean, nullable=False, comment=comment)
 
 
-def time(name: str, comment: str, *, null: bool = True) -> Column[datetime]:
+def time(name: str, comment: str, *, null: bool = True, key: bool = False) -> Column[datetime]:
     """A UTC time column."""
-    return Column(name, UtcTime, nullable=null, comment=comment)
+    return Column(name, UtcTime, nullable=null, primary_key=key, comment=comment)
 
 
 def document(name: str, comment: str) -> Column[Any]:

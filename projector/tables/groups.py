@@ -74,8 +74,7 @@ Index(
     postgresql_where=_g.gone_at.is_(None),
     sqlite_where=_g.gone_at.is_(None),
 )
-Index("ix_groups_name", _g.cluster, _g.namespace, _g.name, _g.created_at)
-Index("ix_groups_queue", _g.cluster, _g.namespace, _g.queue, _g.state)
+Index("ix_groups_name", _g.namespace, _g.name, _g.cluster, _g.created_at)
 
 roles = Table(
     "roles",
@@ -116,6 +115,11 @@ pods = Table(
     time("failed_at", "Earliest sign of its failure, by which replacement is ordered"),
     time("deleted_at", "When its deletion takes or took effect (metadata.deletionTimestamp)"),
     time("gone_at", "When it left the API server"),
+    text(
+        "qos",
+        "Guaranteed, Burstable or BestEffort; empty: not told, or from before schema 0002",
+        default="",
+    ),
     number("seen_seq", "Position at which it was first seen"),
     number("as_of_seq", AS_OF),
     blob("folded", FOLDED),
@@ -132,6 +136,20 @@ Index(
     sqlite_where=_p.gone_at.is_(None),
 )
 Index("ix_pods_group", _p.cluster, _p.group_id)
+Index("ix_pods_name", _p.namespace, _p.name, _p.cluster)
+Index("ix_pods_created", _p.created_at)
+Index(
+    "ix_pods_excess",
+    _p.created_at,
+    postgresql_where=_p.fate == "excess",
+    sqlite_where=_p.fate == "excess",
+)
+Index(
+    "ix_pods_failed",
+    _p.ended_at,
+    postgresql_where=_p.exit_reason != "",
+    sqlite_where=_p.exit_reason != "",
+)
 
 gates = Table(
     "gates",

@@ -1,4 +1,4 @@
-"""Tables of where the projector is: checkpoint, epochs, what was parked, objects of queueing.
+"""Tables of where the projector is: checkpoint, epochs, what was parked or pruned, queue objects.
 
 Theory. The checkpoint is written in the same transaction as the rows it covers, guarded by
 compare-and-set on (`seq`, `writes`); `writer` tells a projector that lost its connection during a
@@ -89,4 +89,15 @@ objects = Table(
     text("uid", "Uid"),
     blob("folded", "msgpack of the view; private to the projector"),
     comment="Queues, flavors, priority classes, namespaces, and Workloads of no known group",
+)
+
+pruned = Table(
+    "pruned",
+    metadata,
+    cluster(),
+    text("name", "Table", key=True),
+    time("before", "What was over before this time is gone from the table", null=False),
+    time("at", "When it was pruned last", null=False),
+    number("rows", "Rows that went, all times together"),
+    comment="One row per table that was pruned: what is missing because its time was over",
 )

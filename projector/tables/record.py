@@ -4,12 +4,17 @@ Theory. `history` is append-only and ordered by (seq, ord). Waits, admissions an
 and later close, each row by its key. A decision is in here before anyone may act on it, which
 makes the table the outbox as well: `checkpoints.published` says how far it has been sent.
 
-Invariant: rows are never deleted one by one; (cluster, shard, number) of decisions has no gap.
+What is only ever appended (`history`, `outcomes`) is partitioned by week on PostgreSQL, so that
+old weeks are dropped whole (`partitions`, `pruning`); its keys contain `at` for that reason alone,
+because the position says already when something was.
+
+Invariant: (cluster, shard, number) of decisions has no gap above what was pruned.
 """
 
 from sqlalchemy import Index, Table, UniqueConstraint
 
 from projector.tables.base import (
+    BY_TIME,
     HOT,
     cluster,
     count,
@@ -28,7 +33,7 @@ history = Table(
     shard(key=True),
     number("seq", "Position of the message in the log", key=True),
     count("ord", "Order within the position, from 0", key=True),
-    time("at", "Timestamp of the log", null=False),
+    time("at", "Timestamp of the log", null=False, key=True),
     text("group_id", "Group concerned; empty: none"),
     text("pod_uid", "Pod concerned; empty: none"),
     text("kind", "What happened, one word"),
@@ -37,6 +42,7 @@ history = Table(
     number("cause_seq", "Position of what caused it, when that is another message", null=True),
     text("decision_id", "Decision it belongs to; empty: none"),
     comment="One row per thing that happened; append-only",
+    postgresql_partition_by=BY_TIME,
 )
 
 _h = history.c
@@ -55,15 +61,6 @@ waits = Table(
     time("to_at", "End; null: it still waits"),
     number("to_seq", "Position at which the wait ended", null=True),
     comment="One row per interval in which a group waited for one reason",
-)
-
-_w = waits.c
-Index(
-    "ix_waits_open",
-    _w.cluster,
-    _w.from_at,
-    postgresql_where=_w.to_at.is_(None),
-    sqlite_where=_w.to_at.is_(None),
 )
 
 admissions = Table(
@@ -87,7 +84,15 @@ admissions = Table(
 )
 
 _a = admissions.c
-Index("ix_admissions_at", _a.cluster, _a.admitted_at)
+Index("ix_admissions_at", _a.admitted_at)
+Index("ix_admissions_queue", _a.cluster, _a.cluster_queue, _a.admitted_at)
+Index(
+    "ix_admissions_held",
+    _a.cluster,
+    _a.cluster_queue,
+    postgresql_where=_a.released_at.is_(None),
+    sqlite_where=_a.released_at.is_(None),
+)
 
 decisions = Table(
     "decisions",
@@ -116,6 +121,7 @@ decisions = Table(
 _d = decisions.c
 decisions.append_constraint(UniqueConstraint(_d.cluster, _d.shard, _d.number))
 Index("ix_decisions_group", _d.cluster, _d.group_id)
+Index("ix_decisions_at", _d.issued_at)
 Index(
     "ix_decisions_unresolved",
     _d.cluster,
@@ -136,6 +142,7 @@ outcomes = Table(
     text("status", "applied, obsolete, rejected or retrying"),
     count("http_status", "Answer of the API server; 0: none"),
     text("message", "What it said"),
-    time("at", "Timestamp of the log", null=False),
+    time("at", "Timestamp of the log", null=False, key=True),
     comment="One row per attempt at a decision",
+    postgresql_partition_by=BY_TIME,
 )

@@ -13,7 +13,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import inspect, text
 
-from projector import migrate, statements, tables, views
+from projector import migrate, partitions, statements, tables, views
 from projector.database import DatabaseError, DatabaseUnavailable, writer
 from projector.rows import COLUMNS
 
@@ -22,7 +22,14 @@ def test_upgraded_tables_are_the_tables_in_code(url: str) -> None:
     engine = writer(url)
     with engine.connect() as connection:
         context = MigrationContext.configure(
-            connection, opts={"compare_type": True, "compare_server_default": True}
+            connection,
+            opts={
+                "compare_type": True,
+                "compare_server_default": True,
+                "include_name": lambda name, kind, _: (
+                    not (kind == "table" and partitions.is_name(name))
+                ),
+            },
         )
         assert compare_metadata(context, tables.metadata) == []
         assert migrate.revision(connection) == migrate.head()
@@ -87,6 +94,8 @@ def test_every_column_is_written_and_every_comment_is_there() -> None:
         assert next(iter(table.primary_key)).name == "cluster"
         for column in table.columns:
             assert column.comment, f"{table.name}.{column.name}"
+        if table.name == "pruned":
+            continue  # written by `pruning`, not by the projection
         written = (
             statements.CHECKPOINT_COLUMNS if table.name == "checkpoints" else COLUMNS[table.name]
         )

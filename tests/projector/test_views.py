@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, insert, text
 
-from projector import tables, views
+from projector import partitions, tables, views
 from projector.database import reader, writer
 from tests.projector.support import Writer, busy_toy
 
@@ -35,6 +35,7 @@ def put(connection: Connection, table: Any, **given: Any) -> None:
 def filled(url: str) -> str:
     engine = writer(url)
     with engine.begin() as connection:
+        partitions.ensure(connection, [partitions.week_of(T)])
         put(
             connection,
             tables.groups,
