@@ -331,7 +331,11 @@ class World(Struct):
     """Decision in flight -> its group and pod ("" for the Workload)."""
     loaded: bool = False
     """It was read from a database, and queue order is still to be worked out."""
-    touched: dict[GroupID, None] = field(default_factory=dict)
-    """Groups to decide on after this message, in order of first touch."""
+    touched: dict[GroupID, int | None] = field(default_factory=dict)
+    """Groups to decide on after this message, in order of first touch -> which rules are due
+    (`fold.concerns`), None for all of them."""
+    thorough: bool = False
+    """All rules are due whatever happened. Must make no difference, and costs several times more;
+    set when recorded decisions turn out to be other than ours, so that each is told."""
     at: datetime | None = None
     note_ord: int = 0

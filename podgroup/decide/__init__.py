@@ -50,6 +50,7 @@ from podgroup.decide.starting import starting, stopping
 from podgroup.decide.unadmitted import charge_unadmitted
 from podgroup.events import Decision
 from podgroup.fold.common import At
+from podgroup.fold.concerns import Look
 from podgroup.fold.pods import renew, retire
 from podgroup.fold.relists import synced
 from podgroup.fold.workloads import recharge
@@ -66,15 +67,24 @@ class Difference(Struct, frozen=True):
     only_then: tuple[Decision, ...] = ()
 
 
+_NONE = Difference()
+
+
 def decide(world: World, here: At, recorded: Mapping[str, Decision] | None = None) -> Difference:
     """Decide on everything the last message touched; decisions go to the journal.
 
     With `recorded` those decisions are applied instead and the difference is returned.
     """
     if not synced(world):
-        return Difference()
+        return _NONE
+    loaded = world.loaded
+    if loaded or world.thorough:
+        world.touched.update(dict.fromkeys(world.touched))
+    elif not recorded and not _due(world):
+        world.touched.clear()
+        return _NONE
+    world.loaded = False
     d = Deciding(world, here, recorded)
-    loaded, world.loaded = world.loaded, False
     if loaded:
         _line_up(d)
     for identity in list(world.touched):
@@ -95,7 +105,19 @@ def decide(world: World, here: At, recorded: Mapping[str, Decision] | None = Non
     world.touched.clear()
     for identity in looked_at:
         retire(world, here, identity)
+    if not d.extra and not rest:
+        return _NONE
+    world.thorough = True
     return Difference(tuple(d.extra), (*d.instead, *rest))
+
+
+def _due(world: World) -> bool:
+    """Tell whether any rule is due: for a group, or for a ClusterQueue."""
+    return (
+        any(look != 0 for look in world.touched.values())
+        or bool(world.quotas.dirty)
+        or any(world.quotas.fresh.values())
+    )
 
 
 def _line_up(d: Deciding) -> None:
@@ -118,13 +140,16 @@ def _enlist(d: Deciding, group: Group) -> None:
 def _look(d: Deciding) -> dict[GroupID, None]:
     """Run the rules on the groups that are touched and those they lead to; return all of them."""
     world = d.world
-    looked_at: dict[GroupID, None] = {}
+    looked_at: dict[GroupID, Look] = {}
     while True:
-        batch = [g for g in world.touched if g in world.groups]
+        batch = {g: look for g, look in world.touched.items() if g in world.groups}
         world.touched.clear()
-        looked_at.update(dict.fromkeys(batch))
-        for identity in batch:
-            _guarded(d, world.groups[identity], _shape_up)
+        looked_at.update(batch)
+        for identity, look in batch.items():
+            if look is None:
+                _guarded(d, world.groups[identity], _shape_up)
+            elif look:
+                _guarded(d, world.groups[identity], _keep_up)
         if world.mode == "builtin":
             admit_pending(d)
         evicted = [g for g in world.touched if _needs_another_look(world, g)]
@@ -133,11 +158,11 @@ def _look(d: Deciding) -> dict[GroupID, None]:
         if not evicted:
             break
         world.touched.update(dict.fromkeys(evicted))
-    for identity in looked_at:
-        if identity in world.groups:
-            _guarded(d, world.groups[identity], _carry_on)
+    for identity, look in looked_at.items():
+        if look != 0 and identity in world.groups:
+            _guarded(d, world.groups[identity], _carry_on if look is None else mirroring)
     world.touched.clear()
-    return looked_at
+    return dict.fromkeys(looked_at)
 
 
 def _needs_another_look(world: World, identity: GroupID) -> bool:
@@ -179,6 +204,13 @@ def _shape_up(d: Deciding, group: Group) -> None:
     if d.world.mode == "builtin":
         recharge(d.world, group)
         _enlist(d, group)
+
+
+def _keep_up(d: Deciding, group: Group) -> None:
+    """What is due of `_shape_up` in a calm group (`fold.concerns`)."""
+    following(d, group)
+    if d.world.mode == "builtin":
+        recharge(d.world, group)
 
 
 def _carry_on(d: Deciding, group: Group) -> None:

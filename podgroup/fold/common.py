@@ -132,6 +132,14 @@ def touch(world: World, group: GroupID) -> None:
     world.journal.groups.add(group)
 
 
+def stir(world: World, group: GroupID, look: int | None) -> None:
+    """Have some of the rules look at a group (`fold.concerns`), and its row written."""
+    touched = world.touched
+    due = touched.get(group, 0)
+    touched[group] = None if due is None or look is None else due | look
+    world.journal.groups.add(group)
+
+
 def flags_of(pod: Pod, *, serving: bool, owned: bool) -> int:
     """Classify a pod.
 
@@ -198,8 +206,11 @@ def reindex(world: World, group: Group, pod: Pod) -> None:
     world.journal.pods.add(view.uid)
 
 
-def own(world: World, group: Group, owners: frozenset[str]) -> None:
-    """Take over the Workload's owners; only pods that became or ceased to be one are touched."""
+def own(world: World, group: Group, owners: frozenset[str]) -> bool:
+    """Take over the Workload's owners; only pods that became or ceased to be one are touched.
+
+    Returns whether there is a difference.
+    """
     members = world.members[group.id]
     changed = members.owned ^ owners
     members.owned = owners
@@ -207,6 +218,7 @@ def own(world: World, group: Group, owners: frozenset[str]) -> None:
         pod = world.pods.get(PodUID(uid))
         if pod is not None and pod.group == group.id:
             reindex(world, group, pod)
+    return bool(changed)
 
 
 def expect(world: World, group: Group, pod: Pod | None, expectation: Expectation) -> None:
@@ -222,16 +234,23 @@ def expect(world: World, group: Group, pod: Pod | None, expectation: Expectation
 
 def settle(world: World, group: Group, pod: Pod | None) -> None:
     """End an expectation: its effect was observed, or it will have none."""
+    if unexpect(world, group, pod):
+        if pod is not None:
+            reindex(world, group, pod)
+        touch(world, group.id)
+
+
+def unexpect(world: World, group: Group, pod: Pod | None) -> bool:
+    """Forget an expectation; whoever calls this sees to the index and to what the rules do."""
     expectation = group.workload_expect if pod is None else pod.expect
     if expectation is None:
-        return
+        return False
     world.expecting.pop(expectation.decision, None)
     if pod is None:
         group.workload_expect = None
     else:
         pod.expect = None
-        reindex(world, group, pod)
-    touch(world, group.id)
+    return True
 
 
 def new_members(world: World, group: Group) -> Members:

@@ -13,7 +13,8 @@ Invariant: each final outcome ends exactly one expectation, sooner or later.
 from datetime import timedelta
 
 from podgroup.events import OutcomeRecorded, TimerFired
-from podgroup.fold.common import At, note, reindex, settle, touch
+from podgroup.fold.common import At, note, reindex, settle, stir, touch, unexpect
+from podgroup.fold.concerns import of_flags, of_workload
 from podgroup.ids import GroupID, PodUID, newer
 from podgroup.journal import OutcomeRow
 from podgroup.names import WORKLOAD_FINALIZER
@@ -71,7 +72,11 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
         takes = expectation.action in ("FinalizePod", "DeletePod")
         last = takes and pod.held and pod.deleting
         if version and not last and not newer(version, pod.view.resource_version):
-            settle(world, group, pod)
+            flags = world.members[group.id].flags
+            old = flags[pod.view.uid]
+            unexpect(world, group, pod)
+            reindex(world, group, pod)
+            stir(world, group.id, of_flags(world, group, old, flags[pod.view.uid]))
         world.journal.pods.add(pod.view.uid)
     elif event.status == "rejected":
         if expectation.action == "UngatePod" and event.http_status == CONFLICT:
@@ -99,8 +104,14 @@ def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecord
             and known.deleted_at is not None
             and WORKLOAD_FINALIZER in known.finalizers
         )
-        if finalized or (seen and not last):
-            settle(world, group, None)
+        if not finalized and (not seen or last):
+            stir(world, group.id, 0)
+            return  # the watch is about to show it
+        if seen:
+            unexpect(world, group, None)
+            stir(world, group.id, of_workload(world, group))
+            return
+        settle(world, group, None)
     else:
         # Obsolete: the Workload that was meant is gone, which the one known here may have replaced.
         group.workload_refused_version = (

@@ -22,8 +22,11 @@ from podgroup.fold.common import (
     reindex,
     settle,
     stale,
+    stir,
     touch,
+    unexpect,
 )
+from podgroup.fold.concerns import Look, of_flags, of_joining, of_leaving, same_to_rules
 from podgroup.fold.dialects import ROLES, declaration, told
 from podgroup.fold.placing import declare, declared_total, place, replace
 from podgroup.ids import GroupID, PodUID, group_id, newer
@@ -100,7 +103,8 @@ def pod_deleted(world: World, here: At, view: PodView, *, inferred: bool = False
         role.succeeded_gone += group.composed
     how = "inferred from a relist: nobody saw it go" if inferred else ""
     note(world, here, "PodGone", group=group.id, pod=uid, reason=pod.fate, message=how)
-    settle(world, group, pod)
+    if unexpect(world, group, pod):
+        touch(world, group.id)
     _forget(world, group, pod)
 
 
@@ -166,10 +170,12 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
         message=f"pod {view.name}, role {name}",
     )
     _progress(world, here, group, pod, before=None)
+    members = world.members[group.id]
+    first = members.first()
     reindex(world, group, pod)
     lead(world, group)
     _retry_workload(group)
-    touch(world, group.id)
+    stir(world, group.id, of_joining(world, group, pod.role, members.flags[uid], first))
 
 
 def _told(group: Group, pod: Pod) -> None:
@@ -181,7 +187,10 @@ def _told(group: Group, pod: Pod) -> None:
 
 
 def _change(world: World, here: At, group: Group, pod: Pod, view: PodView) -> None:
+    """Take over the new view of a known pod."""
+    members = world.members[group.id]
     before, pod.view = pod.view, view
+    old, role = members.flags[view.uid], pod.role
     if view.deleted_at is not None and before.deleted_at is None:
         pod.doomed = ADMISSION_GATE in before.gates
     for gate in before.gates:
@@ -191,13 +200,18 @@ def _change(world: World, here: At, group: Group, pod: Pod, view: PodView) -> No
     _recount(world, here, group, before, view)
     if before.labels.get(POD_GROUP_ROLE) != view.labels.get(POD_GROUP_ROLE) and pod.gated:
         replace(world, group, pod)
-    expectation = pod.expect
-    if expectation is not None and _observed(pod):
-        settle(world, group, pod)
+    if pod.expect is not None and _observed(pod):
+        unexpect(world, group, pod)
     reindex(world, group, pod)
-    lead(world, group)
-    _retry_workload(group)
-    touch(world, group.id)
+    led = lead(world, group)
+    retried = _retry_workload(group)
+    look: Look = None
+    if not (led or retried) and pod.role == role:
+        new = members.flags[view.uid]
+        look = of_flags(world, group, old, new)
+        if look is None and old == new and same_to_rules(world, group, before, view, new):
+            look = 0
+    stir(world, group.id, look)
 
 
 def _recount(world: World, here: At, group: Group, before: PodView, view: PodView) -> None:
@@ -225,11 +239,13 @@ def _recount(world: World, here: At, group: Group, before: PodView, view: PodVie
     )
 
 
-def _retry_workload(group: Group) -> None:
+def _retry_workload(group: Group) -> bool:
     # A rejected creation of the Workload is worth another try once a pod of the group changed, but
     # pods of a running group change all the time: what was refused again and again waits its turn.
-    if group.workload is None and group.workload_refusals <= MAX_EAGER:
-        group.workload_refused_version = ""
+    if group.workload is not None or group.workload_refusals > MAX_EAGER:
+        return False
+    refused, group.workload_refused_version = group.workload_refused_version, ""
+    return bool(refused)
 
 
 def _observed(pod: Pod) -> bool:
@@ -362,18 +378,22 @@ def _leave(world: World, here: At, group: Group, pod: Pod, why: str) -> None:
 
 def _forget(world: World, group: Group, pod: Pod) -> None:
     uid = PodUID(pod.view.uid)
-    world.members[group.id].drop(uid)
+    members = world.members[group.id]
+    flags = members.flags[uid]
+    members.drop(uid)
     group.reported -= pod.reported is not None
     del world.pods[uid]
     world.gone_pods[uid] = pod
     world.journal.pods.discard(uid)
     lead(world, group)
     _retry_workload(group)
-    touch(world, group.id)
+    stir(world, group.id, of_leaving(world, group, flags))
 
 
-def lead(world: World, group: Group) -> None:
+def lead(world: World, group: Group) -> bool:
     """Let the first pod speak for the group: queue, total count, class, flags.
+
+    Returns whether it says anything new.
 
     After composition the total stays (B8: a changed total is reported, not obeyed). The queue
     follows as long as nothing holds quota, but not that of a serving group; the priority class
@@ -382,14 +402,24 @@ def lead(world: World, group: Group) -> None:
     members = world.members[group.id]
     uid = members.first()
     if uid is None:
-        return
+        return False
+    declared = group.declared
     declare(world, group)
-    view = world.pods[PodUID(uid)].view
+    labels = (view := world.pods[PodUID(uid)].view).labels
+    said = (group.queue, group.priority_class)
     if group.holding is None and not (group.serving and group.composed):
-        group.queue = view.labels.get(QUEUE_NAME, "")
-    group.priority_class = view.labels.get(PRIORITY_CLASS, "")
+        group.queue = labels.get(QUEUE_NAME, "")
+    group.priority_class = labels.get(PRIORITY_CLASS, "")
+    news = group.declared != declared or said != (group.queue, group.priority_class)
     if group.composed:
-        return
+        return news
+    return _lead_open(world, group, view) or news
+
+
+def _lead_open(world: World, group: Group, view: PodView) -> bool:
+    """Let the first pod of a group that is not composed yet say what the group is to be."""
+    members = world.members[group.id]
+    said = (group.fast, group.prebuilt, group.workload_name, group.total, group.serving)
     serving = view.annotations.get(SERVING) == "true" and not group.single
     group.fast = view.annotations.get(FAST_ADMISSION) == "true" and not group.single
     group.prebuilt = prebuilt_name(view.labels, view.annotations)
@@ -402,6 +432,7 @@ def lead(world: World, group: Group) -> None:
         group.serving = serving
         for other in list(members.flags):
             reindex(world, group, world.pods[PodUID(other)])
+    return said != (group.fast, group.prebuilt, group.workload_name, group.total, group.serving)
 
 
 def _total(group: Group, view: PodView) -> int:

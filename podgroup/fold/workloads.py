@@ -10,7 +10,19 @@ Invariant: `group.workload` is the newest version seen, or None when there is no
 """
 
 from podgroup.commands import Admission
-from podgroup.fold.common import At, listed, new_members, note, own, settle, stale, touch
+from podgroup.fold.common import (
+    At,
+    listed,
+    new_members,
+    note,
+    own,
+    settle,
+    stale,
+    stir,
+    touch,
+    unexpect,
+)
+from podgroup.fold.concerns import alike, of_workload
 from podgroup.fold.placing import needed, replace_all
 from podgroup.fold.pods import retire
 from podgroup.ids import PodUID, group_id, newer
@@ -189,12 +201,12 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
         group.workload_refused = group.refusal_told = ""
         group.workload_refusals = 0
         note(world, here, "WorkloadSeen", group=group.id, message=f"Workload {view.name}")
-    own(world, group, frozenset(owner.uid for owner in view.owners))
+    owned = own(world, group, frozenset(owner.uid for owner in view.owners))
     expectation = group.workload_expect
     if expectation is not None:
         version = expectation.result_version
         if version and not newer(version, view.resource_version):
-            settle(world, group, None)
+            unexpect(world, group, None)
     if not group.composed and view.deleted_at is None:
         _adopt(world, here, group, view)
     if not view.active:
@@ -210,7 +222,8 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
         # First sight of a Workload that says admitted: a standing admission of an earlier epoch.
         if is_true(view, ADMITTED) and view.cluster_queue:
             hold(world, here, group, view, decided_by=ADOPTED)
-    touch(world, group.id)
+    ours = before is not None and not owned and world.mode != "kueue" and alike(before, view)
+    stir(world, group.id, of_workload(world, group) if ours else None)
 
 
 def _adopt(world: World, here: At, group: Group, view: WorkloadView) -> None:
