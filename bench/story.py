@@ -2,13 +2,19 @@
 
 Theory. Decisions are named after the position of the message they follow, so a log with outcomes in
 it can only be made by deciding along. `Story` is a small cluster: it carries out what the engine
-decides and writes down every message that an ingester and an actuator would have published, one
-event each. Folded again by a fresh engine at the same positions, the same decisions follow.
+decides and writes down every message that an ingester and an actuator would have published. Folded
+again by a fresh engine at the same positions, the same decisions follow.
+
+Two shapes of the same log. Trickling: one event a message, each followed at once by what is decided
+on it. Under load: everything that happens before anybody answers collects, as it does in front of
+the ingester's publisher and the actuator's log of outcomes, and goes out in full messages: all pods
+of a wave are created, then all gates are removed, then all outcomes are told, and so on.
 
 Invariant: deterministic; two stories of the same shape are equal byte for byte.
 """
 
 from collections import Counter, deque
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -60,10 +66,18 @@ class Message(msgspec.Struct, frozen=True):
 
 
 class Story:
-    """`groups` groups of `size` pods, `at_once` of them alive at a time."""
+    """`groups` groups of `size` pods, `at_once` of them alive at a time.
 
-    def __init__(self, groups: int, size: int, at_once: int = 50) -> None:
+    `message_bytes`: events collect into messages of at most so many bytes; 0: one event a message.
+    """
+
+    def __init__(
+        self, groups: int, size: int, at_once: int = 50, *, message_bytes: int = 0
+    ) -> None:
         self.messages: list[Message] = []
+        self._message_bytes = message_bytes
+        self._deltas: list[e.Event] = []
+        self._outcomes: list[e.Event] = []
         self.counts: Counter[str] = Counter()
         self._world = new_world(CLUSTER)
         self._decided: deque[e.Decision] = deque()
@@ -86,40 +100,78 @@ class Story:
 
     def _wave(self, names: list[str], size: int) -> None:
         uids = [self._create(name, i, size) for i in range(size) for name in names]
+        self._settle()
         for uid in uids:
             self._change(uid, node="node-1")
+        self._settle()
         for uid in uids:
             self._change(uid, phase="Running", conditions=_READY)
+        self._settle()
         for uid in uids:
             self._change(uid, phase="Succeeded", conditions=())
+        self._settle()
         for uid in uids:
             gone = msgspec.structs.replace(
                 self._pods.pop(uid), deleted_at=self._now, resource_version=self._bump()
             )
             self._send(e.PodDeleted(pod=gone))
+        self._settle()
         for name in names:
             workload = self._workloads.pop(name, None)
             if workload is not None:
                 last = msgspec.structs.replace(workload, resource_version=self._bump())
                 self._send(e.WorkloadDeleted(workload=last))
+        self._settle()
 
     # -- the log ---
 
     @property
     def _now(self) -> datetime:
-        return _START + timedelta(milliseconds=2 * len(self.messages))
+        return _START + timedelta(milliseconds=2 * self.events)
 
     def _send(self, event: e.Event) -> None:
         self._log(event)
-        while self._decided:
-            self._carry_out(self._decided.popleft())
+        if not self._message_bytes:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Carry out what is decided, and what is decided on that, until nothing more is."""
+        while self._decided or self._deltas or self._outcomes:
+            while self._decided:
+                self._carry_out(self._decided.popleft())
+            deltas, self._deltas = self._deltas, []
+            outcomes, self._outcomes = self._outcomes, []
+            for events in (*self._full(deltas), *self._full(outcomes)):
+                self._publish(events)
 
     def _log(self, event: e.Event) -> None:
-        source = "actuator" if isinstance(event, e.OutcomeRecorded) else "watch"
-        batch = Batch(source=source, events=(event,))
+        if not self._message_bytes:
+            self._publish((event,))
+        elif isinstance(event, e.OutcomeRecorded):
+            self._outcomes.append(event)
+        else:
+            self._deltas.append(event)
+
+    def _full(self, events: list[e.Event]) -> Iterator[tuple[e.Event, ...]]:
+        """Cut events into messages as the ingester's publisher does: in order, by size."""
+        taken: list[e.Event] = []
+        size = 0
+        for event in events:
+            each = len(msgspec.json.encode(event))
+            if taken and size + each > self._message_bytes:
+                yield tuple(taken)
+                taken, size = [], 0
+            taken.append(event)
+            size += each
+        if taken:
+            yield tuple(taken)
+
+    def _publish(self, events: tuple[e.Event, ...]) -> None:
+        source = "actuator" if isinstance(events[0], e.OutcomeRecorded) else "watch"
+        batch = Batch(source=source, events=events)
         message = Message(len(self.messages) + 1, self._now, source, encode_batch(batch))
         self.messages.append(message)
-        self.counts["outcomes" if source == "actuator" else "deltas"] += 1
+        self.counts["outcomes" if source == "actuator" else "deltas"] += len(events)
         step(self._world, message.position, message.at, batch)
         self._decided.extend(take(self._world).journal.decisions)
 
@@ -154,6 +206,7 @@ class Story:
             for view in objects.get(kind, []):
                 self._send(e.ObjectApplied(object=view, relist=kind))
             self._send(e.RelistCompleted(kind=kind, relist=kind, resource_version=v()))
+        self._settle()
 
     # -- users and kubelet ---
 

@@ -15,7 +15,7 @@ from podgroup.runtime.log import get_logger
 from podgroup.runtime.metrics import of as metrics_of
 from podgroup.runtime.settings import Settings
 from projector import migrate
-from projector.database import DatabaseUnavailable, database_url, parse, shown
+from projector.database import DatabaseUnavailable, database_url, shown
 from projector.lag import watching
 from projector.metrics import ProjectorMetrics
 from projector.projection import Projection
@@ -77,8 +77,7 @@ async def _replaced(
         settings.projector.shard,
         statement_timeout_s=settings.database.statement_timeout_s,
     )
-    overlap = parse(url).get_backend_name() == "postgresql"
-    projection = Projection(settings, bus, store, stop, overlap=overlap, metrics=metrics)
+    projection = Projection(settings, bus, store, stop, metrics=metrics)
     if checks is not None:
         checks.ready("projector", lambda: projection.problem)
     try:

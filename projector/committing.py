@@ -47,7 +47,7 @@ class Place(Struct):
 
 
 class Committer:
-    """Writes batches of one shard. `overlap`: fold the next batch while one is written."""
+    """Writes batches of one shard."""
 
     def __init__(
         self,
@@ -56,15 +56,12 @@ class Committer:
         shard: int,
         stop: asyncio.Event,
         metrics: ProjectorMetrics,
-        *,
-        overlap: bool,
     ) -> None:
         self._store = store
         self._outbox = outbox
         self._shard = shard
         self._stop = stop
         self._metrics = metrics
-        self._overlap = overlap
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="projector-store")
         self._running: asyncio.Task[None] | None = None
         self.checkpoint: Checkpoint | None = None
@@ -109,8 +106,7 @@ class Committer:
     ) -> None:
         """Hand over everything that changed since the last time.
 
-        `at` is the timestamp of the last message folded. Returns when the batch before is written
-        (without overlap: when this one is).
+        `at` is the timestamp of the last message folded. Returns when the batch before is written.
 
         Raises:
             StaleProjector: another projector writes this shard.
@@ -140,10 +136,12 @@ class Committer:
         )
         await self.idle()
         self._running = asyncio.create_task(self._write(rows, new, taken.journal, work))
-        if self._overlap:
-            await asyncio.sleep(0)  # let it begin
-        else:
-            await self.idle()
+        await asyncio.sleep(0)  # let it begin
+
+    @property
+    def free(self) -> bool:
+        """Nothing is being written."""
+        return self._running is None or self._running.done()
 
     def check(self) -> None:
         """Raise what the commit under way has come to, if it has."""

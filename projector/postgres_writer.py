@@ -145,22 +145,38 @@ def _small_writes(connection: "psycopg.Connection[Any]", rows: Rows, new: Checkp
 
 
 def _copy(connection: "psycopg.Connection[Any]", table: str, rows: list[Row]) -> None:
-    direct = statements.MODES[table] == "append"
-    target = table if direct else f"stage_{table}"
-    with connection.cursor() as cursor:
-        if not direct:
-            cursor.execute(
-                f'CREATE TEMP TABLE IF NOT EXISTS "{target}" (LIKE "{table}") ON COMMIT DELETE ROWS'
-            )
-        copy_rows(cursor, table, f'"{target}"', rows)
-        if not direct:
-            cursor.execute(statements.insert_from(table, target))
+    match statements.MODES[table]:
+        case "append":
+            copy_rows(connection, table, f'"{table}"', rows)
+        case "keep":
+            # Keys hardly ever come twice, and writing past a stage costs half as much.
+            try:
+                with connection.transaction():
+                    copy_rows(connection, table, f'"{table}"', rows)
+            except psycopg.errors.UniqueViolation:
+                _stage(connection, table, rows)
+        case "replace":
+            _stage(connection, table, rows)
 
 
-def copy_rows(cursor: "psycopg.Cursor[Any]", table: str, target: str, rows: list[Row]) -> None:
+def _stage(connection: "psycopg.Connection[Any]", table: str, rows: list[Row]) -> None:
+    target = f"stage_{table}"
+    connection.execute(
+        f'CREATE TEMP TABLE IF NOT EXISTS "{target}" (LIKE "{table}") ON COMMIT DELETE ROWS'
+    )
+    copy_rows(connection, table, f'"{target}"', rows)
+    connection.execute(statements.insert_from(table, target))
+
+
+def copy_rows(
+    connection: "psycopg.Connection[Any]", table: str, target: str, rows: list[Row]
+) -> None:
     """Copy rows of `table` into `target`, a quoted name of a table with the same columns."""
     names = ", ".join(f'"{name}"' for name in COLUMNS[table])
-    with cursor.copy(f"COPY {target} ({names}) FROM STDIN (FORMAT BINARY)") as copy:
+    with (
+        connection.cursor() as cursor,
+        cursor.copy(f"COPY {target} ({names}) FROM STDIN (FORMAT BINARY)") as copy,
+    ):
         copy.set_types(TYPES[table])
         for row in rows:
             copy.write_row(row)

@@ -1,10 +1,9 @@
 """The projection: the loop that turns the log of one shard into the read model and decisions.
 
 Theory. Read what is there, fold and decide message by message, write everything that changed in one
-transaction, then publish the decisions. A batch is whatever has arrived by then, so a lone event is
-written at once and under load batches grow by themselves. While PostgreSQL works on one batch the
-next is folded; with SQLite that does not pay, because its thread and the fold would fight for the
-interpreter.
+transaction, then publish the decisions. While the database works on one batch the next is folded,
+and grows until the database is free again or the batch is full: a lone event is written at once,
+and under load batches grow by themselves. Both databases work outside of the interpreter's lock.
 
 Decisions are held, and timers do not fire, until the end that the log had when we came is reached.
 
@@ -12,6 +11,7 @@ Invariant: nothing is published that is not committed, and nothing is committed 
 """
 
 import asyncio
+import time
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -43,8 +43,10 @@ from projector.store import Store, StoreUnavailable
 
 MAX_EVENTS = 5_000
 """Events per transaction at most, so that a transaction stays short and its rows fit in memory."""
-BREATH_MESSAGES = 100
-"""Messages after which other tasks of the process get a turn."""
+BREATH_EVENTS = 500
+"""Events after which other tasks of the process get a turn."""
+TICK_S = 0.1
+"""Seconds between two looks at timers and overdue decisions, at least: each goes over all."""
 WAIT_S = 0.25
 """Seconds to wait for messages before looking at timers, overdue decisions and `stop`."""
 DRAIN_S = 5.0
@@ -63,7 +65,6 @@ class Projection:
         store: Store,
         stop: asyncio.Event,
         *,
-        overlap: bool,
         metrics: ProjectorMetrics | None = None,
     ) -> None:
         self._settings = settings
@@ -80,13 +81,13 @@ class Projection:
             refused=self._announcer.refused,
         )
         self._metrics = metrics or ProjectorMetrics(Metrics(settings))
-        self._committer = Committer(
-            store, self._outbox, self._shard, stop, self._metrics, overlap=overlap
-        )
+        self._committer = Committer(store, self._outbox, self._shard, stop, self._metrics)
         self._reader: Reader | None = None
         self._at: datetime | None = None
         self._settled: list[Settled] = []
         self._events = 0
+        self._messages = 0
+        self._ticked_at = 0.0
         self._target = 0
         self._reconnected = False
         self.world = World(cluster=settings.cluster, mode=settings.mode)
@@ -242,19 +243,16 @@ class Projection:
     async def _follow(self, publishing: "asyncio.Task[None]") -> None:
         interval_s = self._settings.projector.commit_interval_ms / 1000
         while not self._stop.is_set() and (reader := self._reader) is not None:
-            messages = await reader.next(WAIT_S)
+            messages = await reader.next(0 if self._messages else WAIT_S)
             if messages and interval_s and not self._outbox.holding:
                 await asyncio.sleep(interval_s)
                 messages += await reader.next(0)
-            for count, message in enumerate(messages, 1):
-                self._fold(message)
-                if self._events >= MAX_EVENTS:
-                    await self._commit()
-                if count % BREATH_MESSAGES == 0:
-                    await asyncio.sleep(0)
-            if messages:
+            await self._fold_all(messages)
+            # What is folded waits while the one before is written, but only for company.
+            if self._messages and (not messages or self._committer.free):
                 await self._commit()
-            if self._outbox.holding and (not messages or self._stream_seq >= self._target):
+            at_end = self._stream_seq >= self._target
+            if self._outbox.holding and (at_end or not (messages or self._messages)):
                 await self._caught_up()
             self._committer.check()
             if publishing.done():
@@ -263,6 +261,18 @@ class Projection:
                 return  # to a server that may have another past: look at the log again
             self._tick()
 
+    async def _fold_all(self, messages: list[Message]) -> None:
+        most, breath = self._settings.projector.batch_messages, 0
+        for message in messages:
+            before = self._events
+            self._fold(message)
+            breath += self._events - before
+            if self._events >= MAX_EVENTS or self._messages >= most:
+                await self._commit()
+            if breath >= BREATH_EVENTS:
+                breath = 0
+                await asyncio.sleep(0)
+
     def _fold(self, message: Message) -> None:
         batch = decode_batch(message.body)
         journal = self.world.journal
@@ -270,23 +280,29 @@ class Projection:
         step(self.world, message.sequence + self._committer.place.base, message.at, batch)
         self._at = message.at
         self._events += len(batch.events)
+        self._messages += 1
         self._metrics.folded(batch.source, len(batch.events), message.at)
         self._settled += settled(batch, message.at)
         for index in range(before, len(journal.parked)):
             journal.parked[index] = with_raw(journal.parked[index], batch)
 
     async def _commit(self) -> None:
-        done, self._settled, self._events = self._settled, [], 0
+        done, self._settled = self._settled, []
+        self._events = self._messages = 0
         await self._committer.submit(self.world, at=self._at, settled=done)
 
     async def _caught_up(self) -> None:
+        if self._messages:
+            await self._commit()
         await self._committer.idle()
         sent = self._outbox.release(self.world.expecting.__contains__)
         log.info("caught_up", position=self.world.meta.position, decisions_sent=sent)
 
     def _tick(self) -> None:
-        if self._outbox.holding:
+        clock = time.monotonic()
+        if self._outbox.holding or clock < self._ticked_at + TICK_S:
             return
+        self._ticked_at = clock
         now = datetime.now(UTC)
         self._announcer.tick(self.world, now)
         repeated = self._outbox.repeat_overdue(self.world.expecting.__contains__, now)

@@ -2,7 +2,7 @@
 
 Theory. These come from the journal alone and need no look at the state. A decision that records
 (admit, evict, release, finish) takes effect by being written, so its row is born applied; one that
-writes to the API server waits for its outcome.
+writes to the API server waits for its outcome, unless that is in the same batch already.
 
 Invariant: the order of each tuple is `COLUMNS[table]`.
 """
@@ -86,19 +86,23 @@ def key_text(text: str) -> str:
     return f"{text[: _KEY_CHARS - 17]}~{digest}"
 
 
-def resolutions(journal: Journal) -> list[tuple[str, datetime, str]]:
-    """Return (status, at, decision) of final outcomes, one per decision; applied outlasts others.
+Resolution = tuple[str, datetime, str]
+"""(status, at, decision id)."""
+
+
+def resolutions(journal: Journal) -> dict[str, Resolution]:
+    """Return what became of decisions, by their id; applied outlasts others.
 
     A decision sent twice may be applied first and found obsolete the second time.
     """
-    found: dict[str, tuple[str, datetime, str]] = {}
+    found: dict[str, Resolution] = {}
     for outcome in journal.outcomes:
         if outcome.status not in FINAL:
             continue
         known = found.get(outcome.decision)
         if known is None or known[0] != "applied":
             found[outcome.decision] = (outcome.status, outcome.at, outcome.decision)
-    return list(found.values())
+    return found
 
 
 class Settled(Struct, frozen=True):
@@ -129,8 +133,10 @@ def admitted(journal: Journal) -> dict[str, datetime]:
     return {group: at for group, (_, at) in latest.items()}
 
 
-def build(journal: Journal, cluster: str, shard: int) -> dict[str, list[Row]]:
-    """Return the rows of a journal by table."""
+def build(
+    journal: Journal, cluster: str, shard: int, resolved: dict[str, Resolution]
+) -> dict[str, list[Row]]:
+    """Return the rows of a journal by table; what became of its own decisions leaves `resolved`."""
     return {
         "gates": [
             (cluster, g.pod, g.gate, g.added_at, g.removed_at, g.removed_by)
@@ -148,7 +154,9 @@ def build(journal: Journal, cluster: str, shard: int) -> dict[str, list[Row]]:
             for w in journal.waits.values()
         ],
         "admissions": [_admission(cluster, row) for row in journal.admissions.values()],
-        "decisions": [_decision(cluster, shard, d) for d in journal.decisions],
+        "decisions": [
+            _decision(cluster, shard, d, resolved.pop(d.id, None)) for d in journal.decisions
+        ],
         "outcomes": [
             (
                 *(cluster, o.decision, o.seq, o.delivery, o.attempt, o.status, o.http_status),
@@ -188,9 +196,11 @@ def target_text(target: ObjectRef) -> str:
     return f"{target.kind} {place} {target.uid}".rstrip()
 
 
-def _decision(cluster: str, shard: int, decision: Decision) -> Row:
+def _decision(cluster: str, shard: int, decision: Decision, became: Resolution | None) -> Row:
     command = decision.command
-    record = isinstance(command, RECORDS)
+    status, resolved_at = (None, None) if became is None else became[:2]
+    if isinstance(command, RECORDS):
+        status, resolved_at = "applied", decision.at
     return (
         cluster,
         decision.id,
@@ -207,8 +217,8 @@ def _decision(cluster: str, shard: int, decision: Decision) -> Row:
         decision.message,
         decision.at,
         as_json(command),
-        "applied" if record else None,
-        decision.at if record else None,
+        status,
+        resolved_at,
     )
 
 

@@ -9,7 +9,6 @@ Invariant: a function of World and journal alone; the order of each tuple is `CO
 """
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from typing import Any
 
 from msgspec import Struct, field
@@ -53,8 +52,8 @@ class Rows(Struct):
 
     tables: dict[str, list[Row]] = field(default_factory=dict)
     """Table -> rows to insert or to put in place of those with the same key."""
-    resolved: list[tuple[str, datetime, str]] = field(default_factory=list)
-    """(status, at, decision id) of final outcomes, in order."""
+    resolved: list[record_rows.Resolution] = field(default_factory=list)
+    """What became of decisions that were written before."""
     forgotten: list[tuple[str, str, str]] = field(default_factory=list)
     """(kind, namespace, name) of objects that are gone."""
     settled: list[record_rows.Settled] = field(default_factory=list)
@@ -75,6 +74,7 @@ def build(world: World, taken: Taken, shard: int) -> Rows:
     journal, cluster = taken.journal, world.cluster
     rows = Rows()
     admitted = record_rows.admitted(journal)
+    resolved = record_rows.resolutions(journal)
     groups = list(_groups(world, journal.groups, taken.gone_groups))
     tables: dict[str, list[Row]] = {
         "groups": [_group(world, group, shard, admitted) for group in groups],
@@ -83,7 +83,7 @@ def build(world: World, taken: Taken, shard: int) -> Rows:
             *(_pod(world, pod, shard) for u, pod in taken.gone_pods.items() if u not in world.pods),
             *(_pod(world, world.pods[PodUID(u)], shard) for u in journal.pods if u in world.pods),
         ],
-        **record_rows.build(journal, cluster, shard),
+        **record_rows.build(journal, cluster, shard, resolved),
     }
     tables["objects"] = []
     for key in journal.objects:
@@ -93,7 +93,7 @@ def build(world: World, taken: Taken, shard: int) -> Rows:
         else:
             tables["objects"].append((cluster, shard, *key, view.uid, pack(view)))
     rows.tables = {name: found for name, found in tables.items() if found}
-    rows.resolved = record_rows.resolutions(journal)
+    rows.resolved = list(resolved.values())
     return rows
 
 

@@ -8,6 +8,7 @@ Invariant: values are always parameters; only names from `tables` become text.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Literal
 
 from projector.checkpoint import Checkpoint
@@ -64,6 +65,7 @@ def on_conflict(table: str) -> str:
     return f" ON CONFLICT ({_quoted(keys)}) DO UPDATE SET {sets}"
 
 
+@cache
 def insert_values(table: str, mark: str, rows: int = 1) -> str:
     """Return the statement that writes `rows` rows given as parameters."""
     columns = COLUMNS[table]

@@ -213,7 +213,7 @@ class ProjectorSettings(Section, frozen=True, kw_only=True):
     shard: Annotated[int, Meta(ge=0, le=1023, description="The shard this projector folds.")] = 0
     batch_messages: Annotated[
         int, Meta(ge=1, le=10_000, description="Messages of the log per transaction at most.")
-    ] = 1000
+    ] = 5000
     commit_interval_ms: Annotated[
         int,
         Meta(ge=0, le=10_000, description="Milliseconds to collect a fuller batch while live."),

@@ -108,7 +108,7 @@ class PostgresStage:
     def _copy(self, rows: Rows) -> None:
         with self._connection.cursor() as cursor:
             for table, found in appended(rows):
-                postgres_writer.copy_rows(cursor, table, self._name(table), found)
+                postgres_writer.copy_rows(self._connection, table, self._name(table), found)
             for done in rows.settled:
                 key = statements.parked_key(done.target)
                 values = (done.at, done.action, done.by, self._cluster, self._shard, *key)

@@ -133,13 +133,11 @@ class SqliteStage:
         self._file.unlink(missing_ok=True)
 
 
-def converted(table: str, rows: list[Row]) -> list[Any]:
+def converted(table: str, rows: list[Row]) -> list[list[Any]]:
     """Return rows with their values as SQLite keeps them."""
-    found = [list(row) for row in rows]
-    for index, convert in sqlite_writer.CONVERTERS[table]:
-        for row in found:
-            row[index] = convert(row[index])
-    return found
+    flat = sqlite_writer.parameters(table, rows, sqlite_writer.Texts())
+    width = len(rows[0]) if rows else 1
+    return [flat[start : start + width] for start in range(0, len(flat), width)]
 
 
 def _remove_left_over(file: Path) -> str:

@@ -27,8 +27,7 @@ async def running(settings: Settings, bus: Bus) -> AsyncIterator[Projection]:
     """A projection that runs while the context is open; its failure is the test's."""
     stop = asyncio.Event()
     store = SqlStore(settings.database.url, settings.cluster, settings.projector.shard)
-    overlap = settings.database.url.startswith("postgresql")
-    projection = Projection(settings, bus, store, stop, overlap=overlap)
+    projection = Projection(settings, bus, store, stop)
     task = asyncio.create_task(projection.run())
     try:
         yield projection

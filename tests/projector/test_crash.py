@@ -46,7 +46,7 @@ class Doomed(SqlStore):
 async def main():
     bus = await connect(msgspec.json.decode(nats, type=NatsSettings), "child", deadline_s=20)
     store = Doomed(url, cluster)
-    await Projection(settings_for(url, cluster), bus, store, asyncio.Event(), overlap=True).run()
+    await Projection(settings_for(url, cluster), bus, store, asyncio.Event()).run()
 
 asyncio.run(main())
 """

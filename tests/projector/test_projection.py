@@ -194,7 +194,7 @@ async def test_of_two_projectors_one_stops_with_a_clear_error(
 ) -> None:
     toy, stop = busy_toy(), asyncio.Event()
     settings = settings_for(url, cluster)
-    two = [Projection(settings, bus, SqlStore(url, cluster), stop, overlap=False) for _ in range(2)]
+    two = [Projection(settings, bus, SqlStore(url, cluster), stop) for _ in range(2)]
     first = asyncio.create_task(two[0].run())
     await eventually(lambda: not two[0].problem, "the first has caught up")
     tasks = [first, asyncio.create_task(two[1].run())]
