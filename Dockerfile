@@ -17,7 +17,7 @@ COPY gatelog gatelog
 COPY simcluster simcluster
 COPY migrations migrations
 COPY deploy deploy
-RUN /opt/gatelog/bin/pip install '.[ingest,projector,actuator]' \
+RUN /opt/gatelog/bin/pip install '.[ingest,projector,actuator,archive]' \
     && /opt/gatelog/bin/gatelog --help >/dev/null
 
 FROM python:${PYTHON_VERSION}-slim

@@ -18,6 +18,7 @@ from typing import Annotated
 import typer
 
 from gatelog.commands import (
+    archive,
     demo,
     deployments,
     doctor,
@@ -74,6 +75,9 @@ for _name, _function, _help in deployments.COMMANDS:
     )
 app.command("migrate", help=migrate.HELP, epilog=migrate.EPILOG, rich_help_panel="Deployments")(
     migrate.migrate
+)
+app.command("archive", help=archive.HELP, epilog=archive.EPILOG, rich_help_panel="Deployments")(
+    archive.archive
 )
 app.command("history", help=history.HELP, epilog=history.EPILOG, rich_help_panel=ASK)(
     history.history

@@ -21,6 +21,9 @@ _SENTENCES = (
     ("podgroup.runtime.embedded", "EmbeddedError"),
     ("podgroup.runtime.jetstream", "BusError"),
     ("podgroup.runtime.kube", "KubeError"),
+    ("projector.archive.reading", "LogIncomplete"),
+    ("projector.archive.shelf", "ShelfUnavailable"),
+    ("projector.archive.writing", "ArchiveDamaged"),
     ("projector.database", "DatabaseError"),
     ("projector.store", "StoreUnavailable"),
     ("projector.store", "StaleProjector"),
@@ -37,6 +40,7 @@ _EXTRAS = {
     "sqlalchemy": "projector",
     "alembic": "projector",
     "psycopg": "projector",
+    "obstore": "archive",
 }
 """Package that may be absent -> the extra that brings it."""
 

@@ -10,6 +10,7 @@ Invariant: a command reads its settings once, here.
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from gatelog.errors import UsageFailed
@@ -61,6 +62,14 @@ Database = Annotated[
         "Default: database.url, else the one in the state directory.",
     ),
 ]
+Archive = Annotated[
+    str | None,
+    typer.Option(
+        "--archive",
+        metavar="DIR|URL",
+        help="Archive with what the streams dropped. Default: archive.url.",
+    ),
+]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Show all log lines on a terminal, too.")
 ]
@@ -82,6 +91,13 @@ def settings(config: Path | None, assign: list[str] | None, **given: Any) -> Set
         overrides[name.strip()] = value
     overrides.update({k.replace("__", "."): v for k, v in given.items() if v is not None})
     return load(config, overrides=overrides)
+
+
+def with_archive(given: Settings, url: str | None) -> Settings:
+    """Return the settings with another archive, if one is named."""
+    if url is None:
+        return given
+    return msgspec.structs.replace(given, archive=msgspec.structs.replace(given.archive, url=url))
 
 
 def database_option(value: str | None) -> str | None:

@@ -15,6 +15,7 @@ from podgroup.runtime.log import get_logger
 from podgroup.runtime.metrics import of as metrics_of
 from podgroup.runtime.settings import Settings
 from projector import migrate
+from projector.archive.keeping import archiving
 from projector.database import DatabaseUnavailable, database_url, shown
 from projector.lag import watching
 from projector.metrics import ProjectorMetrics
@@ -54,7 +55,10 @@ async def run_projector(
         await bus.ensure_streams(settings.streams)
         metrics = ProjectorMetrics(metrics_of(checks, settings))
         log.info("projector_started", database=shown(url), mode=settings.mode)
-        async with watching(metrics.lag, bus, settings.cluster, settings.projector.shard):
+        async with (
+            watching(metrics.lag, bus, settings.cluster, settings.projector.shard),
+            archiving(settings, bus, metrics_of(checks, settings)),
+        ):
             while await _replaced(settings, bus, stop, checks, metrics):
                 log.warning("read_model_replaced", database=shown(url))
     finally:

@@ -58,6 +58,7 @@ def export(
     force: Annotated[
         bool, typer.Option("--force", help="Replace the file if it is there.")
     ] = False,
+    archive: options.Archive = None,
     config: options.Config = None,
     state_dir: options.StateDirOption = None,
     db: options.Database = None,
@@ -85,6 +86,7 @@ def export(
         if not key:
             raise UsageFailed(f"{key_file}: is empty; a key is some random bytes")
     settings = asking.read_settings(config, assign, state_dir, db, cluster)
+    settings = options.with_archive(settings, archive)
     with Shown(Console(stderr=True), "writing") as shown:
         done = asyncio.run(exporting.export(settings, file, wanted, key, shown))
     size = file.stat().st_size

@@ -71,6 +71,7 @@ def replay(
         str | None,
         typer.Option("--to", metavar="URL|FILE", help="Empty database to write to."),
     ] = None,
+    archive: options.Archive = None,
     config: options.Config = None,
     state_dir: options.StateDirOption = None,
     db: options.Database = None,
@@ -88,6 +89,7 @@ def replay(
     from gatelog import asking
 
     settings = asking.read_settings(config, assign, state_dir, None if file else db, cluster)
+    settings = options.with_archive(settings, archive)
     target = options.database_option(to or (db if file else None))
     console = Console(stderr=True)
     if group:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from gatelog import statedir
 from gatelog.errors import explain
+from gatelog.examine import archive
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
 from gatelog.rows import CheckpointRow
 from gatelog.timeline import duration
@@ -44,6 +45,7 @@ async def examine(settings: Settings, checkpoint: CheckpointRow | None) -> list[
             findings.append(ok(AREA, name, size))
             if name == subjects.EVENTS:
                 findings.append(_lag(state.last_sequence, state.first_sequence, checkpoint))
+                findings.append(await archive.examine(settings, checkpoint, state))
         return findings
     finally:
         await bus.close()

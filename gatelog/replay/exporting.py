@@ -17,7 +17,7 @@ from projector.database import database_url, reader
 from projector.opening import policy_of
 from projector.replay.files import Export, Header
 from projector.replay.fold import fold
-from projector.replay.log import Entry, StreamLog
+from projector.replay.log import Entry, Log
 from projector.replay.pseudonyms import Pseudonyms
 from projector.replay.selecting import Selection, Wanted
 
@@ -83,7 +83,7 @@ def new_key() -> bytes:
     return secrets.token_bytes(32)
 
 
-async def _chosen(log: StreamLog, selection: Selection) -> AsyncIterator[Entry]:
+async def _chosen(log: Log, selection: Selection) -> AsyncIterator[Entry]:
     everything = selection.wanted.everything
     async for entry in _until(log, selection.wanted.until):
         kept = entry if everything else selection.keep(entry)
@@ -91,7 +91,7 @@ async def _chosen(log: StreamLog, selection: Selection) -> AsyncIterator[Entry]:
             yield kept
 
 
-async def _until(log: StreamLog, until: datetime | None) -> AsyncIterator[Entry]:
+async def _until(log: Log, until: datetime | None) -> AsyncIterator[Entry]:
     async for entry in log.entries():
         if until is not None and entry.at > until:
             return

@@ -17,20 +17,21 @@ from msgspec import Struct
 
 from gatelog import statedir
 from gatelog.errors import CommandFailed
+from gatelog.replay.archiving import Run, joined
 from gatelog.replay.steps import Step, Stepper
 from podgroup.events import Decision
 from podgroup.runtime.embedded import EmbeddedNats, running
 from podgroup.runtime.jetstream import Bus, connect
 from podgroup.runtime.settings import NatsSettings, Settings
-from podgroup.subjects import DECISIONS, EVENTS
 from projector import migrate, tables
+from projector.archive.standing import begin
 from projector.database import database_url, reader
 from projector.loading import load_decisions
 from projector.opening import policy_of
 from projector.replay.compare import TableResult, compare
 from projector.replay.files import FileLog, FileRefused, is_export
 from projector.replay.fold import Result, Sink, fold
-from projector.replay.log import StreamLog
+from projector.replay.log import Log
 
 if TYPE_CHECKING:
     from gatelog.replay.recordings import Recording
@@ -99,42 +100,19 @@ def place(connection: sa.Connection, cluster: str, shard: int) -> Place:
     if row is None:
         raise CommandFailed(f"no checkpoint of cluster {cluster!r} (shard {shard}) in the database")
     unsent = load_decisions(connection, cluster, shard, row["published"], unresolved=False)
-    base = row["base"]
-    h = tables.history.c
-    begun = connection.scalar(
-        sa.select(sa.func.max(h.seq)).where(
-            h.cluster == cluster, h.shard == shard, h.kind == "EpochStarted", h.seq >= base
-        )
-    )
-    first = 1 if begun is None else begun - base + 1
-    return Place(row["mode"], row["epoch"], base, row["seq"] - base, first, tuple(unsent))
+    first = begin(connection, cluster, shard, row["epoch"], row["base"])
+    stood = row["seq"] - row["base"]
+    return Place(row["mode"], row["epoch"], row["base"], stood, first, tuple(unsent))
 
 
-async def log_of(bus: Bus, settings: Settings, at: Place) -> StreamLog:
-    """Return the log of the present epoch up to where the read model stands.
+async def log_of(bus: Bus, settings: Settings, at: Place) -> Log:
+    """Return the log of the present epoch up to where the read model stands, archive included.
 
     Raises:
-        CommandFailed: the beginning is no longer in the stream, so no fold can start there.
+        CommandFailed, LogIncomplete: the beginning is nowhere, so no fold can start there.
     """
-    for stream in (EVENTS, DECISIONS):
-        state = await bus.stream_state(stream)
-        first = at.first if stream == EVENTS else 1
-        if state.first_sequence > first and state.messages:
-            raise CommandFailed(
-                f"the stream {stream} begins at sequence {state.first_sequence}: older messages "
-                "were dropped by its limits (settings streams.*), and a replay must start at the "
-                "beginning of an epoch"
-            )
-    shard = settings.projector.shard
-    return StreamLog(
-        bus,
-        settings.cluster,
-        shard,
-        base=at.base,
-        first=at.first,
-        last=at.stream_seq,
-        unsent=at.unsent,
-    )
+    run = Run(at.epoch, at.base, at.first + at.base, at.stream_seq + at.base)
+    return await joined(bus, settings, run, at.unsent)
 
 
 async def verify(settings: Settings, progress: Progress) -> tuple[Result, list[TableResult]]:

@@ -89,6 +89,35 @@ class StreamSettings(Section, frozen=True, kw_only=True):
     ] = 120
 
 
+class ArchiveSettings(Section, frozen=True, kw_only=True):
+    """Where the log is kept beyond the streams' limits."""
+
+    url: Annotated[
+        str,
+        Meta(
+            description="A directory, s3://bucket/prefix, gs://bucket/prefix or "
+            "az://account/container/prefix. Empty: what the streams drop is gone."
+        ),
+    ] = ""
+    every_s: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=30 * DAY_S,
+            description="Seconds between the projector's runs of archiving, sooner when a segment "
+            "is full; 0: only `gatelog archive` does it.",
+        ),
+    ] = 3600
+    segment_bytes: Annotated[
+        int,
+        Meta(
+            ge=10_000,
+            le=GIB,
+            description="Bytes of events, before compression, after which a segment is closed.",
+        ),
+    ] = 64 * 1024**2
+
+
 class DatabaseSettings(Section, frozen=True, kw_only=True):
     """Where the read model is."""
 
@@ -364,6 +393,7 @@ class Settings(Section, frozen=True, kw_only=True):
     ] = ".gatelog"
     nats: NatsSettings = field(default_factory=NatsSettings)
     streams: StreamSettings = field(default_factory=StreamSettings)
+    archive: ArchiveSettings = field(default_factory=ArchiveSettings)
     database: DatabaseSettings = field(default_factory=DatabaseSettings)
     kubernetes: KubernetesSettings = field(default_factory=KubernetesSettings)
     ingest: IngestSettings = field(default_factory=IngestSettings)

@@ -4,7 +4,7 @@ A file is gzipped JSON lines (docs/replay.md is its reference):
 
     {"format": "gatelog-export", "version": 1, "cluster": ..., "mode": ..., "epoch": 1, ...}
     {"position": 1, "at": "...", "batch": {...}, "decisions": [...]}       one per message, in order
-    {"end": true, "messages": 2}                                           so that a cut is noticed
+    {"end": true, "messages": 2, "sha256": "..."}              so that cuts and changes are noticed
 
 `batch` is a message of EVENTS and each decision one of DECISIONS, as the streams have them. An
 event that could not be decoded is kept beside them, by its place.
@@ -13,6 +13,7 @@ Invariant: an export of a whole log folds to what the log folds to.
 """
 
 import gzip
+import hashlib
 import os
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Iterator
@@ -31,6 +32,8 @@ from projector.replay.reading import Lines
 
 FORMAT = "gatelog-export"
 VERSION = 1
+_CHUNK = 256 * 1024
+"""Bytes compressed at once: enough that the interpreter lets others run meanwhile."""
 
 
 class FileRefused(Exception):
@@ -76,14 +79,37 @@ class _Line(Struct, omit_defaults=True, kw_only=True):
     lost: list[_Lost] = []
     end: bool = False
     messages: int = 0
+    sha256: str = ""
+    first: int = 0
+    last: int = 0
+    decided: int = 0
+
+
+class Covered(Struct, frozen=True):
+    """What a file of an archive holds: every position from `first` to `last`.
+
+    `decided` is the number of the last decision up to there.
+    """
+
+    first: int
+    last: int
+    decided: int
 
 
 class Export:
-    """Writes a file; a context manager. It gets its name when it is complete."""
+    """Writes a file; a context manager. It gets its name when it is complete.
+
+    `covered`, if it is set before the end, is written in the last line. `size` counts the bytes of
+    the lines, before compression.
+    """
 
     def __init__(self, path: Path, header: Header) -> None:
         self.messages = 0
         self.decisions = 0
+        self.size = 0
+        self.covered: Covered | None = None
+        self._digest = hashlib.sha256()
+        self._waiting = bytearray()
         self._path = path
         self._part = path.with_name(path.name + ".part")
         self._header = header
@@ -108,16 +134,39 @@ class Export:
             else:
                 events.append(event)
         batch = msgspec.structs.replace(entry.batch, events=tuple(events))
-        line = _Line(
-            position=entry.position,
-            at=entry.at,
-            batch=Raw(encode_batch(batch)),
-            decisions=[Raw(encode_decision(d)) for d in entry.recorded.values()],
-            lost=lost,
+        decisions = [Raw(encode_decision(d)) for d in entry.recorded.values()]
+        self._add(entry.position, entry.at, encode_batch(batch), decisions, lost)
+
+    def add_raw(self, position: int, at: datetime, body: bytes, decisions: list[bytes]) -> None:
+        """Write one message as it is in the stream, with decisions as they are in theirs.
+
+        A body that could not stand in a line is kept as an event that nobody could decode.
+        """
+        lost: list[_Lost] = []
+        try:
+            _json.decode(body)
+            fits = b"\n" not in body
+        except msgspec.MsgspecError:
+            fits = False
+        if not fits:
+            whole = decode_batch(body)
+            lost = [
+                _Lost(place, event.error, b64encode(event.raw).decode())
+                for place, event in enumerate(whole.events)
+                if isinstance(event, Undecodable)
+            ]
+            known = tuple(e for e in whole.events if not isinstance(e, Undecodable))
+            body = encode_batch(msgspec.structs.replace(whole, events=known))
+        self._add(position, at, body, [Raw(one) for one in decisions], lost)
+
+    def _add(
+        self, position: int, at: datetime, body: bytes, decisions: list[Raw], lost: list[_Lost]
+    ) -> None:
+        self._write(
+            _Line(position=position, at=at, batch=Raw(body), decisions=decisions, lost=lost)
         )
-        self._write(line)
         self.messages += 1
-        self.decisions += len(line.decisions)
+        self.decisions += len(decisions)
 
     def __exit__(
         self,
@@ -127,7 +176,18 @@ class Export:
     ) -> None:
         """End the file; one that was not completed is removed."""
         if kind is None:
-            self._write({"end": True, "messages": self.messages})
+            whole = self.covered or Covered(0, 0, 0)
+            self._write(
+                _Line(
+                    end=True,
+                    messages=self.messages,
+                    sha256=self._digest.hexdigest(),
+                    first=whole.first,
+                    last=whole.last,
+                    decided=whole.decided,
+                )
+            )
+            self._file.write(self._waiting)
         self._file.close()
         if kind is None:
             os.replace(self._part, self._path)
@@ -135,7 +195,16 @@ class Export:
             self._part.unlink(missing_ok=True)
 
     def _write(self, line: object) -> None:
-        self._file.write(msgspec.json.encode(line) + b"\n")
+        text = msgspec.json.encode(line) + b"\n"
+        self._digest.update(text)
+        self.size += len(text)
+        self._waiting += text
+        if len(self._waiting) >= _CHUNK:
+            self._file.write(self._waiting)
+            self._waiting.clear()
+
+
+_json: msgspec.json.Decoder[Raw] = msgspec.json.Decoder(Raw)
 
 
 def is_export(path: Path) -> bool:
@@ -155,6 +224,8 @@ class _Format(Struct):
 class FileLog:
     """An export as a log. `unread` lists afterwards what could not be read, in words.
 
+    `covered` is, after the last line, what a file of an archive says it holds.
+
     Raises:
         FileRefused: it is no export, or one of a later format.
     """
@@ -163,6 +234,7 @@ class FileLog:
         self.path = path
         self.unread: list[str] = []
         self.lines = 0
+        self.covered: Covered | None = None
         self.header = self._first(next(iter(Lines(path)), b""))
 
     def _first(self, line: bytes) -> Header:
@@ -186,18 +258,20 @@ class FileLog:
         """Yield every message that can be read; positions must grow."""
         decoder = msgspec.json.Decoder(_Line)
         lines = Lines(self.path)
+        digest = hashlib.sha256()
         ended, messages, position = False, 0, 0
         for number, raw in enumerate(lines, 1):
             self.lines = number
             if number == 1:
+                digest.update(raw + b"\n")
                 continue
             try:
                 line = decoder.decode(raw)
                 if line.end:
                     ended = True
-                    if line.messages != messages:
-                        self.unread.append(f"has {messages} of its {line.messages} messages")
+                    self._ends(line, messages, digest.hexdigest())
                     break
+                digest.update(raw + b"\n")
                 entry = _entry(line)
             except (msgspec.MsgspecError, ValueError) as error:
                 self.unread.append(f"line {number}: {error}")
@@ -212,6 +286,17 @@ class FileLog:
             self.unread.append(lines.problem)
         elif not ended:
             self.unread.append("the file has no last line: it is truncated")
+
+    def _ends(self, line: _Line, messages: int, digest: str) -> None:
+        if line.messages != messages:
+            self.unread.append(f"has {messages} of its {line.messages} messages")
+        elif line.sha256 and line.sha256 != digest and not self.unread:
+            self.unread.append(
+                "its lines are not those it was written with (sha256 differs): it was changed, "
+                "or damaged where that does not show"
+            )
+        if line.last:
+            self.covered = Covered(line.first, line.last, line.decided)
 
 
 def _entry(line: _Line) -> Entry:

@@ -13,6 +13,7 @@ from actuator.metrics import ActuatorMetrics
 from ingest.metrics import IngestMetrics, WebhookMetrics
 from podgroup.engine import new_world
 from podgroup.runtime.metrics import Family, Metrics
+from projector.archive.keeping import ArchiveMetrics, Behind
 from projector.metrics import ProjectorMetrics
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -23,6 +24,7 @@ SECTIONS = {
     "Ingest": "gatelog_ingest_",
     "Webhook (ingest)": "gatelog_webhook_",
     "Projector": "gatelog_projector_",
+    "Archive (projector)": "gatelog_archive_",
     "Actuator": "gatelog_actuator_",
 }
 
@@ -33,6 +35,7 @@ def everything() -> Metrics:
     world = new_world("nobody")
     metrics = Metrics()
     ProjectorMetrics(metrics).watch(lambda: world, nobody, lambda: 0)
+    ArchiveMetrics(metrics, Behind())
     IngestMetrics(metrics).watch(dict, lambda: 0)
     WebhookMetrics(metrics, Counter())
     ActuatorMetrics(metrics).watch(nobody, nobody, lambda: 0)

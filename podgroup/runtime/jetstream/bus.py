@@ -116,6 +116,14 @@ class Bus:
         """
         return await self._get(stream, {"seq": sequence})
 
+    async def at_or_after(self, stream: str, sequence: int, subject: str) -> Message | None:
+        """Return the first message on a subject from `sequence` on, or None.
+
+        Raises:
+            StreamMissing, BusUnavailable
+        """
+        return await self._get(stream, {"seq": max(1, sequence), "next_by_subj": subject})
+
     async def publish(
         self,
         subject: str,

@@ -1,0 +1,73 @@
+"""`gatelog archive`: keep what the streams will drop one day.
+
+Invariant: segments that are there are never changed; the log and the read model are only read.
+"""
+
+import asyncio
+import sys
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+
+from gatelog import options
+from gatelog.commands.replay import Shown
+from gatelog.errors import FAILED
+
+HELP = (
+    "Write what came into the log since the last time to closed files in a directory or a bucket, "
+    "so that replay reaches back beyond the streams' limits. For cron, or once before an upgrade; "
+    "with archive.url set the projector does the same by itself. Can be killed and repeated at "
+    "any time. Exit code 1 if something was dropped by the streams before it could be archived."
+)
+EPILOG = """[bold]Examples[/]
+
+gatelog archive --to /srv/gatelog-archive
+
+gatelog archive --to s3://backups/gatelog --cluster prod-1
+
+gatelog replay --verify --archive s3://backups/gatelog"""
+
+
+def archive(
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="DIR|URL", help="Where; default: the setting archive.url."),
+    ] = None,
+    as_json: options.AsJson = False,
+    config: options.Config = None,
+    state_dir: options.StateDirOption = None,
+    db: options.Database = None,
+    cluster: options.Cluster = None,
+    assign: options.Assign = None,
+) -> int | None:
+    """Run `gatelog archive`; see HELP."""
+    from gatelog import asking
+    from gatelog.replay import archiving
+    from gatelog.replay.running import open_bus
+    from projector.archive.writing import Archived
+
+    settings = options.with_archive(
+        asking.read_settings(config, assign, state_dir, db, cluster), to
+    )
+
+    async def run(shown: Shown) -> Archived:
+        async with open_bus(settings) as bus:
+            return await archiving.archive(settings, bus, shown)
+
+    with Shown(Console(stderr=True), "archiving") as shown:
+        done = asyncio.run(run(shown))
+    if as_json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(done), indent=2).decode() + "\n")
+    else:
+        for name in done.segments:
+            print(name)
+        what = f"{done.messages} messages in {len(done.segments)} segments, {done.bytes} bytes"
+        print(f"{what if done.segments else 'nothing new'}; archived up to seq {done.last}")
+    for span in done.lost:
+        sys.stderr.write(
+            f"gatelog: {span} were dropped by the streams before they were archived, and are gone: "
+            "archive more often, or raise streams.max_age_s, max_bytes or decisions_max_bytes\n"
+        )
+    return FAILED if done.lost else None

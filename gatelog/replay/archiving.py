@@ -1,0 +1,125 @@
+"""The archive from the command line: writing what is new, and reading it with the stream.
+
+Invariant: the streams and the database are only read.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from gatelog.errors import CommandFailed, UsageFailed
+from podgroup.events import Decision
+from podgroup.runtime.jetstream import Bus
+from podgroup.runtime.settings import Settings
+from podgroup.subjects import DECISIONS, EVENTS, decisions
+from projector.archive.reading import ArchivedLog, before_the_stream, segments_of
+from projector.archive.segments import folder_of
+from projector.archive.shelf import open_shelf
+from projector.archive.standing import Standing, earliest, standing
+from projector.archive.writing import Archived, Archiver, marks_of
+from projector.database import database_url, reader
+from projector.replay.log import Log, StreamLog
+
+
+class Run(Struct, frozen=True):
+    """What of the log is wanted: the positions from `first` to `last` of one epoch."""
+
+    epoch: int
+    base: int
+    first: int
+    last: int
+
+
+async def archive(settings: Settings, bus: Bus, progress: Callable[[int], None]) -> Archived:
+    """Write what came since the last segment.
+
+    Raises:
+        UsageFailed: there is no archive in the settings.
+        CommandFailed: no projector has written for this cluster.
+        ShelfUnavailable, ArchiveDamaged, BusError: see `Archiver.run`.
+    """
+    if not settings.archive.url:
+        raise UsageFailed(
+            "archive.url is not set: say where the archive is, e.g. --to /srv/gatelog-archive or "
+            "--to s3://bucket/prefix"
+        )
+    shelf = open_shelf(settings.archive.url)
+    shard = settings.projector.shard
+    engine = reader(database_url(settings))
+    try:
+        with engine.connect() as connection:
+            at = stands(connection, settings)
+
+        def first_number(position: int) -> int | None:
+            with engine.connect() as connection:
+                return earliest(connection, settings.cluster, shard, position)
+
+        return await Archiver(bus, settings, shelf, first_number).run(at, progress)
+    finally:
+        engine.dispose()
+
+
+def stands(connection: sa.Connection, settings: Settings) -> Standing:
+    """Return where the read model stands.
+
+    Raises:
+        CommandFailed: no projector has written for this cluster.
+    """
+    shard = settings.projector.shard
+    found = standing(connection, settings.cluster, shard)
+    if found is None:
+        raise CommandFailed(
+            f"no checkpoint of cluster {settings.cluster!r} (shard {shard}) in the database"
+        )
+    return found
+
+
+async def joined(bus: Bus, settings: Settings, at: Run, unsent: tuple[Decision, ...]) -> Log:
+    """Return what is wanted of the log, from archive and stream as one.
+
+    What the stream still has is not read from the archive.
+
+    Raises:
+        CommandFailed: the beginning is not in the stream, and there is no archive.
+        LogIncomplete: it is not in the archive either.
+        ShelfUnavailable: the archive cannot be reached.
+    """
+    shard = settings.projector.shard
+
+    def stream(first: int) -> StreamLog:
+        last = at.last - at.base
+        return StreamLog(
+            bus, settings.cluster, shard, base=at.base, first=first, last=last, unsent=unsent
+        )
+
+    kept = await _kept_from(bus, settings, at.base)
+    if kept <= at.first:
+        return stream(at.first - at.base)
+    if not settings.archive.url:
+        raise CommandFailed(
+            f"positions {at.first} to {kept - 1} are no longer in the stream: its limits (settings "
+            "streams.*) dropped them, and a replay must start at the beginning of an epoch. The "
+            "read model is not affected. If there is an archive, say where with --archive; to keep "
+            "one from now on set archive.url (docs/operations.md)"
+        )
+    shelf = await asyncio.to_thread(open_shelf, settings.archive.url)
+    segments = await segments_of(shelf, settings.cluster, shard, at.epoch)
+    chosen, wanted = before_the_stream(segments, at.first, min(kept, at.last + 1))
+    folder = folder_of(settings.cluster, shard)
+    rest = stream(max(wanted, kept) - at.base) if wanted <= at.last else None
+    return ArchivedLog(shelf, folder, chosen, first=at.first, last=at.last, rest=rest)
+
+
+async def _kept_from(bus: Bus, settings: Settings, base: int) -> int:
+    """Return the first position from which on both streams have everything."""
+    kept = (await bus.stream_state(EVENTS)).first_sequence + base
+    if (await bus.stream_state(DECISIONS)).first_sequence > 1:
+        subject = decisions(settings.cluster, settings.projector.shard)
+        oldest = await bus.at_or_after(DECISIONS, 1, subject)
+        if oldest is not None:
+            mark = marks_of(oldest.body)[0][0]
+            if mark.number > 1:
+                kept = max(kept, mark.as_of + 1)
+    return kept

@@ -1,0 +1,184 @@
+"""Archiving again and again beside the projection, and how far the archive is behind.
+
+Theory. A run is due when `archive.every_s` have passed, or when about a segment's worth of bytes
+has come since: a burst must not be dropped by the stream before the hour is over. What hinders a
+run is logged, counted and tried again at the next look; the projection never waits for it.
+
+What an operator wants to know are two distances: how much is not archived yet (lag), and how much
+the stream may still drop before it drops what is not archived (headroom).
+
+Invariant: nothing that happens here ends the projection.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
+
+from podgroup import subjects
+from podgroup.runtime.jetstream import Bus, BusError, StreamState
+from podgroup.runtime.log import get_logger
+from podgroup.runtime.metrics import Metrics
+from podgroup.runtime.settings import Settings
+from projector.archive.shelf import ShelfUnavailable, open_shelf
+from projector.archive.standing import Standing, earliest, standing
+from projector.archive.writing import Archived, ArchiveDamaged, Archiver
+from projector.database import DatabaseError, database_url, reader
+
+LOOK_S = 30.0
+"""Seconds between looks at whether a run is due."""
+
+log = get_logger("archive")
+
+
+class Behind:
+    """How far the archive is behind, in messages of the stream; read at every scrape."""
+
+    def __init__(self) -> None:
+        self.lag = 0
+        self.headroom = 0
+        self.at: float | None = None
+        """Time of day of the last run that went well, None before the first."""
+
+    def looked(self, archived: int, at: Standing, stream: StreamState) -> None:
+        """Take note of the position up to which everything is archived."""
+        self.lag = max(0, at.last - max(archived, at.first - 1))
+        self.headroom = archived + 1 - (stream.first_sequence + at.base)
+
+    def seconds(self) -> float:
+        """Return how long ago the last run went well; 0 before the first."""
+        return 0.0 if self.at is None else max(0.0, time.time() - self.at)
+
+
+class ArchiveMetrics:
+    """The archive's families among the process's metrics."""
+
+    def __init__(self, metrics: Metrics, behind: Behind) -> None:
+        metrics.read(
+            "gatelog_archive_lag_messages",
+            "Sequence numbers committed and not archived.",
+            read=lambda: {(): behind.lag},
+        )
+        metrics.read(
+            "gatelog_archive_headroom_messages",
+            "Sequence numbers the stream may drop before it drops what is not archived.",
+            read=lambda: {(): behind.headroom},
+        )
+        metrics.read(
+            "gatelog_archive_last_success_age_seconds",
+            "Since everything that was committed was archived; 0 before the first time.",
+            read=lambda: {(): behind.seconds()},
+        )
+        self.segments = metrics.counter("gatelog_archive_segments_total", "Segments written.")
+        self.bytes = metrics.counter(
+            "gatelog_archive_written_bytes_total", "Bytes of segments written."
+        )
+        self.failures = metrics.counter("gatelog_archive_failures_total", "Runs that failed.")
+        self.lost = metrics.counter(
+            "gatelog_archive_lost_messages_total",
+            "Sequence numbers that the streams dropped before they were archived.",
+        )
+
+
+class Keeper:
+    """Runs an archiver when a run is due."""
+
+    def __init__(self, settings: Settings, bus: Bus, metrics: Metrics) -> None:
+        self._settings = settings
+        self._bus = bus
+        self._archiver: Archiver | None = None
+        self._archived = 0
+        self._due_at = 0.0
+        self.behind = Behind()
+        self._metrics = ArchiveMetrics(metrics, self.behind)
+
+    async def run(self) -> None:
+        """Look, and archive when it is due, for ever."""
+        while True:
+            try:
+                await self.look()
+            except (BusError, ShelfUnavailable, ArchiveDamaged, DatabaseError) as error:
+                self._metrics.failures().inc()
+                log.error("archive_failed", message=str(error))
+            except SQLAlchemyError as error:
+                self._metrics.failures().inc()
+                log.error("archive_failed", message=str(getattr(error, "orig", None) or error))
+            await asyncio.sleep(LOOK_S)
+
+    async def look(self) -> Archived | None:
+        """Archive if it is due; returns what was done, None if nothing was due.
+
+        Raises:
+            BusError, ShelfUnavailable, ArchiveDamaged, DatabaseError, SQLAlchemyError
+        """
+        settings = self._settings
+        at = await asyncio.to_thread(self._standing)
+        if at is None:
+            return None
+        stream = await self._bus.stream_state(subjects.EVENTS)
+        if self._archived:
+            self.behind.looked(self._archived, at, stream)
+        worth = self.behind.lag * stream.bytes / max(1, stream.messages)
+        if time.monotonic() < self._due_at and worth < settings.archive.segment_bytes:
+            return None
+        if self._archiver is None:
+            shelf = await asyncio.to_thread(open_shelf, settings.archive.url)
+            self._archiver = Archiver(self._bus, settings, shelf, self._earliest)
+        done = await self._archiver.run(at)
+        self._due_at = time.monotonic() + settings.archive.every_s
+        self._archived = done.last
+        self.behind.at = time.time()
+        self.behind.looked(done.last, at, await self._bus.stream_state(subjects.EVENTS))
+        self._told(done)
+        return done
+
+    def _told(self, done: Archived) -> None:
+        self._metrics.segments().inc(len(done.segments))
+        self._metrics.bytes().inc(done.bytes)
+        for span in done.lost:
+            self._metrics.lost().inc(span.last - span.first + 1)
+            log.error(
+                "archive_gap",
+                message=f"{span} were dropped by the streams before they were archived: archive "
+                "more often, or raise streams.max_age_s, max_bytes or decisions_max_bytes",
+            )
+        if done.segments:
+            log.info("archived", position=done.last, messages=done.messages, bytes=done.bytes)
+
+    def _standing(self) -> Standing | None:
+        with self._reading() as connection:
+            return standing(connection, self._settings.cluster, self._settings.projector.shard)
+
+    def _earliest(self, position: int) -> int | None:
+        with self._reading() as connection:
+            shard = self._settings.projector.shard
+            return earliest(connection, self._settings.cluster, shard, position)
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        """Connect anew for every look: the read model may have been replaced by a rebuilt one."""
+        engine = reader(database_url(self._settings), pool_size=1)
+        try:
+            with engine.connect() as connection:
+                yield connection
+        finally:
+            engine.dispose()
+
+
+@asynccontextmanager
+async def archiving(settings: Settings, bus: Bus, metrics: Metrics) -> AsyncIterator[None]:
+    """Keep the archive of the settings while the context is open; none is kept without one."""
+    if not settings.archive.url or not settings.archive.every_s:
+        yield
+        return
+    keeper = Keeper(settings, bus, metrics)
+    task = asyncio.create_task(keeper.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

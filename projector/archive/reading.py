@@ -1,0 +1,168 @@
+"""Segments and stream as one log.
+
+Theory. What the stream still has is read from the stream; what came before it, from segments. Both
+may hold the same positions, segments may overlap as well: a position that was given out is not
+given out again. Where neither has what is wanted there is no log to be read, and the error names
+the positions and says where they went.
+
+Invariant: positions grow by what is recorded, and every position between the first and the last
+that is given out was on a segment or in the stream.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack
+
+from projector.archive.segments import Segment, Span, chain, folder_of, gaps, parse
+from projector.archive.shelf import Shelf
+from projector.archive.writing import ArchiveDamaged
+from projector.replay.files import FileLog, FileRefused, Header
+from projector.replay.log import Entry, Log
+
+
+class LogIncomplete(Exception):
+    """Neither stream nor archive has what is wanted; the message names it and says what to do."""
+
+
+class ArchivedLog:
+    """Entries from `first` to `last`: of `segments` as far as they reach, then of `rest`.
+
+    `rest` begins where the segments end. With `lenient` what cannot be read is noted in `unread`
+    and passed over; without, it is an ArchiveDamaged.
+    """
+
+    def __init__(
+        self,
+        shelf: Shelf,
+        folder: str,
+        segments: Sequence[Segment],
+        *,
+        first: int,
+        last: int,
+        rest: Log | None = None,
+        lenient: bool = False,
+    ) -> None:
+        self.shelf = shelf
+        self.segments = tuple(segments)
+        self.unread: list[str] = []
+        self.lines = 0
+        self.header: Header | None = None
+        self._folder = folder
+        self._first = first
+        self._last = last
+        self._rest = rest
+        self._lenient = lenient
+
+    async def entries(self) -> AsyncIterator[Entry]:
+        """Yield every message, in order.
+
+        Raises:
+            ShelfUnavailable: the archive cannot be reached.
+            ArchiveDamaged: a segment is not what it was (unless lenient).
+        """
+        wanted = self._first
+        for segment in self.segments:
+            with ExitStack() as stack:
+                fetched = self.shelf.fetched(self._folder, segment.name)
+                path = await asyncio.to_thread(stack.enter_context, fetched)
+                try:
+                    log = FileLog(path)
+                except FileRefused as error:
+                    self._damaged(segment, str(error).partition(": ")[2])
+                    continue
+                async for entry in log.entries():
+                    if entry.position > self._last:
+                        return
+                    if entry.position >= wanted:
+                        yield entry
+                        wanted = entry.position + 1
+                self.lines += log.lines
+                held = log.covered
+                if held is not None and (held.first, held.last) != (segment.first, segment.last):
+                    span = Span(held.first, held.last)
+                    self._damaged(segment, f"it holds {span}, not what its name says")
+                for text in log.unread:
+                    self._damaged(segment, text)
+            wanted = max(wanted, segment.last + 1)
+        if self._rest is not None:
+            async for entry in self._rest.entries():
+                if entry.position >= wanted:
+                    yield entry
+
+    def _damaged(self, segment: Segment, text: str) -> None:
+        if not self._lenient:
+            raise ArchiveDamaged(
+                f"{self.shelf.url}/{self._folder}/{segment.name}: {text}. Restore it from a copy; "
+                f"`gatelog import` of that file keeps what can be read"
+            )
+        self.unread.append(f"{segment.name}: {text}")
+
+
+async def segments_of(shelf: Shelf, cluster: str, shard: int, epoch: int) -> list[Segment]:
+    """Return the segments of an epoch, sorted.
+
+    Raises:
+        ShelfUnavailable: the archive cannot be reached.
+    """
+    names = await asyncio.to_thread(shelf.names, folder_of(cluster, shard))
+    known = [one for one in map(parse, names) if one is not None]
+    return sorted(one for one in known if one.epoch == epoch)
+
+
+def before_the_stream(
+    segments: Sequence[Segment], first: int, kept: int
+) -> tuple[list[Segment], int]:
+    """Return the segments that cover positions from `first` to below `kept`, and what comes next.
+
+    `kept` is the first position that the stream still has.
+
+    Raises:
+        LogIncomplete: they do not.
+    """
+    older = [one for one in segments if one.first < kept]
+    chosen, wanted = chain(older, first)
+    if wanted < kept:
+        holes = [gap for gap in gaps(segments, first) if gap.first < kept]
+        missing = holes or [Span(wanted, kept - 1)]
+        raise LogIncomplete(
+            f"{', '.join(map(str, missing))} are neither in the stream, which begins at position "
+            f"{kept}, nor in the archive: they expired before they were archived. A replay needs "
+            "the log from the beginning of an epoch, so it cannot pass them"
+        )
+    return chosen, wanted
+
+
+async def whole_archive(shelf: Shelf, cluster: str, shard: int) -> ArchivedLog:
+    """Return the newest epoch of an archive as a log of its own.
+
+    Raises:
+        LogIncomplete: there is none of this cluster, or positions are missing in it.
+        ShelfUnavailable, ArchiveDamaged: it cannot be read.
+    """
+    folder = folder_of(cluster, shard)
+    names = await asyncio.to_thread(shelf.names, folder)
+    known = sorted(one for one in map(parse, names) if one is not None)
+    if not known:
+        raise LogIncomplete(
+            f"{shelf.url}: no segments of cluster {cluster}, shard {shard} (folder {folder}); "
+            "--cluster names another"
+        )
+    epoch = [one for one in known if one.epoch == known[-1].epoch]
+    first = epoch[0].first
+    if holes := gaps(epoch, first):
+        raise LogIncomplete(
+            f"{shelf.url}/{folder}: {', '.join(map(str, holes))} are missing between its segments: "
+            "they expired before they were archived, or a file was removed"
+        )
+    chosen, wanted = chain(epoch, first)
+    log = ArchivedLog(shelf, folder, chosen, first=first, last=wanted - 1, lenient=True)
+    log.header = await asyncio.to_thread(_header, shelf, folder, chosen[0])
+    return log
+
+
+def _header(shelf: Shelf, folder: str, segment: Segment) -> Header:
+    with shelf.fetched(folder, segment.name) as path:
+        try:
+            return FileLog(path).header
+        except FileRefused as error:
+            raise ArchiveDamaged(str(error)) from None

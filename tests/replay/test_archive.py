@@ -1,0 +1,380 @@
+"""The archive: what the streams dropped is read from segments as if it were still there."""
+
+import asyncio
+import json
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from http.client import HTTPConnection
+from itertools import pairwise
+from pathlib import Path
+
+import nats
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from moto.server import ThreadedMotoServer
+
+from podgroup.codec import decode_decision, split_decisions
+from podgroup.runtime.jetstream import connect
+from podgroup.runtime.metrics import Metrics
+from podgroup.runtime.settings import ArchiveSettings, DatabaseSettings, Settings
+from podgroup.subjects import DECISIONS, EVENTS
+from projector.archive.keeping import Keeper
+from projector.archive.segments import Segment, Span, chain, folder_of, gaps, name_of, parse
+from projector.archive.shelf import ShelfUnavailable, open_shelf
+from projector.replay.files import FileLog
+from tests.projector.support import busy_toy
+from tests.replay.conftest import Ran
+from tests.replay.support import CLUSTER, Played, played_in
+from tests.support.processes import GATELOG
+
+Gatelog = Callable[..., Ran]
+FOLDER = folder_of(CLUSTER, 0)
+SMALL = ("--set", "archive.segment_bytes=20000")
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An object store on loopback, with its place in the environment as users give it."""
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    _, port = server.get_host_and_port()
+    connection = HTTPConnection("127.0.0.1", port)
+    connection.request("PUT", "/backups")
+    assert connection.getresponse().status == 200
+    connection.close()
+    for name, value in (
+        ("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}"),
+        ("AWS_ALLOW_HTTP", "true"),
+        ("AWS_REGION", "us-east-1"),
+        ("AWS_ACCESS_KEY_ID", "test"),
+        ("AWS_SECRET_ACCESS_KEY", "test"),
+    ):
+        monkeypatch.setenv(name, value)
+    yield "s3://backups/gatelog"
+    server.stop()
+
+
+@pytest.fixture(params=["directory", "bucket"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "bucket":
+        return str(request.getfixturevalue("bucket"))
+    return str(tmp_path / "archive")
+
+
+def expire(played: Played, stream: str, keep: int) -> None:
+    """Let the server drop the oldest messages of a stream, as its limits do one day."""
+
+    async def dropped() -> None:
+        user, password = played.nats.user, Path(played.nats.password_file).read_text().strip()
+        client = await nats.connect(played.nats.url, user=user, password=password)
+        info = json.loads((await client.request(f"$JS.API.STREAM.INFO.{stream}", b"")).data)
+        for limit in (keep, -1):
+            config = {**info["config"], "max_msgs": limit}
+            answer = await client.request(
+                f"$JS.API.STREAM.UPDATE.{stream}", json.dumps(config).encode()
+            )
+            assert "error" not in json.loads(answer.data)
+        await client.close()
+
+    asyncio.run(dropped())
+
+
+def segments(place: str) -> list[Segment]:
+    return [one for one in map(parse, open_shelf(place).names(FOLDER)) if one is not None]
+
+
+def test_what_the_stream_dropped_is_read_from_the_archive(
+    gatelog: Gatelog, simple: Played, place: str, tmp_path: Path
+) -> None:
+    count = len(simple.toy.messages)
+    code, out, err = gatelog("archive", "--to", place, *SMALL, *simple.options)
+    assert (code, err) == (0, "") and f"archived up to seq {count}" in out
+    found = segments(place)
+    assert len(found) > 2 and chain(found, 1) == (found, count + 1)
+    code, out, _ = gatelog("archive", "--to", place, *SMALL, *simple.options)
+    assert (code, out) == (0, f"nothing new; archived up to seq {count}\n")
+    assert segments(place) == found
+
+    expire(simple, EVENTS, count // 2)
+    expire(simple, DECISIONS, 2)
+    code, out, err = gatelog("replay", "--verify", *simple.options)
+    assert code == 1 and out == ""
+    assert "positions 1 to " in err and "archive.url" in err and "--archive" in err
+
+    at = ("--archive", place)
+    code, out, err = gatelog("replay", "--verify", *at, *simple.options)
+    assert (code, err) == (0, ""), out
+    assert f"{count} messages" in out and "DIFFERENT" not in out
+    code, out, err = gatelog("replay", "--redecide", *at, *simple.options)
+    assert code == 0 and f"{count} messages decided again: no decisions differ" in out
+    code, out, _ = gatelog("replay", "--group", "ns/a", *at, *simple.options)
+    assert code == 0 and "decided  admit: AdmitGroup a" in out
+    then = tmp_path / "then.sqlite3"
+    code, _, err = gatelog("replay", "--at", "40", "--to", str(then), *at, *simple.options)
+    assert (code, err) == (0, "")
+    with closing(sqlite3.connect(then)) as database:
+        assert database.execute("select seq from checkpoints").fetchall() == [(40,)]
+    file = tmp_path / "whole.jsonl.gz"
+    code, out, err = gatelog("export", str(file), *at, *simple.options)
+    assert (code, err) == (0, "") and f"{count} messages" in out
+
+
+def test_on_both_databases(gatelog: Gatelog, played: Played, tmp_path: Path) -> None:
+    place = str(tmp_path / "archive")
+    assert gatelog("archive", "--to", place, *SMALL, *played.options)[0] == 0
+    expire(played, EVENTS, 1)
+    expire(played, DECISIONS, 1)
+    code, out, err = gatelog("replay", "--verify", "--archive", place, *played.options)
+    assert (code, err) == (0, ""), out
+
+
+def test_a_gap_is_reported_once_and_named_by_replay(
+    gatelog: Gatelog, simple: Played, tmp_path: Path
+) -> None:
+    place, count = str(tmp_path / "archive"), len(simple.toy.messages)
+    expire(simple, EVENTS, count - 30)
+    code, out, err = gatelog("archive", "--to", place, *simple.options)
+    assert code == 1 and "positions 1 to 30 were dropped by the streams" in err
+    assert [(s.first, s.last) for s in segments(place)] == [(31, count)]
+    code, out, err = gatelog("archive", "--to", place, *simple.options)
+    assert (code, err) == (0, "") and "nothing new" in out
+    code, _, err = gatelog("replay", "--verify", "--archive", place, *simple.options)
+    assert code == 1 and "positions 1 to 30 are neither in the stream" in err
+
+    (only,) = segments(place)
+    kept = Path(place) / FOLDER / only.name
+    lying = kept.with_name(name_of(CLUSTER, 0, 1, Span(1, 60)))
+    kept.rename(lying)
+    expire(simple, EVENTS, 2)
+    code, _, err = gatelog("replay", "--verify", "--archive", place, *simple.options)
+    assert code == 1 and f"positions 61 to {count - 2} are neither" in err
+    lying.rename(kept.with_name(name_of(CLUSTER, 0, 1, Span(1, count))))
+    code, _, err = gatelog("replay", "--verify", "--archive", place, *simple.options)
+    assert code == 1 and f"it holds positions 31 to {count}, not what its name says" in err
+
+
+def test_decisions_that_were_dropped_are_a_gap_as_well(
+    gatelog: Gatelog, simple: Played, tmp_path: Path
+) -> None:
+    place = str(tmp_path / "archive")
+    expire(simple, DECISIONS, 3)
+
+    async def oldest() -> int:
+        bus = await connect(simple.nats, "test", deadline_s=20)
+        message = await bus.at_or_after(DECISIONS, 1, f"decisions.{CLUSTER}.0")
+        await bus.close()
+        assert message is not None and message.sequence > 1
+        return decode_decision(split_decisions(message.body)[0]).as_of
+
+    at = asyncio.run(oldest())
+    code, _, err = gatelog("archive", "--to", place, *simple.options)
+    assert code == 1 and f"positions 1 to {at} were dropped" in err
+    assert segments(place)[0].first == at + 1
+    code, _, err = gatelog("replay", "--verify", "--archive", place, *simple.options)
+    assert code == 1 and f"positions 1 to {at} are neither" in err
+
+
+def test_a_damaged_segment_is_named(gatelog: Gatelog, simple: Played, tmp_path: Path) -> None:
+    place = tmp_path / "archive"
+    assert gatelog("archive", "--to", str(place), *SMALL, *simple.options)[0] == 0
+    expire(simple, EVENTS, 1)
+    first, *_, last = (place / FOLDER / one.name for one in segments(str(place)))
+    whole = first.read_bytes()
+    first.write_bytes(whole[: len(whole) // 2])
+    code, _, err = gatelog("replay", "--verify", "--archive", str(place), *simple.options)
+    assert code == 1 and first.name in err and "truncated" in err and "Traceback" not in err
+    last.write_bytes(b"")
+    code, _, err = gatelog("archive", "--to", str(place), *SMALL, *simple.options)
+    assert code == 1 and last.name in err and "Move it away" in err
+
+
+def test_killed_at_any_moment_it_goes_on(simple: Played, tmp_path: Path) -> None:
+    place, count = tmp_path / "archive", len(simple.toy.messages)
+    command = [GATELOG, "archive", "--to", str(place), *simple.options]
+    command += ["--set", "archive.segment_bytes=10000"]
+    kills = 0
+    for wait_s in (0.6, 0.75, 0.9):
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(wait_s)
+        kills += child.poll() is None
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        for one in segments(str(place)):
+            log = FileLog(place / FOLDER / one.name)
+            assert asyncio.run(_read(log)) and log.unread == []
+    assert kills > 0
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert f"archived up to seq {count}" in done.stdout
+    assert chain(segments(str(place)), 1)[1] == count + 1
+    expire(simple, EVENTS, 1)
+    verify = [GATELOG, "replay", "--verify", "--archive", str(place), *simple.options]
+    assert subprocess.run(verify, capture_output=True, timeout=60, check=False).returncode == 0
+
+
+async def _read(log: FileLog) -> int:
+    return len([entry async for entry in log.entries()])
+
+
+def test_the_projector_keeps_it_by_itself(simple: Played, tmp_path: Path) -> None:
+    settings = Settings(
+        cluster=CLUSTER,
+        nats=simple.nats,
+        database=DatabaseSettings(url=simple.url),
+        archive=ArchiveSettings(url=str(tmp_path / "archive")),
+    )
+    count = len(simple.toy.messages)
+
+    async def run() -> str:
+        bus = await connect(simple.nats, "test", deadline_s=20)
+        metrics = Metrics(settings)
+        keeper = Keeper(settings, bus, metrics)
+        done = await keeper.look()
+        assert done is not None and done.last == count
+        assert await keeper.look() is None, "nothing is due yet"
+        assert (keeper.behind.lag, keeper.behind.headroom) == (0, count)
+        await bus.close()
+        return metrics().decode()
+
+    page = asyncio.run(run())
+    assert "gatelog_archive_segments_total 1.0" in page
+    assert f"gatelog_archive_headroom_messages {count}.0" in page
+
+
+def test_places_that_cannot_be_used_are_named(gatelog: Gatelog, tmp_path: Path) -> None:
+    for url in ("s3://", "ftp://somewhere/x", "https://x"):
+        with pytest.raises(ShelfUnavailable, match="give a directory"):
+            open_shelf(url)
+    (tmp_path / "file").write_text("")
+    shelf = open_shelf(str(tmp_path / "file"))
+    with pytest.raises(ShelfUnavailable, match="Not a directory"):
+        shelf.put(tmp_path / "file", "a/0000", "name")
+    with pytest.raises(ShelfUnavailable, match="Not a directory"), shelf.fetched("a", "b"):
+        pass
+
+
+def test_an_archive_is_asked_for(gatelog: Gatelog, simple: Played, bucket: str) -> None:
+    code, _, err = gatelog("archive", *simple.options)
+    assert code == 2 and "archive.url is not set" in err
+    code, _, err = gatelog("archive", "--to", "s3://nobody-has-this/x", *simple.options)
+    assert code == 1 and "archive s3://nobody-has-this/x: " in err and "AWS_REGION" in err
+
+
+def test_doctor_compares_archive_and_stream(
+    gatelog: Gatelog, simple: Played, tmp_path: Path
+) -> None:
+    where = ("--set", f"archive.url={tmp_path / 'archive'}")
+
+    def seen(*words: str) -> tuple[str, str]:
+        kubeconfig = ("--kubeconfig", str(tmp_path / "none"))
+        _, out, _ = gatelog("doctor", "--json", *kubeconfig, *words, *simple.options)
+        (found,) = (f for f in json.loads(out) if f["what"] == "archive")
+        return found["verdict"], found["detail"]
+
+    count = len(simple.toy.messages)
+    assert seen() == ("ok", "none is kept; the stream still has everything")
+    assert seen(*where)[0] == "ok" and f"{count} messages not archived yet" in seen(*where)[1]
+    assert gatelog("archive", "--to", str(tmp_path / "archive"), *simple.options)[0] == 0
+    assert seen(*where)[0] == "ok" and "1 segments in" in seen(*where)[1]
+    expire(simple, EVENTS, 2)
+    assert seen()[0] == "warn" and f"before position {count - 1}" in seen()[1]
+    assert seen(*where)[0] == "ok" and " 0 messages not archived" in seen(*where)[1]
+    (only,) = (tmp_path / "archive" / FOLDER).iterdir()
+    only.rename(only.with_name(name_of(CLUSTER, 0, 1, Span(1, 50))))
+    assert seen(*where)[0] == "fail" and f"positions 51 to {count - 2} were" in seen(*where)[1]
+    only.with_name(name_of(CLUSTER, 0, 1, Span(1, 50))).rename(
+        only.with_name(name_of(CLUSTER, 0, 1, Span(1, count - 2)))
+    )
+    assert seen(*where)[0] == "warn" and "only 0 more may be dropped" in seen(*where)[1]
+
+
+def test_unfinished_files_are_nobodys_segments(tmp_path: Path) -> None:
+    shelf = open_shelf(str(tmp_path / "archive"))
+    (tmp_path / "source").write_bytes(b"x" * 100)
+    shelf.put(tmp_path / "source", FOLDER, name_of(CLUSTER, 0, 1, Span(1, 2)))
+    part = tmp_path / "archive" / FOLDER / ".old.part"
+    part.write_bytes(b"half")
+    assert len(segments(str(tmp_path / "archive"))) == 1
+    assert part.exists(), "somebody may be writing it"
+    import os
+
+    os.utime(part, (1, 1))
+    shelf.put(tmp_path / "source", FOLDER, name_of(CLUSTER, 0, 1, Span(3, 4)))
+    assert not part.exists()
+
+
+spans = st.tuples(st.integers(1, 40), st.integers(0, 12)).map(lambda t: (t[0], t[0] + t[1]))
+
+
+@given(st.lists(spans, max_size=12), st.integers(1, 20))
+def test_a_chain_covers_and_gaps_are_what_it_does_not(
+    found: list[tuple[int, int]], first: int
+) -> None:
+    known = [Segment(1, a, b, f"{a}-{b}") for a, b in found]
+    chosen, wanted = chain(known, first)
+    covered = {p for a, b in found for p in range(a, b + 1)}
+    reach = first
+    while reach in covered:
+        reach += 1
+    assert wanted == reach
+    taken = {p for one in chosen for p in range(one.first, one.last + 1)}
+    assert set(range(first, wanted)) <= taken
+    assert all(b.last > a.last and b.first <= a.last + 1 for a, b in pairwise(chosen))
+    missing = {p for gap in gaps(known, first) for p in range(gap.first, gap.last + 1)}
+    end = max((b for _, b in found), default=0)
+    assert missing == set(range(first, end + 1)) - covered
+
+
+@given(
+    st.from_regex(r"[A-Za-z0-9_-]{1,63}", fullmatch=True),
+    st.integers(0, 1023),
+    st.integers(1, 999_999),
+    spans,
+)
+def test_a_name_says_what_it_is(
+    cluster: str, shard: int, epoch: int, span: tuple[int, int]
+) -> None:
+    name = name_of(cluster, shard, epoch, Span(*span))
+    assert parse(name) == Segment(epoch, *span, name)
+    later = name_of(cluster, shard, epoch, Span(span[1] + 1, span[1] + 9))
+    assert name < later
+    assert parse("." + name) is None and parse(name + ".part") is None
+
+
+def test_with_a_toy_of_its_own(gatelog: Gatelog, tmp_path: Path) -> None:
+    """What came after the last segment begins the next one."""
+    toy = busy_toy()
+    server, played = played_in(tmp_path, f"sqlite:///{tmp_path}/live.sqlite3", toy)
+    try:
+        place = str(tmp_path / "archive")
+        assert gatelog("archive", "--to", place, *played.options)[0] == 0
+        before = len(toy.messages)
+        toy.delete("half")
+        toy.pod("next")
+        asyncio.run(_go_on(played, before))
+        code, out, _ = gatelog("archive", "--to", place, *played.options)
+        assert code == 0
+        assert [(s.first, s.last) for s in segments(place)] == [
+            (1, before),
+            (before + 1, len(toy.messages)),
+        ]
+        expire(played, EVENTS, 1)
+        code, out, err = gatelog("replay", "--verify", "--archive", place, *played.options)
+        assert (code, err) == (0, ""), out
+    finally:
+        asyncio.run(server.stop())
+
+
+async def _go_on(played: Played, after: int) -> None:
+    from tests.projector.running import eventually, publish, running, settings_for
+
+    bus = await connect(played.nats, "test", deadline_s=20)
+    async with running(settings_for(played.url, CLUSTER), bus) as projection:
+        await eventually(lambda: not projection.problem, "caught up")
+        last = await publish(bus, CLUSTER, (batch for _, _, batch in played.toy.messages[after:]))
+        await eventually(lambda: projection.world.meta.position == last, "folded")
+    await bus.close()
