@@ -87,8 +87,9 @@ class KubeApi:
         *,
         subresource: str = "",
         params: Mapping[str, str] | None = None,
+        urgent: bool = False,
     ) -> Reply:
-        """PATCH an object, or a subresource of it."""
+        """PATCH an object, or a subresource of it; `urgent` as `Pace` has it."""
         return await self._on(
             ref,
             "PATCH",
@@ -96,6 +97,7 @@ class KubeApi:
             content_type=content_type,
             subresource=subresource,
             params=params,
+            urgent=urgent,
         )
 
     async def create_event(self, namespace: str, body: Mapping[str, Any]) -> Reply:
@@ -132,11 +134,12 @@ class KubeApi:
         content_type: str = "application/json",
         subresource: str = "",
         params: Mapping[str, str] | None = None,
+        urgent: bool = False,
     ) -> Reply:
         tail = "" if verb == "POST" else f"/{ref.name}" + (f"/{subresource}" if subresource else "")
         if ref.kind == "Pod":
             path = f"/api/v1/namespaces/{ref.namespace}/pods{tail}"
-            return await self._send(verb, path, body, content_type, params)
+            return await self._send(verb, path, body, content_type, params, urgent)
         version = await self.workload_version()
         if not version:
             message = f"this cluster serves no {GROUP} Workloads: install Kueue's CRDs"
@@ -158,11 +161,12 @@ class KubeApi:
         body: Any = None,
         content_type: str = "application/json",
         params: Mapping[str, str] | None = None,
+        urgent: bool = False,
     ) -> Reply:
         data = None if body is None else msgspec.json.encode(body)
         if verb in ("POST", "PATCH"):
             params = {"fieldManager": FIELD_MANAGER, **(params or {})}
-        async with self._pace.slot() as slot:
+        async with self._pace.slot(urgent=urgent) as slot:
             began_s = time.monotonic()
             try:
                 answer = await self._http.request(

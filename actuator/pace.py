@@ -7,8 +7,11 @@ sign of congestion, then grows by one per round of answers; it halves on 429 and
 when answers become slow or fail with 5xx. Fairness between clients is the server's own business
 (API Priority and Fairness); a Retry-After it sends holds back everything we have.
 
+What lets a pod start is urgent and goes before what only shows how things stand (Workloads that
+mirror, conditions, Events): four turns to one while both wait, so that neither starves the other.
+
 Invariant: 1 <= limit <= ceiling; never more than `limit` slots are taken, but for those already
-taken when it sank; waiters are served in the order they came.
+taken when it sank; waiters of one urgency are served in the order they came.
 """
 
 import asyncio
@@ -23,6 +26,8 @@ COOLDOWN_S = 1.0
 """Seconds between two decreases: answers to requests sent before the last one say nothing new."""
 HOLD_CEILING_S = 30.0
 """Longest Retry-After, in seconds, that holds back all requests; longer ones are cut."""
+URGENT_TURNS = 4
+"""Urgent waiters served for each ordinary one while both wait."""
 _SMOOTHING = 0.1
 
 
@@ -50,6 +55,8 @@ class Pace:
         self._slow_start = True
         self._taken = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._urgent: deque[asyncio.Future[None]] = deque()
+        self._in_a_row = 0
         self._mean_s = 0.0
         self._decreased_at = float("-inf")
         self._held_until = float("-inf")
@@ -66,9 +73,9 @@ class Pace:
         return self._taken
 
     @asynccontextmanager
-    async def slot(self) -> AsyncIterator[Slot]:
+    async def slot(self, *, urgent: bool = False) -> AsyncIterator[Slot]:
         """Wait for a turn, and give it back at the end."""
-        await self._take()
+        await self._take(urgent)
         slot = Slot()
         began = time.monotonic()
         try:
@@ -79,12 +86,12 @@ class Pace:
             self._learn(slot, now - began, now)
             self._serve()
 
-    async def _take(self) -> None:
-        if not self._waiting and self._free(time.monotonic()):
+    async def _take(self, urgent: bool = False) -> None:
+        if not self._waiting and not self._urgent and self._free(time.monotonic()):
             self._taken += 1
             return
         turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        (self._urgent if urgent else self._waiting).append(turn)
         self._serve()
         try:
             await turn
@@ -99,14 +106,21 @@ class Pace:
 
     def _serve(self) -> None:
         now = time.monotonic()
-        while self._waiting and self._free(now):
-            turn = self._waiting.popleft()
+        while (self._waiting or self._urgent) and self._free(now):
+            turn = self._next()
             if not turn.done():
                 self._taken += 1
                 turn.set_result(None)
-        if self._waiting and now < self._held_until and self._wake is None:
+        if (self._waiting or self._urgent) and now < self._held_until and self._wake is None:
             loop = asyncio.get_running_loop()
             self._wake = loop.call_later(self._held_until - now, self._hold_over)
+
+    def _next(self) -> "asyncio.Future[None]":
+        if self._urgent and (not self._waiting or self._in_a_row < URGENT_TURNS):
+            self._in_a_row += 1
+            return self._urgent.popleft()
+        self._in_a_row = 0
+        return self._waiting.popleft()
 
     def _hold_over(self) -> None:
         self._wake = None

@@ -27,7 +27,7 @@ async def ungate(api: KubeApi, command: UngatePod) -> Verdict:
     """Remove the gates and merge what goes with them, in one patch."""
     operations = patches.ungate_unread(command) if api.unread.worth_trying() else None
     if operations is not None:
-        reply = await api.patch(command.target, operations, JSON_PATCH)
+        reply = await api.patch(command.target, operations, JSON_PATCH, urgent=True)
         verdict = judge(reply)
         if verdict.status == "applied" or verdict.again:
             api.unread.learn(verdict.status == "applied")
@@ -49,7 +49,7 @@ async def ungate_read(api: KubeApi, command: UngatePod) -> Verdict:
         case patches.Conflict(message=message):
             return rejected(f"{found.path}: {message}", CONFLICT)
         case patches.Patch(operations=operations):
-            return judge(await api.patch(target, operations, JSON_PATCH))
+            return judge(await api.patch(target, operations, JSON_PATCH, urgent=True))
 
 
 async def finalize(api: KubeApi, command: FinalizePod) -> Verdict:

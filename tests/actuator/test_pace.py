@@ -134,3 +134,21 @@ async def test_a_turn_granted_and_cancelled_at_once_is_given_back() -> None:
 def test_a_ceiling_below_one_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         Pace(0)
+
+
+async def test_what_lets_pods_start_goes_first_and_starves_nothing() -> None:
+    pace = Pace(1, first=1)
+    served: list[str] = []
+
+    async def one(name: str, urgent: bool) -> None:
+        async with pace.slot(urgent=urgent) as slot:
+            served.append(name)
+            slot.answered(200)
+
+    async with pace.slot() as first:
+        tasks = [asyncio.create_task(one(f"o{n}", False)) for n in range(3)]
+        tasks += [asyncio.create_task(one(f"u{n}", True)) for n in range(6)]
+        await asyncio.sleep(0)
+        first.answered(200)
+    await asyncio.gather(*tasks)
+    assert served == ["u0", "u1", "u2", "u3", "o0", "u4", "u5", "o1", "o2"]
