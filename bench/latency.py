@@ -2,8 +2,10 @@
 
 idle        one pod at a time: from the moment its creation is sent until the watch shows it
             without our gate; bare: the same, and the client itself takes the gate off
-group       500 pods: from the creation of the last until the watch shows all ungated; bare: one
-            client takes 500 gates off, as many requests at once as the actuator may have
+group       2,000 pods: from the creation of the last until the watch shows all ungated; bare: one
+            client takes 2,000 gates off, as many requests at once as the actuator may have
+singles     1,000 pods at once, each a group of its own: from the first creation until the watch
+            shows all ungated; bare: one client creates them and takes their gates off
 requests    what the API server was asked by gatelog from creation to the finished Workload
 """
 
@@ -14,14 +16,15 @@ from collections.abc import AsyncIterator, Coroutine, Iterable
 from typing import Any
 
 from bench import processes
-from bench.cluster import Eyes, gated, ungate
+from bench.cluster import PATIENCE_S, Eyes, gated, ungate
 from bench.figures import Figure, percentile
 from podgroup.runtime.settings import ActuatorSettings
 from tests.support.processes import TOKEN, Api, make_queue
 
 NAMESPACE, BARE = "bench", "bare"
-SAMPLES, WARM_UP = 100, 10
-GROUP, GROUPS = 500, 3
+SAMPLES, WARM_UP = 200, 10
+GROUP, GROUPS = 2000, 3
+AT_ONCE_SINGLES, ROUNDS = 1000, 3
 SINGLES, COUNTED_GROUP = 20, 100
 PAUSE_S = 0.06
 QUIET_S = 1.5
@@ -49,6 +52,7 @@ async def _all(api: Api) -> AsyncIterator[Figure]:
         for figure in await idle(api, eyes, bare):
             yield figure
         yield await group(api, eyes, bare)
+        yield await singles(api, eyes, bare)
         for figure in await requests(api, eyes):
             yield figure
 
@@ -120,6 +124,38 @@ async def group(api: Api, eyes: Eyes, bare: Eyes) -> Figure:
     )
 
 
+async def singles(api: Api, eyes: Eyes, bare: Eyes) -> Figure:
+    """The median of `ROUNDS` rounds of `AT_ONCE_SINGLES` single pods."""
+
+    async def by_hand(name: str) -> None:
+        await create(api, BARE, name)
+        await ungate(api, BARE, name)
+
+    ours: list[float] = []
+    theirs: list[float] = []
+    for number in range(ROUNDS):
+        names = [f"many{number}-{i:04d}" for i in range(AT_ONCE_SINGLES)]
+        await asyncio.sleep(5.0)  # nothing of what was before is in the way
+        begin = time.perf_counter()
+        await at_once(create(api, NAMESPACE, name) for name in names)
+        await eyes.until(eyes.ungated, names)
+        ours.append((max(eyes.ungated[n] for n in names) - begin) * 1000)
+        await asyncio.sleep(5.0)
+        begin = time.perf_counter()
+        await at_once(by_hand(name) for name in names)
+        await bare.until(bare.ungated, names)
+        theirs.append((max(bare.ungated[n] for n in names) - begin) * 1000)
+    return Figure(
+        name=f"latency.singles_{AT_ONCE_SINGLES}",
+        value=percentile(ours, 50),
+        unit="ms",
+        limit=percentile(theirs, 50),
+        limit_name=f"one client that creates and ungates {AT_ONCE_SINGLES}, {AT_ONCE} at once",
+        samples=ROUNDS,
+        note="all: " + ", ".join(f"{value:.0f}" for value in ours) + " ms",
+    )
+
+
 async def at_once(work: Iterable[Coroutine[Any, Any, None]]) -> None:
     """Run everything, `AT_ONCE` at a time."""
     waiting = iter(work)
@@ -139,6 +175,18 @@ async def asked(api: Api) -> Counter[str]:
     return found
 
 
+async def settled(api: Api) -> Counter[str]:
+    """What was asked once nothing more is: Events go out behind everything else."""
+    before = await asked(api)
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            await asyncio.sleep(QUIET_S)
+            now = await asked(api)
+            if now == before:
+                return now
+            before = now
+
+
 async def requests(api: Api, eyes: Eyes) -> list[Figure]:
     """Requests per pod, for single pods and for a group, from creation to the end."""
     figures = []
@@ -146,16 +194,13 @@ async def requests(api: Api, eyes: Eyes) -> list[Figure]:
         ("single_pod", SINGLES, ""),
         (f"group_of_{COUNTED_GROUP}", COUNTED_GROUP, "counted"),
     ):
-        await asyncio.sleep(QUIET_S)
-        before = await asked(api)
+        before = await settled(api)
         names = [f"{what.replace('_', '-')}-{i}" for i in range(count)]
         for name in names:
             body = gated(name, group, count if group else 0, SHORT)
             await api.call("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", body)
         await eyes.until(eyes.let_go, names)
-        await asyncio.sleep(QUIET_S)
-        used = await asked(api) - before
-        used = _without_own(used, count)
+        used = _without_own(await settled(api) - before, count)
         parts = ", ".join(f"{n / count:.2f} {k}" for k, n in used.most_common())
         figures.append(
             Figure(
