@@ -46,4 +46,5 @@ def newer(candidate: str, known: str) -> bool:
 
     KEP-5504: integers without leading zeros, so length first, then text.
     """
-    return (len(candidate), candidate) > (len(known), known)
+    digits, others = len(candidate), len(known)
+    return candidate > known if digits == others else digits > others

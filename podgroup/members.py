@@ -64,6 +64,20 @@ def _listed(flags: int) -> int:
     return flags & LISTED & ~IDLE_ONLY if flags & Flag.BUSY else flags & LISTED
 
 
+_Move = tuple[tuple[tuple[int, int], ...], tuple[tuple[int, bool], ...]]
+_MOVES: dict[tuple[int, int], _Move] = {}
+"""(old, new) flags -> which counts change by how much, which lists are entered or left. A few
+hundred entries at most: flags are not independent of each other."""
+
+
+def _move(old: int, new: int) -> _Move:
+    changed, relisted = old ^ new, _listed(old) ^ _listed(new)
+    counted = tuple((bit, 1 if new & bit else -1) for bit in _BITS if changed & bit)
+    listed = tuple((bit, bool(_listed(new) & bit)) for bit in _LISTED_BITS if relisted & bit)
+    _MOVES[(old, new)] = (counted, listed)
+    return counted, listed
+
+
 class Members:
     """The live pods of one group. Keys are pod uids, roles are role hashes."""
 
@@ -108,27 +122,25 @@ class Members:
         if uid not in self.flags:
             self.roles[uid] = role
             heapq.heappush(self._order, (created_at, uid))
-        changed = old ^ flags
-        if changed or uid not in self.flags:
-            self.flags[uid] = flags
-            self.moves += bool(changed & Flag.STOPPABLE)
-            group, mine = self.counts[""], self.counts.setdefault(role, Counter())
-            while changed:
-                bit = changed & -changed
-                changed ^= bit
-                step = 1 if flags & bit else -1
-                group[bit] += step
-                mine[bit] += step
-            now = _listed(flags)
-            moved = _listed(old) ^ now
-            while moved:
-                bit = moved & -moved
-                moved ^= bit
-                if now & bit:
-                    self.sets[bit][uid] = None
-                else:
-                    del self.sets[bit][uid]
+        if old != flags or uid not in self.flags:
+            self.counts.setdefault(role, Counter())
+            self.move(uid, old, flags)
         self._declare(uid, created_at, queue, total, failed=bool(flags & Flag.FAILED))
+
+    def move(self, uid: str, old: int, flags: int) -> None:
+        """Take over the new flags of a pod that declares what it did before; `old` are its own."""
+        counted, listed = _MOVES.get((old, flags)) or _move(old, flags)
+        self.flags[uid] = flags
+        self.moves += bool((old ^ flags) & Flag.STOPPABLE)
+        group, mine = self.counts[""], self.counts[self.roles[uid]]
+        for bit, step in counted:
+            group[bit] += step
+            mine[bit] += step
+        for bit, enters in listed:
+            if enters:
+                self.sets[bit][uid] = None
+            else:
+                del self.sets[bit][uid]
 
     def _declare(
         self, uid: str, created_at: datetime, queue: str, total: str, *, failed: bool
@@ -155,17 +167,8 @@ class Members:
 
     def drop(self, uid: str) -> None:
         """Forget a pod that is gone."""
-        flags, role = self.flags.pop(uid), self.roles.pop(uid)
-        self.moves += bool(flags & Flag.STOPPABLE)
-        group, mine = self.counts[""], self.counts[role]
-        for bit in _BITS:
-            if flags & bit:
-                group[bit] -= 1
-                mine[bit] -= 1
-        listed = _listed(flags)
-        for bit in _LISTED_BITS:
-            if listed & bit:
-                del self.sets[bit][uid]
+        self.move(uid, self.flags[uid], 0)
+        del self.flags[uid], self.roles[uid]
         stamp = self.stamps.pop(uid)
         if stamp[1]:
             self._uncount(stamp)

@@ -50,7 +50,7 @@ from podgroup.decide.starting import starting, stopping
 from podgroup.decide.unadmitted import charge_unadmitted
 from podgroup.events import Decision
 from podgroup.fold.common import At
-from podgroup.fold.concerns import Look
+from podgroup.fold.concerns import CHARGE, Look
 from podgroup.fold.pods import renew, retire
 from podgroup.fold.relists import synced
 from podgroup.fold.workloads import recharge
@@ -113,11 +113,10 @@ def decide(world: World, here: At, recorded: Mapping[str, Decision] | None = Non
 
 def _due(world: World) -> bool:
     """Tell whether any rule is due: for a group, or for a ClusterQueue."""
-    return (
-        any(look != 0 for look in world.touched.values())
-        or bool(world.quotas.dirty)
-        or any(world.quotas.fresh.values())
-    )
+    for look in world.touched.values():
+        if look != 0:
+            return True
+    return bool(world.quotas.dirty) or any(world.quotas.fresh.values())
 
 
 def _line_up(d: Deciding) -> None:
@@ -149,7 +148,7 @@ def _look(d: Deciding) -> dict[GroupID, None]:
             if look is None:
                 _guarded(d, world.groups[identity], _shape_up)
             elif look:
-                _guarded(d, world.groups[identity], _keep_up)
+                _guarded(d, world.groups[identity], _pay if look & CHARGE else _keep_up)
         if world.mode == "builtin":
             admit_pending(d)
         evicted = [g for g in world.touched if _needs_another_look(world, g)]
@@ -206,11 +205,17 @@ def _shape_up(d: Deciding, group: Group) -> None:
         _enlist(d, group)
 
 
+def _pay(d: Deciding, group: Group) -> None:
+    """What is due of `_shape_up` in a calm group whose pods succeed (`fold.concerns`)."""
+    _keep_up(d, group)
+    recharge(d.world, group)
+
+
 def _keep_up(d: Deciding, group: Group) -> None:
-    """What is due of `_shape_up` in a calm group (`fold.concerns`)."""
-    following(d, group)
-    if d.world.mode == "builtin":
-        recharge(d.world, group)
+    """What is due of `_shape_up` in a calm group whose Workload may be written again."""
+    workload = group.workload
+    if group.priority_class and workload and group.priority_class != workload.priority_class:
+        following(d, group)
 
 
 def _carry_on(d: Deciding, group: Group) -> None:

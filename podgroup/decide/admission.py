@@ -131,6 +131,8 @@ def retire_admissions(d: Deciding, group: Group) -> None:
 def admit_pending(d: Deciding) -> None:
     """Look at every ClusterQueue where something changed, by name."""
     quotas = d.world.quotas
+    if not quotas.dirty and not any(quotas.fresh.values()):
+        return
     for name in sorted({*quotas.dirty, *(q for q, groups in quotas.fresh.items() if groups)}):
         full = name in quotas.dirty
         quotas.dirty.pop(name, None)

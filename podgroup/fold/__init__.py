@@ -8,7 +8,8 @@ writes notes of what happened into the journal.
 Invariant: `evolve` twice with the same event is `evolve` once.
 """
 
-from typing import assert_never
+from collections.abc import Callable
+from typing import Any
 
 from podgroup.events import (
     DeltaRefused,
@@ -41,49 +42,31 @@ __all__ = ["At", "evolve", "link", "synced"]
 
 def evolve(world: World, here: At, event: Event, ordinal: int = 0) -> World:
     """Fold one event; returns the same world, changed."""
-    match event:
-        case PodApplied():
-            pod_applied(world, here, event.pod, event.relist)
-            claim(world, here, event.pod.uid)
-        case PodDeleted():
-            pod_deleted(world, here, event.pod)
-        case WorkloadApplied():
-            workload_applied(world, here, event.workload, event.relist)
-        case WorkloadDeleted():
-            workload_deleted(world, here, event.workload)
-        case ObjectApplied():
-            object_applied(world, here, event.object, event.relist)
-        case ObjectDeleted():
-            object_deleted(
-                world,
-                here,
-                event.kind,
-                event.namespace,
-                event.name,
-                event.uid,
-                event.resource_version,
-            )
-        case RelistStarted():
-            relist_started(world, here, event)
-        case RelistCompleted():
-            relist_completed(world, here, event)
-        case WatchProgressed():
-            if newer(event.resource_version, world.meta.versions.get(event.kind, "")):
-                world.meta.versions[event.kind] = event.resource_version
-        case OutcomeRecorded():
-            outcome_recorded(world, here, event)
-        case TimerFired():
-            timer_fired(world, here, event)
-        case DeltaRefused():
-            _refused(world, here, event, ordinal)
-        case OperatorActed():
-            _operator(world, here, event)
-        case _:
-            assert_never(event)
+    _FOLDS[type(event)](world, here, event, ordinal)
     return world
 
 
-def _operator(world: World, here: At, event: OperatorActed) -> None:
+def _pod_applied(world: World, here: At, event: PodApplied, _: int) -> None:
+    pod_applied(world, here, event.pod, event.relist)
+    if world.workloads:
+        claim(world, here, event.pod.uid)
+
+
+def _object_deleted(world: World, here: At, event: ObjectDeleted, _: int) -> None:
+    name, version = event.name, event.resource_version
+    object_deleted(world, here, event.kind, event.namespace, name, event.uid, version)
+
+
+def _progressed(world: World, here: At, event: WatchProgressed, _: int) -> None:
+    if newer(event.resource_version, world.meta.versions.get(event.kind, "")):
+        world.meta.versions[event.kind] = event.resource_version
+
+
+def _workload_applied(world: World, here: At, event: WorkloadApplied, _: int) -> None:
+    workload_applied(world, here, event.workload, event.relist)
+
+
+def _operator(world: World, here: At, event: OperatorActed, _: int) -> None:
     """What a person (or a deployment on its own behalf) did to gatelog."""
     released = unpark(world, event.target) if event.action in ("release", "discard") else []
     note(
@@ -137,3 +120,21 @@ def _group_refused(world: World, event: DeltaRefused) -> str:
             return world.by_workload.get((event.namespace, event.name), event.group)
         case _:
             return event.group
+
+
+_FOLDS: dict[type[Event], Callable[[World, At, Any, int], object]] = {
+    PodApplied: _pod_applied,
+    PodDeleted: lambda world, here, event, _: pod_deleted(world, here, event.pod),
+    WorkloadApplied: _workload_applied,
+    WorkloadDeleted: lambda world, here, event, _: workload_deleted(world, here, event.workload),
+    ObjectApplied: lambda w, here, event, _: object_applied(w, here, event.object, event.relist),
+    ObjectDeleted: _object_deleted,
+    RelistStarted: lambda world, here, event, _: relist_started(world, here, event),
+    RelistCompleted: lambda world, here, event, _: relist_completed(world, here, event),
+    WatchProgressed: _progressed,
+    OutcomeRecorded: lambda world, here, event, _: outcome_recorded(world, here, event),
+    TimerFired: lambda world, here, event, _: timer_fired(world, here, event),
+    DeltaRefused: _refused,
+    OperatorActed: _operator,
+}
+"""How each event is folded; a test holds this against the events there are."""

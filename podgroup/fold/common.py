@@ -12,7 +12,7 @@ from podgroup.fold.dialects import declaration
 from podgroup.ids import GroupID, PodUID, newer
 from podgroup.journal import Note, ParkedRow
 from podgroup.members import Flag, Members
-from podgroup.names import QUEUE_NAME, RETRIABLE_IN_GROUP
+from podgroup.names import ADMISSION_GATE, POD_FINALIZER, QUEUE_NAME, RETRIABLE_IN_GROUP
 from podgroup.state import Expectation, Group, Pod, World
 
 EXCESS = "excess"
@@ -74,11 +74,12 @@ def stale(world: World, kind: str, version: str, known: str, in_frame: bool) -> 
     newest of its kind is a duplicate, also of an object that has been forgotten since. A complete
     list is the truth of its moment, whatever was known: after a restore of etcd versions go back.
     """
-    seen = world.meta.versions.get(kind, "")
-    if version == known or (not in_frame and not newer(version, seen)):
+    versions = world.meta.versions
+    new = newer(version, versions.get(kind, ""))
+    if version == known or not (new or in_frame):
         return True
-    if newer(version, seen):
-        world.meta.versions[kind] = version
+    if new:
+        versions[kind] = version
     return False
 
 
@@ -147,20 +148,24 @@ def flags_of(pod: Pod, *, serving: bool, owned: bool) -> int:
     succeeded"). In a serving group a terminated or terminating pod gives its place up as well. An
     excess pod counts for nothing but its clean-up.
     """
-    view = pod.view
-    deleting, ended, gated = pod.deleting, pod.terminated, pod.gated
-    flags = 0 if pod.free else Flag.BUSY
+    view, expected = pod.view, pod.expect
+    phase = view.phase
+    deleting, ended = view.deleted_at is not None, phase in ("Succeeded", "Failed")
+    gated = ADMISSION_GATE in view.gates
+    flags = 0
+    if expected is not None or pod.refused_version == view.resource_version:
+        flags = Flag.BUSY  # not `pod.free`
     if deleting:
         flags |= Flag.DELETING
-    if pod.held:
+    if POD_FINALIZER in view.finalizers:
         flags |= Flag.HELD
     if pod.fate == EXCESS:
         return flags | Flag.EXCESS
     if gated:
         flags |= Flag.GATED
-        if pod.expect is not None and pod.expect.action == "UngatePod":
+        if expected is not None and expected.action == "UngatePod":
             flags |= Flag.OPENING
-    failed = view.phase == "Failed"
+    failed = phase == "Failed"
     inactive = failed or (deleting and not view.node and not ended)
     if serving and (ended or deleting):
         inactive = True
@@ -174,12 +179,14 @@ def flags_of(pod: Pod, *, serving: bool, owned: bool) -> int:
             flags |= Flag.SOLID
         if not owned:
             flags |= Flag.UNOWNED
-    if view.phase == "Running":
+    if phase == "Running":
         flags |= Flag.RUNNING
-    if view.phase == "Succeeded":
+    if phase == "Succeeded":
         flags |= Flag.SUCCEEDED | Flag.READY
-    elif any(c.type == "Ready" and c.status == "True" for c in view.conditions):
-        flags |= Flag.READY
+    else:
+        for condition in view.conditions:
+            if condition.type == "Ready" and condition.status == "True":
+                flags |= Flag.READY
     if failed:
         flags |= Flag.FAILED
     if ended:
@@ -206,6 +213,23 @@ def reindex(world: World, group: Group, pod: Pod) -> None:
     world.journal.pods.add(view.uid)
 
 
+def reflag(world: World, group: Group, pod: Pod, old: int) -> int:
+    """Do what `reindex` does for a pod that declares the same as before; `old` were its flags.
+
+    Returns the new ones.
+    """
+    members = world.members[group.id]
+    uid = pod.view.uid
+    new = flags_of(pod, serving=group.serving, owned=uid in members.owned)
+    if (old ^ new) & Flag.FAILED:
+        reindex(world, group, pod)  # what a failed pod declares does not count
+        return new
+    if old != new:
+        members.move(uid, old, new)
+    world.journal.pods.add(uid)
+    return new
+
+
 def own(world: World, group: Group, owners: frozenset[str]) -> bool:
     """Take over the Workload's owners; only pods that became or ceased to be one are touched.
 
@@ -227,9 +251,10 @@ def expect(world: World, group: Group, pod: Pod | None, expectation: Expectation
         group.workload_expect = expectation
         world.expecting[expectation.decision] = (group.id, PodUID(""))
     else:
+        uid = PodUID(pod.view.uid)
         pod.expect = expectation
-        world.expecting[expectation.decision] = (group.id, PodUID(pod.view.uid))
-        reindex(world, group, pod)
+        world.expecting[expectation.decision] = (group.id, uid)
+        reflag(world, group, pod, world.members[group.id].flags[uid])
 
 
 def settle(world: World, group: Group, pod: Pod | None) -> None:

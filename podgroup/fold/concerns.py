@@ -212,6 +212,6 @@ def alike(before: WorkloadView, view: WorkloadView) -> bool:
 def of_workload(world: World, group: Group) -> Look:
     """Return the look that is due when the Workload may be written again, or says what we wrote."""
     members = world.members[group.id]
-    if len(members) and not members.sets[Flag.UNOWNED] and calm(world, group):
-        return WORKLOAD
-    return None
+    if not members.flags or members.sets[Flag.UNOWNED] or not calm(world, group):
+        return None
+    return WORKLOAD if group.workload_expect is None else 0

@@ -19,6 +19,7 @@ from podgroup.fold.common import (
     listed,
     new_members,
     note,
+    reflag,
     reindex,
     settle,
     stale,
@@ -60,10 +61,13 @@ MAX_EAGER = 2
 def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
     """Fold a created, changed or listed pod."""
     uid = PodUID(view.uid)
-    in_frame = listed(world, "Pod", relist, uid)
+    in_frame = bool(relist) and listed(world, "Pod", relist, uid)
     known = world.pods.get(uid)
     version = known.view.resource_version if known is not None else ""
     if stale(world, "Pod", view.resource_version, version, in_frame):
+        return
+    if known is not None and _declares_same(known.view, view):
+        _change(world, here, world.groups[known.group], known, view, same=True)
         return
     wanted = (GROUP, view.namespace, group_name(view.labels, view.annotations))
     if not wanted[2]:
@@ -81,7 +85,20 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
     if known is None:
         _join(world, here, _life(world, here, wanted, view, moved=moved), view)
     else:
-        _change(world, here, world.groups[known.group], known, view)
+        _change(world, here, world.groups[known.group], known, view, same=False)
+
+
+def _declares_same(before: PodView, view: PodView) -> bool:
+    """Tell whether a managed pod says of itself what it said before: most changes are elsewhere."""
+    return (
+        view.labels == before.labels
+        and view.labels.get(MANAGED_LABEL) == MANAGED_VALUE
+        and view.annotations == before.annotations
+        and view.name == before.name
+        and view.namespace == before.namespace
+        and view.created_at == before.created_at
+        and view.sets_key == before.sets_key
+    )
 
 
 def pod_deleted(world: World, here: At, view: PodView, *, inferred: bool = False) -> None:
@@ -92,8 +109,9 @@ def pod_deleted(world: World, here: At, view: PodView, *, inferred: bool = False
     if pod is None:
         return
     group = world.groups[pod.group]
+    flags = world.members[group.id].flags[uid]
     if not inferred:
-        _change(world, here, group, pod, view)
+        flags |= _see(world, here, group, pod, view, same=_declares_same(pod.view, view))
     pod.gone_at = here.at
     if not pod.fate:
         pod.fate = KEPT if pod.terminated else LOST
@@ -105,7 +123,7 @@ def pod_deleted(world: World, here: At, view: PodView, *, inferred: bool = False
     note(world, here, "PodGone", group=group.id, pod=uid, reason=pod.fate, message=how)
     if unexpect(world, group, pod):
         touch(world, group.id)
-    _forget(world, group, pod)
+    _forget(world, group, pod, flags)
 
 
 def _see_version(world: World, view: PodView) -> None:
@@ -186,32 +204,44 @@ def _told(group: Group, pod: Pod) -> None:
             group.reported += 1
 
 
-def _change(world: World, here: At, group: Group, pod: Pod, view: PodView) -> None:
-    """Take over the new view of a known pod."""
-    members = world.members[group.id]
-    before, pod.view = pod.view, view
-    old, role = members.flags[view.uid], pod.role
-    if view.deleted_at is not None and before.deleted_at is None:
-        pod.doomed = ADMISSION_GATE in before.gates
-    for gate in before.gates:
-        if gate not in view.gates:
-            _ungated(world, here, group, pod, gate, before)
-    _progress(world, here, group, pod, before=before)
-    _recount(world, here, group, before, view)
-    if before.labels.get(POD_GROUP_ROLE) != view.labels.get(POD_GROUP_ROLE) and pod.gated:
-        replace(world, group, pod)
-    if pod.expect is not None and _observed(pod):
-        unexpect(world, group, pod)
-    reindex(world, group, pod)
+def _change(world: World, here: At, group: Group, pod: Pod, view: PodView, *, same: bool) -> None:
+    """Take over the new view of a known pod; `same`: `_declares_same`."""
+    before, role = pod.view, pod.role
+    old = world.members[group.id].flags[view.uid]
+    new = _see(world, here, group, pod, view, same=same)
     led = lead(world, group)
     retried = _retry_workload(group)
     look: Look = None
     if not (led or retried) and pod.role == role:
-        new = members.flags[view.uid]
         look = of_flags(world, group, old, new)
         if look is None and old == new and same_to_rules(world, group, before, view, new):
             look = 0
     stir(world, group.id, look)
+
+
+def _see(world: World, here: At, group: Group, pod: Pod, view: PodView, *, same: bool) -> int:
+    """Write down what happened to a pod since it was seen last; returns its new flags."""
+    flags = world.members[group.id].flags
+    old = flags[view.uid]
+    before, pod.view = pod.view, view
+    if view.deleted_at is not None and before.deleted_at is None:
+        pod.doomed = ADMISSION_GATE in before.gates
+    if view.gates != before.gates:
+        for gate in before.gates:
+            if gate not in view.gates:
+                _ungated(world, here, group, pod, gate, before)
+    if view.phase != before.phase or view.node != before.node or view.deleted_at is not None:
+        _progress(world, here, group, pod, before=before)
+    if not same:
+        _recount(world, here, group, before, view)
+        if before.labels.get(POD_GROUP_ROLE) != view.labels.get(POD_GROUP_ROLE) and pod.gated:
+            replace(world, group, pod)
+    if pod.expect is not None and _observed(pod):
+        unexpect(world, group, pod)
+    if same:
+        return reflag(world, group, pod, old)
+    reindex(world, group, pod)
+    return flags[view.uid]
 
 
 def _recount(world: World, here: At, group: Group, before: PodView, view: PodView) -> None:
@@ -376,18 +406,17 @@ def _leave(world: World, here: At, group: Group, pod: Pod, why: str) -> None:
     retire(world, here, group.id)
 
 
-def _forget(world: World, group: Group, pod: Pod) -> None:
+def _forget(world: World, group: Group, pod: Pod, flags: int) -> None:
+    """Forget a pod that is gone; `flags` are all that it had before and with its last delta."""
     uid = PodUID(pod.view.uid)
-    members = world.members[group.id]
-    flags = members.flags[uid]
-    members.drop(uid)
+    world.members[group.id].drop(uid)
     group.reported -= pod.reported is not None
     del world.pods[uid]
     world.gone_pods[uid] = pod
     world.journal.pods.discard(uid)
-    lead(world, group)
+    led = lead(world, group)
     _retry_workload(group)
-    stir(world, group.id, of_leaving(world, group, flags))
+    stir(world, group.id, None if led else of_leaving(world, group, flags))
 
 
 def lead(world: World, group: Group) -> bool:

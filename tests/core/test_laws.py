@@ -1,7 +1,7 @@
 """The laws of the core, with Hypothesis as the author of the users' actions."""
 
 from collections import Counter
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from bench.story import Story
 from podgroup.codec import decode_batch
 from podgroup.engine import load_world, new_world, step, take
-from podgroup.events import Batch
+from podgroup.events import Batch, Event
+from podgroup.fold import _FOLDS
 from podgroup.members import Flag
 from podgroup.names import POD_GROUP_ROLE, PRIORITY_CLASS, RETRIABLE_IN_GROUP
 from podgroup.objects import DeclaredSet
@@ -264,3 +265,7 @@ def test_rules_that_are_not_due_have_nothing_to_say_of_a_log_of_whole_lives(at_o
     story = Story(6, 5, at_once=3)
     messages = [(m.position, m.at, decode_batch(m.body)) for m in story.messages]
     looked_at_twice(messages, at_once)
+
+
+def test_every_event_has_its_fold() -> None:
+    assert set(_FOLDS) == set(get_args(Event))
