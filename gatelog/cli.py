@@ -26,6 +26,7 @@ from gatelog.commands import (
     history,
     migrate,
     parked,
+    prune,
     replay,
     sql,
     up,
@@ -78,6 +79,9 @@ app.command("migrate", help=migrate.HELP, epilog=migrate.EPILOG, rich_help_panel
 )
 app.command("archive", help=archive.HELP, epilog=archive.EPILOG, rich_help_panel="Deployments")(
     archive.archive
+)
+app.command("prune", help=prune.HELP, epilog=prune.EPILOG, rich_help_panel="Deployments")(
+    prune.prune
 )
 app.command("history", help=history.HELP, epilog=history.EPILOG, rich_help_panel=ASK)(
     history.history

@@ -79,6 +79,7 @@ AHEAD = """
 SELECT count(*)
   FROM groups
  WHERE cluster = :cluster AND cluster_queue = :cluster_queue AND state = 'Queued' AND id <> :id
+   AND gone_at IS NULL
    AND (priority > :priority OR (priority = :priority AND queued_at < :queued_at))
 """
 
@@ -111,6 +112,8 @@ SELECT seq, base, epoch, mode, at, written_at, published, folded
 """
 
 CLUSTERS = "SELECT DISTINCT cluster FROM checkpoints ORDER BY cluster"
+
+PRUNED = "SELECT name, before FROM pruned WHERE cluster = :cluster"
 
 PARKED = "SELECT count(*) FROM parked WHERE cluster = :cluster AND resolution = ''"
 

@@ -20,6 +20,7 @@ from projector.database import DatabaseUnavailable, database_url, shown
 from projector.lag import watching
 from projector.metrics import ProjectorMetrics
 from projector.projection import Projection
+from projector.retention import retaining
 from projector.store import ReadModelReplaced, SqlStore
 
 log = get_logger("projector")
@@ -58,6 +59,7 @@ async def run_projector(
         async with (
             watching(metrics.lag, bus, settings.cluster, settings.projector.shard),
             archiving(settings, bus, metrics_of(checks, settings)),
+            retaining(url, settings.database.retention_days),
         ):
             while await _replaced(settings, bus, stop, checks, metrics):
                 log.warning("read_model_replaced", database=shown(url))

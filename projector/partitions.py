@@ -39,6 +39,8 @@ class Partition(Struct, frozen=True):
     quoted: str
     begin: datetime
     end: datetime | None
+    parent: str
+    """Quoted name of the table."""
     detaching: bool = False
     """Its detachment was begun and did not come to its end."""
 
@@ -125,7 +127,7 @@ def found(connection: Connection, table: str) -> list[Partition]:
     """Return the partitions of a table, oldest first; none on SQLite."""
     if connection.dialect.name != "postgresql":
         return []
-    quote = connection.dialect.identifier_preparer.quote
+    _, parent, quote = _place(connection, table)
     rows = connection.exec_driver_sql(
         "SELECT n.nspname, c.relname, pg_get_expr(c.relpartbound, c.oid), i.inhdetachpending "
         "FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid "
@@ -146,6 +148,7 @@ def found(connection: Connection, table: str) -> list[Partition]:
                 quoted=f"{quote(schema)}.{quote(name)}",
                 begin=_time(match["begin"]),
                 end=_time(end) if end else None,
+                parent=parent,
                 detaching=bool(detaching),
             )
         )

@@ -132,6 +132,15 @@ class DatabaseSettings(Section, frozen=True, kw_only=True):
     statement_timeout_s: Annotated[
         float, Meta(ge=1, le=3600, description="Seconds after which PostgreSQL ends a statement.")
     ] = 60.0
+    retention_days: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=36_500,
+            description="Days of history to keep; the projector prunes what was over before, by "
+            "whole weeks. 0: keep everything.",
+        ),
+    ] = 0
 
 
 class KubernetesSettings(Section, frozen=True, kw_only=True):

@@ -16,6 +16,8 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from projector import tables
+from projector.pruning import WHERE_OVER, limits
+from projector.tables.base import utc_text
 
 LEFT_OUT = frozenset({"folded", "as_of_seq"})
 TABLES: tuple[sa.Table, ...] = (
@@ -45,18 +47,30 @@ class TableResult(Struct):
 def compare(
     live: sa.Connection, again: sa.Connection, cluster: str, shard: int, above: int
 ) -> list[TableResult]:
-    """Compare every table of the contract; only rows from position `above` on have a position."""
-    return [_table(table, live, again, cluster, shard, above) for table in TABLES]
+    """Compare every table of the contract; only rows from position `above` on have a position.
+
+    What was over before the limit of the live side's pruning is left out on both sides.
+    """
+    gone = limits(live, cluster)
+    return [
+        _table(table, live, again, cluster, shard, above, gone.get(table.name)) for table in TABLES
+    ]
 
 
 def _table(
-    table: sa.Table, live: sa.Connection, again: sa.Connection, cluster: str, shard: int, above: int
+    table: sa.Table,
+    live: sa.Connection,
+    again: sa.Connection,
+    cluster: str,
+    shard: int,
+    above: int,
+    before: datetime | None,
 ) -> TableResult:
     keys = [column.name for column in table.primary_key]
     left_out = LEFT_OUT - {"as_of_seq"} if table.name == "decisions" else LEFT_OUT
     names = [column.name for column in table.columns if column.name not in left_out]
-    one = _rows(live, table, names, keys, cluster, shard, above)
-    two = _rows(again, table, names, keys, cluster, shard, above)
+    one = _rows(live, table, names, keys, cluster, shard, above, before)
+    two = _rows(again, table, names, keys, cluster, shard, above, before)
     result = TableResult(table.name)
     left, right = next(one, None), next(two, None)
     while left is not None or right is not None:
@@ -86,12 +100,17 @@ def _rows(
     cluster: str,
     shard: int,
     above: int,
+    before: datetime | None,
 ) -> Iterator[Any]:
     query = sa.select(*(table.c[name] for name in names)).where(table.c.cluster == cluster)
     if "shard" in table.c:
         query = query.where(table.c.shard == shard)
     if table.name == "history":
         query = query.where(table.c.seq > above)
+    if before is not None:
+        query = query.where(sa.text(f"({WHERE_OVER[table.name]}) IS NOT TRUE"))
+        given = utc_text(before) if connection.dialect.name == "sqlite" else before
+        query = query.params(before=given)
     # Text compares by bytes here, whatever the collation of the database says.
     ordered = [
         table.c[key].collate("C")

@@ -1,0 +1,64 @@
+"""Pruning by itself: every few hours, while a projector runs and `database.retention_days` is set.
+
+Theory. It runs beside the projection, in a thread and on a connection of its own, and what it does
+in one transaction is small. Several projectors on one database take turns (`pruning`).
+
+Invariant: whatever goes wrong is logged and tried again later; the projection goes on.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from threading import Event
+
+from podgroup.runtime.log import get_logger
+from projector.database import DatabaseError
+from projector.pruning import Gone, limit, prune
+
+FIRST_S = 60.0
+"""Seconds after the start: catching up comes first."""
+EVERY_S = 6 * 3600.0
+
+log = get_logger("projector")
+
+
+@asynccontextmanager
+async def retaining(
+    url: str, days: int, *, first_s: float = FIRST_S, every_s: float = EVERY_S
+) -> AsyncIterator[None]:
+    """Prune while the context is open; 0 days: keep everything."""
+    if days <= 0:
+        yield
+        return
+    ended = Event()
+    task = asyncio.create_task(_retain(url, days, ended, first_s, every_s))
+    try:
+        yield
+    finally:
+        ended.set()
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def _retain(url: str, days: int, ended: Event, first_s: float, every_s: float) -> None:
+    await asyncio.sleep(first_s)
+    while True:
+        before = limit(datetime.now(UTC), timedelta(days=days))
+        try:
+            await asyncio.to_thread(prune, url, before, tell=_tell, stop=ended.is_set)
+        except DatabaseError as error:
+            log.warning("pruning_failed", error=str(error), wait_s=every_s)
+        await asyncio.sleep(every_s)
+
+
+def _tell(gone: Gone) -> None:
+    log.info(
+        "pruned",
+        table=gone.table,
+        partition=gone.partition,
+        rows=gone.rows,
+        first=gone.first.isoformat() if gone.first else "",
+        last=gone.last.isoformat() if gone.last else "",
+    )
