@@ -86,6 +86,9 @@ def say_not_found(model: ReadModel, namespace: str, name: str) -> None:
                 f"  the projector last wrote {duration(age_s)} ago (seq {row.stream_seq}): it may "
                 "be stopped or behind (gatelog doctor), or nothing has happened since"
             )
+        pruned = model.pruned()
+        if pruned is not None:
+            lines.append(f"  groups and pods that were gone before {pruned:%Y-%m-%d} were pruned")
         if not near and not aside:
             lines.append(
                 "  only pods that name a queue (label kueue.x-k8s.io/queue-name) and were gated "

@@ -118,6 +118,12 @@ class ReadModel:
         with self._asked(sql.CLUSTERS, {}) as rows:
             return [str(row["cluster"]) for row in rows]
 
+    def pruned(self) -> datetime | None:
+        """Return the time before which history was pruned, None if it never was."""
+        with self._asked(sql.PRUNED, {}) as rows:
+            found = next((row["before"] for row in rows), None)
+        return datetime.fromisoformat(found) if isinstance(found, str) else found
+
     def parked(self) -> int:
         """Return how many events are set aside and wait for a person."""
         return int(self._value(sql.PARKED, {}))

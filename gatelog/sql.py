@@ -113,7 +113,7 @@ SELECT seq, base, epoch, mode, at, written_at, published, folded
 
 CLUSTERS = "SELECT DISTINCT cluster FROM checkpoints ORDER BY cluster"
 
-PRUNED = "SELECT name, before FROM pruned WHERE cluster = :cluster"
+PRUNED = "SELECT before FROM pruned WHERE cluster = :cluster AND name = 'history'"
 
 PARKED = "SELECT count(*) FROM parked WHERE cluster = :cluster AND resolution = ''"
 

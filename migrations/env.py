@@ -10,7 +10,7 @@ from typing import Any
 from alembic import context
 from sqlalchemy import Connection
 
-from projector import describing, partitions, views
+from projector import describing, partitions, reading_role, views
 from projector.database import writer
 from projector.tables import metadata
 
@@ -41,11 +41,13 @@ def run(connection: Connection) -> None:
     )
     with context.begin_transaction():
         generating = getattr(context.config.cmd_opts, "autogenerate", False)
+        granted = reading_role.saved(connection)
         views.drop(connection)
         context.run_migrations()
         if not generating and _at_head():
             views.create(connection)
             describing.comment(connection)
+            reading_role.restore(connection, granted)
 
 
 def _at_head() -> bool:

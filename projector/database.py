@@ -9,6 +9,7 @@ Invariant: a URL with its password never appears in an error or a log line; `sho
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import Engine, create_engine, event, make_url
 from sqlalchemy.engine import URL, Connection
@@ -91,9 +92,11 @@ def reader(url: str, statement_timeout_s: float = 60.0, pool_size: int = 4) -> E
             "options": "-c default_transaction_read_only=on",
         }
         return _postgres(parsed, statement_timeout_s, options, pool_size)
-    if not Path(parsed.database or "").exists():
+    file = Path(parsed.database or "").resolve()
+    if not file.exists():
         raise DatabaseError(f"{parsed.database}: no such database; has a projector run here yet?")
-    return _sqlite(parsed, "BEGIN", read_only=True)
+    only = parsed.set(database=f"file:{quote(str(file))}", query={"mode": "ro", "uri": "true"})
+    return _sqlite(only, "BEGIN", read_only=True)
 
 
 def _postgres(

@@ -19,7 +19,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
-from projector import partitions
+from projector import partitions, reading_role
 from projector.database import DatabaseError, DatabaseUnavailable, shown, writer
 
 LOCK = 0x6761_7465_6C6F_67  # "gatelog"; pg_advisory_lock takes 64 bits
@@ -54,11 +54,14 @@ def revision(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 
-def upgrade(url: str) -> None:
+def upgrade(url: str, *, reader_role: str = "") -> None:
     """Bring the database at `url` up to `head()`; does nothing when it is there already.
 
+    `reader_role` may read everything afterwards (`reading_role`).
+
     Raises:
-        DatabaseError: the database was migrated by a newer gatelog, or the URL is unusable.
+        DatabaseError: the database was migrated by a newer gatelog, the URL is unusable, or there
+            is no such role.
         DatabaseUnavailable: it does not answer.
     """
     with _connected(url) as connection:
@@ -68,6 +71,9 @@ def upgrade(url: str) -> None:
             connection.commit()
         try:
             _upgrade(connection, url)
+            if reader_role:
+                reading_role.grant(connection, reader_role)
+                connection.commit()
         finally:
             if postgres:
                 connection.rollback()

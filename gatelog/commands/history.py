@@ -78,6 +78,7 @@ def history(
                 out.print(model.statement(ENTRIES, {"group_id": group.id}), soft_wrap=True)
             return None
         entries = {group.id: model.entries(group.id) for group in chosen}
+        pruned = model.pruned()
     if as_json:
         found: list[dict[str, Any]] = [
             {"group": group, "entries": entries[group.id]} for group in chosen
@@ -90,6 +91,8 @@ def history(
         out.print(console.heading(group))
         start = rows[0].at if rows else group.created_at
         out.print(f"[dim]from {start:%Y-%m-%d %H:%M:%S} UTC, {_until(group)}[/]")
+        if pruned is not None and group.created_at < pruned:
+            out.print(f"[dim]history before {pruned:%Y-%m-%d} 00:00 UTC was pruned[/]")
         lines = timeline.tell(rows) if not full else timeline.raw(rows)
         out.print(console.timeline(lines, start, absolute=utc))
 

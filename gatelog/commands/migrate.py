@@ -8,6 +8,9 @@ Invariant: nothing is dropped; a database of a newer version is refused.
 """
 
 import asyncio
+from typing import Annotated
+
+import typer
 
 from gatelog import options
 from gatelog.narrator import Narrator
@@ -21,7 +24,9 @@ EPILOG = """[bold]Examples[/]
 
 gatelog migrate --config gatelog.toml
 
-gatelog migrate --db postgresql://gatelog@db/gatelog --set nats.url=nats://nats:4222"""
+gatelog migrate --db postgresql://gatelog@db/gatelog --set nats.url=nats://nats:4222
+
+gatelog migrate --db postgresql://gatelog@db/gatelog --reader analysts"""
 
 _CONNECT_S = 30.0
 
@@ -31,11 +36,24 @@ def migrate(
     assign: options.Assign = None,
     db: options.Database = None,
     state_dir: options.StateDirOption = None,
+    reader: Annotated[
+        str | None,
+        typer.Option(
+            "--reader",
+            metavar="ROLE",
+            help="PostgreSQL: let this role read all tables and views, and nothing else. It must "
+            "exist. Default: database.reader_role.",
+        ),
+    ] = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Run `gatelog migrate`; see HELP."""
     settings = options.settings(
-        config, assign, database__url=options.database_option(db), state_dir=state_dir
+        config,
+        assign,
+        database__url=options.database_option(db),
+        database__reader_role=reader,
+        state_dir=state_dir,
     )
     narrator = Narrator(settings.log, "migrate", verbose=verbose)
 
@@ -44,10 +62,13 @@ def migrate(
     from projector.database import database_url
 
     url = database_url(settings)
-    migrations.upgrade(url)
+    role = settings.database.reader_role
+    migrations.upgrade(url, reader_role=role)
     narrator.done(
         "database", f"{place(url)} is at schema {migrations.head()}", schema=migrations.head()
     )
+    if role:
+        narrator.done("reader", f"role {role} may read it", role=role)
     if settings.nats.url:
         asyncio.run(_streams(settings))
         narrator.done("streams", f"streams are in place on {settings.nats.url}")

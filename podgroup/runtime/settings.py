@@ -132,6 +132,14 @@ class DatabaseSettings(Section, frozen=True, kw_only=True):
     statement_timeout_s: Annotated[
         float, Meta(ge=1, le=3600, description="Seconds after which PostgreSQL ends a statement.")
     ] = 60.0
+    reader_role: Annotated[
+        str,
+        Meta(
+            max_length=63,
+            description="PostgreSQL role that `gatelog migrate` lets read all tables and views. "
+            "Empty: none.",
+        ),
+    ] = ""
     retention_days: Annotated[
         int,
         Meta(

@@ -1,0 +1,66 @@
+"""The role for people on PostgreSQL: may read everything, write nothing.
+
+Theory. Queries go through the tables and views, whose owner is whoever migrated; so SELECT on them
+is all a reader needs, and partitions that come later need no grant of their own. Views are made
+anew by every upgrade: what was granted on them is granted again (`saved`, `restore`).
+
+Invariant: the role gets no privilege beyond CONNECT, USAGE of the schema and SELECT.
+"""
+
+from sqlalchemy import Connection, text
+
+from projector.database import DatabaseError
+from projector.tables import metadata
+from projector.views import VIEWS
+
+
+def grant(connection: Connection, role: str) -> None:
+    """Let an existing role read all tables and views; the caller commits.
+
+    Raises:
+        DatabaseError: not PostgreSQL, or there is no such role.
+    """
+    if connection.dialect.name != "postgresql":
+        raise DatabaseError(
+            "a reader role is PostgreSQL's: an SQLite file is read by whoever may read the file"
+        )
+    known = connection.execute(
+        text("SELECT rolcanlogin FROM pg_roles WHERE rolname = :role"), {"role": role}
+    ).scalar()
+    if known is None:
+        raise DatabaseError(
+            f"there is no role {role!r}: CREATE ROLE it first (LOGIN, with a password or by "
+            "certificate), then run `gatelog migrate` again"
+        )
+    quote = connection.dialect.identifier_preparer.quote
+    name = quote(role)
+    database, schema = connection.execute(text("SELECT current_database(), current_schema()")).one()
+    readable = ", ".join(quote(one) for one in (*metadata.tables, *VIEWS, "alembic_version"))
+    for what in (
+        f"CONNECT ON DATABASE {quote(database)}",
+        f"USAGE ON SCHEMA {quote(schema)}",
+        f"SELECT ON {readable}",
+    ):
+        connection.exec_driver_sql(f"GRANT {what} TO {name}")
+
+
+def saved(connection: Connection) -> list[tuple[str, str]]:
+    """Return (view, role) for everyone who was granted SELECT on a view."""
+    if connection.dialect.name != "postgresql":
+        return []
+    rows = connection.execute(
+        text(
+            "SELECT c.relname, coalesce(r.rolname, '') FROM pg_class c "
+            "CROSS JOIN LATERAL aclexplode(c.relacl) a LEFT JOIN pg_roles r ON r.oid = a.grantee "
+            "WHERE c.relkind = 'v' AND c.relnamespace = to_regnamespace(current_schema()) "
+            "AND a.privilege_type = 'SELECT' AND a.grantee <> c.relowner"
+        )
+    )
+    return [(name, role) for name, role in rows if name in VIEWS]
+
+
+def restore(connection: Connection, grants: list[tuple[str, str]]) -> None:
+    """Grant again what `saved` returned; a role of "" is PUBLIC."""
+    quote = connection.dialect.identifier_preparer.quote
+    for view, role in grants:
+        connection.exec_driver_sql(f"GRANT SELECT ON {view} TO {quote(role) if role else 'PUBLIC'}")
