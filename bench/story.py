@@ -49,6 +49,7 @@ from podgroup.objects import (
     ResourceGroup,
     Selector,
     WorkloadView,
+    split_owners,
 )
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -282,6 +283,8 @@ class Story:
         found = self._workloads.get(name)
         match command:
             case c.CreateWorkload():
+                refs = [OwnerRef(kind="Pod", name=o.name, uid=o.uid) for o in command.owners]
+                owners, owner_pods = split_owners(refs)
                 found = WorkloadView(
                     uid=f"w-{name}",
                     namespace="ns",
@@ -291,9 +294,8 @@ class Story:
                     labels=command.labels,
                     annotations=command.annotations,
                     finalizers=(WORKLOAD_FINALIZER,),
-                    owners=tuple(
-                        OwnerRef(kind="Pod", name=o.name, uid=o.uid) for o in command.owners
-                    ),
+                    owners=owners,
+                    owner_pods=owner_pods,
                     queue=command.queue,
                     pod_sets=tuple(
                         PodSetView(name=p.name, count=p.count, requests=p.requests)

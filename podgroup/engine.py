@@ -123,7 +123,7 @@ def load_world(
         world.by_workload[(group.namespace, group.workload_name)] = group.id
         members = new_members(world, group)
         if group.workload is not None:
-            members.owned = frozenset(owner.uid for owner in group.workload.owners)
+            members.owned = frozenset(group.workload.owner_uids)
         if group.workload_expect is not None:
             world.expecting[group.workload_expect.decision] = (group.id, PodUID(""))
     for pod in sorted(pods, key=lambda p: (p.seen_seq, p.view.created_at, p.view.uid)):

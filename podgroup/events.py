@@ -7,7 +7,7 @@ meaning needs a new tag and an upcast in `codec`. Unknown tags are parked, never
 `relist` on a delta names the frame it was listed in. Between `RelistStarted` and `RelistCompleted`
 of one kind, what is not delivered in the frame is gone: the fold infers its deletion.
 
-Schema history: 2026-11 first version of everything (v1).
+Schema history: 2026-11 first version of everything (v1); `WorkloadView.owner_pods` (new field).
 Invariant: an event never changes once published, and equal deltas have equal `event_id`.
 """
 

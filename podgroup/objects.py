@@ -8,6 +8,7 @@ Amounts of resources are integers: milli-units for `cpu`, whole units (bytes, de
 rounded up. Times are aware UTC. Invariant: a view is a value; nobody changes one.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -15,6 +16,10 @@ from msgspec import Meta, Struct
 
 Time = Annotated[datetime, Meta(tz=True)]
 """A moment, always with its offset: one without could not be compared with any other."""
+
+
+SPELT_OUT = 16
+"""Owners of a Workload up to which each is written out."""
 
 
 class View(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
@@ -188,7 +193,12 @@ class Assignment(View, frozen=True, kw_only=True):
 
 
 class WorkloadView(View, frozen=True, kw_only=True):
-    """A kueue.x-k8s.io Workload (v1beta1 and v1beta2 read alike)."""
+    """A kueue.x-k8s.io Workload (v1beta1 and v1beta2 read alike).
+
+    A group of a thousand pods has a thousand owners, in each delta of its Workload. Where they are
+    many, those that are plain pods and do not control it are in `owner_pods` instead of `owners`
+    (`split_owners`): their uids, smallest first, joined by commas.
+    """
 
     uid: str
     namespace: str
@@ -201,6 +211,7 @@ class WorkloadView(View, frozen=True, kw_only=True):
     annotations: dict[str, str] = {}
     finalizers: tuple[str, ...] = ()
     owners: tuple[OwnerRef, ...] = ()
+    owner_pods: str = ""
     active: bool = True
     queue: str = ""
     priority: int | None = None
@@ -214,6 +225,26 @@ class WorkloadView(View, frozen=True, kw_only=True):
     checks: tuple[CheckView, ...] = ()
     reclaimable: dict[str, int] = {}
     executed_s: int = 0
+
+    @property
+    def owner_uids(self) -> list[str]:
+        """Uids of all owners, however they are written down."""
+        found = [owner.uid for owner in self.owners]
+        return found + self.owner_pods.split(",") if self.owner_pods else found
+
+
+def split_owners(owners: Sequence[OwnerRef]) -> tuple[tuple[OwnerRef, ...], str]:
+    """Return `owners` and `owner_pods` of a Workload with these owners."""
+    if len(owners) <= SPELT_OUT:
+        return tuple(owners), ""
+    pods: list[str] = []
+    others: list[OwnerRef] = []
+    for owner in owners:
+        if owner.kind == "Pod" and not owner.controller and owner.uid and "," not in owner.uid:
+            pods.append(owner.uid)
+        else:
+            others.append(owner)
+    return tuple(others), ",".join(sorted(pods))
 
 
 class LocalQueueView(View, tag_field="kind", tag="LocalQueue", frozen=True, kw_only=True):

@@ -84,7 +84,7 @@ class Stepper:
                 gates = f", gates {', '.join(pod.gates)}" if pod.gates else ""
                 return f"pod {pod.name} {what} at version {pod.resource_version}{gates}"
             case WorkloadApplied(workload=found) | WorkloadDeleted(workload=found):
-                owners = {owner.uid for owner in found.owners}
+                owners = set(found.owner_uids)
                 mine = any(group.partition("-")[2] in owners for group in self._ids)
                 if found.namespace != self._namespace or not (found.name == self._name or mine):
                     return ""

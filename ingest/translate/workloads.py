@@ -123,6 +123,7 @@ def workload_view(wire: WorkloadWire) -> objects.WorkloadView:
     meta, spec, status = wire.metadata, wire.spec, wire.status
     admission = status.admission or _Admission()
     class_name, class_kind = _priority_class(spec)
+    spelt_out, owner_pods = objects.split_owners(owners(meta.owner_references))
     return objects.WorkloadView(
         uid=meta.uid,
         namespace=meta.namespace,
@@ -134,7 +135,8 @@ def workload_view(wire: WorkloadWire) -> objects.WorkloadView:
         labels=meta.labels or {},
         annotations=annotations(meta.annotations),
         finalizers=meta.finalizers or (),
-        owners=owners(meta.owner_references),
+        owners=spelt_out,
+        owner_pods=owner_pods,
         active=spec.active is not False,
         queue=spec.queue_name,
         priority=spec.priority,

@@ -254,7 +254,7 @@ def sweep(d: Deciding, group: Group) -> None:
         return
     if group.single and not (group.finish is not None and group.finish.written):
         return
-    owners = {owner.uid for owner in workload.owners}
+    owners = set(workload.owner_uids)
     bounded = group.composed_total > len(owners)
     if WORKLOAD_FINALIZER in workload.finalizers or (bounded and workload.deleted_at is None):
         d.emit(

@@ -70,7 +70,7 @@ def _own(d: Deciding, group: Group) -> None:
     workload = group.workload
     if first is None or workload is None or not workload_free(group):
         return
-    if any(owner.uid == first for owner in workload.owners):
+    if first in workload.owner_uids:
         return
     pod = d.pod(first)
     d.emit(

@@ -64,7 +64,9 @@ def _own(d: Deciding, group: Group) -> bool:
     if workload is None:
         return True
     members = d.members(group)
-    room = MAX_OWNERS - len(workload.owners)
+    if not members.sets[Flag.UNOWNED]:
+        return False
+    room = MAX_OWNERS - len(workload.owner_uids)
     if room <= 0:
         return False
     missing = [

@@ -104,12 +104,12 @@ def _left_behind(world: World, view: WorkloadView) -> bool:
     if (view.namespace, view.name) in world.by_workload:
         return False  # in the way of a group of ours, and somebody else's
     for_pods = view.annotations.get(IS_GROUP_WORKLOAD) == "true" or JOB_UID in view.labels
-    owners = {owner.kind for owner in view.owners}
+    owners = {owner.kind for owner in view.owners} | ({"Pod"} if view.owner_pods else set())
     if not for_pods and owners != {"Pod"}:
         return False
     if any(owner.controller and owner.kind != "Pod" for owner in view.owners):
         return False
-    return not any(PodUID(owner.uid) in world.pods for owner in view.owners)
+    return not any(PodUID(uid) in world.pods for uid in view.owner_uids)
 
 
 def _open_for(world: World, here: At, view: WorkloadView) -> None:
@@ -184,7 +184,7 @@ def belongs(group: Group, view: WorkloadView) -> bool:
         return group.prebuilt == view.name and not any(others)
     if group.single:
         # The id of a single pod's life begins with its uid.
-        return any(group.id.startswith(f"{group.kind}-{owner.uid}") for owner in view.owners)
+        return any(group.id.startswith(f"{group.kind}-{uid}") for uid in view.owner_uids)
     return view.annotations.get(IS_GROUP_WORKLOAD) == "true"
 
 
@@ -201,7 +201,7 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
         group.workload_refused = group.refusal_told = ""
         group.workload_refusals = 0
         note(world, here, "WorkloadSeen", group=group.id, message=f"Workload {view.name}")
-    owned = own(world, group, frozenset(owner.uid for owner in view.owners))
+    owned = _take_owners(world, group, before, view)
     expectation = group.workload_expect
     if expectation is not None:
         version = expectation.result_version
@@ -224,6 +224,20 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
             hold(world, here, group, view, decided_by=ADOPTED)
     ours = before is not None and not owned and world.mode != "kueue" and alike(before, view)
     stir(world, group.id, of_workload(world, group) if ours else None)
+
+
+def _take_owners(
+    world: World, group: Group, before: WorkloadView | None, view: WorkloadView
+) -> bool:
+    """Take the owners over; they are seldom others than before, and may be a thousand."""
+    if (
+        before is not None
+        and before.uid == view.uid
+        and before.owner_pods == view.owner_pods
+        and before.owners == view.owners
+    ):
+        return False
+    return own(world, group, frozenset(view.owner_uids))
 
 
 def _adopt(world: World, here: At, group: Group, view: WorkloadView) -> None:

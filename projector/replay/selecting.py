@@ -117,7 +117,7 @@ class Selection:
                 return pod.uid in self._pods
             case WorkloadApplied(workload=found) | WorkloadDeleted(workload=found):
                 mine = (found.namespace, found.name) in self._names
-                return mine or any(owner.uid in self._pods for owner in found.owners)
+                return mine or any(uid in self._pods for uid in found.owner_uids)
             case ObjectApplied(object=view):
                 space = view.name if type(view).__name__ == "NamespaceView" else view.namespace
                 return not space or space in self._spaces

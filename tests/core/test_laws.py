@@ -1,6 +1,7 @@
 """The laws of the core, with Hypothesis as the author of the users' actions."""
 
 from collections import Counter
+from datetime import UTC, datetime
 from typing import Any, get_args
 
 import msgspec
@@ -15,7 +16,7 @@ from podgroup.events import Batch, Event
 from podgroup.fold import _FOLDS
 from podgroup.members import Flag
 from podgroup.names import POD_GROUP_ROLE, PRIORITY_CLASS, RETRIABLE_IN_GROUP
-from podgroup.objects import DeclaredSet
+from podgroup.objects import SPELT_OUT, DeclaredSet, OwnerRef, WorkloadView, split_owners
 from podgroup.state import Group, Meta, Pod, World
 from tests.support.toy import Toy
 
@@ -269,3 +270,40 @@ def test_rules_that_are_not_due_have_nothing_to_say_of_a_log_of_whole_lives(at_o
 
 def test_every_event_has_its_fold() -> None:
     assert set(_FOLDS) == set(get_args(Event))
+
+
+def test_owners_in_short_mean_what_owners_spelt_out_mean() -> None:
+    """Logs from before `owner_pods` spell every owner out."""
+    short = Story(2, SPELT_OUT + 4)
+    spelt = [_spelt_out(decode_batch(m.body)) for m in short.messages]
+    assert any(len(getattr(e, "workload", NO).owners) > SPELT_OUT for b in spelt for e in b.events)
+    one, other = new_world("bench"), new_world("bench")
+    for message, batch in zip(short.messages, spelt, strict=True):
+        step(one, message.position, message.at, decode_batch(message.body))
+        step(other, message.position, message.at, batch)
+    assert one.journal == other.journal
+
+
+NO = WorkloadView(
+    uid="", namespace="", name="", resource_version="", created_at=datetime(2026, 1, 1, tzinfo=UTC)
+)
+
+
+def _spelt_out(batch: Batch) -> Batch:
+    return msgspec.structs.replace(batch, events=tuple(_spell(e) for e in batch.events))
+
+
+def _spell(event: Any) -> Any:
+    view = getattr(event, "workload", None)
+    if view is None:
+        return event
+    owners = tuple(OwnerRef(kind="Pod", name="p", uid=uid) for uid in view.owner_uids)
+    spelt = msgspec.structs.replace(view, owners=owners, owner_pods="")
+    return msgspec.structs.replace(event, workload=spelt)
+
+
+def test_only_plain_pods_among_many_owners_are_in_short() -> None:
+    pods = [OwnerRef(kind="Pod", name=f"p{i}", uid=f"u{i:02}") for i in range(SPELT_OUT)]
+    job = OwnerRef(kind="Job", name="j", uid="j", controller=True)
+    assert split_owners(pods) == (tuple(pods), "")
+    assert split_owners([*reversed(pods), job]) == ((job,), ",".join(o.uid for o in pods))
