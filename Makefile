@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: install demo test check fmt conformance bench clean
+.PHONY: install demo test check fmt conformance bench soak clean
 
 install: $(STAMP)
 
@@ -21,6 +21,10 @@ test: $(STAMP)
 # About three minutes; prints a table and keeps the results in bench/results.jsonl.
 bench: $(STAMP)
 	$(BIN)/python -m bench
+
+# Half an hour of mixed load at 200 pods a second; the summary is kept in bench/soak.json.
+soak: $(STAMP)
+	$(BIN)/python -m bench.soak
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

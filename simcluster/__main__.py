@@ -42,6 +42,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--kueue-versions", default="v1beta2", help="comma separated, stored first")
     parser.add_argument("--history", type=int, default=10_000, help="watch history per kind")
     parser.add_argument("--bookmark-interval", type=float, default=60.0, help="seconds")
+    parser.add_argument("--event-ttl", type=float, default=3600.0, help="seconds Events are kept")
     parser.add_argument("--watch-list", choices=list(WatchListMode), default=WatchListMode.ON)
     parser.add_argument("--seed", type=int, default=0)
     return parser
@@ -86,6 +87,7 @@ def main() -> int:
             history=asked.history,
             bookmark_interval_s=asked.bookmark_interval,
             watch_list=WatchListMode(asked.watch_list),
+            event_ttl_s=asked.event_ttl,
             seed=asked.seed,
         )
     except msgspec.DecodeError as error:

@@ -19,6 +19,7 @@ from simcluster.admission import Admission
 from simcluster.api import Api
 from simcluster.deletion import Deletions
 from simcluster.errors import Obj
+from simcluster.expiry import expire_events
 from simcluster.faults import Faults
 from simcluster.garbage import GarbageCollector
 from simcluster.kubelet import Kubelet
@@ -73,6 +74,8 @@ class SimCluster:
             collector = GarbageCollector(self.store, self.writes, self.deletions)
             loop = asyncio.get_running_loop()
             self._tasks.append(loop.create_task(collector.run()))
+        expiry = expire_events(self.store, settings.event_ttl_s)
+        self._tasks.append(asyncio.get_running_loop().create_task(expiry))
         if settings.scheduler:
             self.scheduler = Scheduler(
                 self.store,

@@ -67,5 +67,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     snapshots: int = 16
     future_version_wait_s: float = 3.0
     webhook_services: dict[str, str] = {}
+    event_ttl_s: float = 3600.0
     seed: int = 0
     max_body_bytes: int = 3 * 1024 * 1024

@@ -1,0 +1,237 @@
+"""`python -m bench.soak`: mixed load on three processes of gatelog, and whether anything grew.
+
+nats-server, the stand-in cluster and gatelog's ingest, project and actuate run as processes on
+loopback, with SQLite. Users make jobs at a steady rate (`users`); every few seconds memory, open
+files, unacknowledged messages and open work are sampled (`growth`). At the end all jobs are seen
+through, and nothing may be left: no pod, no finalizer, no message.
+
+Invariant: bounded: it runs the minutes it was asked for, a few more to see the end, and stops.
+"""
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import nats
+from nats.js.errors import NotFoundError
+from rich.console import Console
+from rich.table import Table
+
+from bench import processes
+from bench.soak import growth
+from bench.soak.growth import Judged, Sample
+from bench.soak.users import Users, summary
+from bench.soak.watching import PodWatch
+from podgroup.runtime.embedded import EmbeddedNats
+from tests.support.processes import TOKEN, Api, Child, Simulator, make_queue
+
+RESULTS = Path(__file__).parents[1] / "soak.json"
+NAMESPACES = ["team-a", "team-b", "team-c"]
+QUOTA_CPU = "400"
+DRAIN_S = 180.0
+EVENT_TTL_S = 60
+"""Seconds the stand-in keeps Kubernetes Events, so that its own memory has a bound in an hour."""
+
+
+class Soak:
+    """What runs, and what has been sampled of it."""
+
+    def __init__(
+        self, place: Path, server: EmbeddedNats, cluster: Simulator, ours: list[Child]
+    ) -> None:
+        self.database = place / "soak.db"
+        self.samples: list[Sample] = []
+        self._pids = {child.name: child.process.pid for child in ours if child.process}
+        self._pids["nats-server"] = server.pid or 0
+        self._cluster = cluster
+        self._server = server
+        self.begin = time.monotonic()
+
+    def cpu(self) -> dict[str, float]:
+        """Processor seconds by process."""
+        found = {name: growth.cpu_s(pid) for name, pid in self._pids.items()}
+        if self._cluster.process is not None:
+            found["stand-in"] = growth.cpu_s(self._cluster.process.pid)
+        return found
+
+    async def ready(self) -> None:
+        """Wait until the actuator has its consumer, the last thing to come up."""
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    await self.unacknowledged()
+                    return
+                except NotFoundError:
+                    await asyncio.sleep(0.2)
+
+    async def unacknowledged(self) -> dict[str, float]:
+        """Decisions delivered and not settled, and not delivered yet."""
+        async with self._nats() as stream:
+            info = await stream.consumer_info("DECISIONS", "actuator-bench")
+        waiting = float(info.num_pending or 0)
+        return {"messages unacknowledged": float(info.num_ack_pending or 0), "messages": waiting}
+
+    @asynccontextmanager
+    async def _nats(self) -> AsyncIterator[Any]:
+        settings = self._server.settings()
+        secret = Path(settings.password_file).read_text(encoding="utf-8").strip()
+        client = await nats.connect(settings.url, user=settings.user, password=secret)
+        try:
+            yield client.jetstream()
+        finally:
+            await client.close()
+
+    async def sample(self, users: Users) -> None:
+        """Take one sample."""
+        values: dict[str, float] = {"jobs under way": float(users.under_way)}
+        for name, pid in self._pids.items():
+            values |= growth.of_process(name, pid)
+        values |= await self.unacknowledged()
+        self.samples.append(Sample(round(time.monotonic() - self.begin, 1), values))
+
+
+async def _left(api: Api) -> dict[str, int]:
+    """What is still there: pods, finalizers of ours on them, Workloads."""
+    pods = (await api.call("GET", "/api/v1/pods"))["items"]
+    path = "/apis/kueue.x-k8s.io/v1beta2/workloads"
+    workloads = (await api.call("GET", path))["items"]
+    held = sum(bool(pod["metadata"].get("finalizers")) for pod in pods)
+    return {"pods": len(pods), "finalizers": held, "workloads": len(workloads)}
+
+
+async def _run(minutes: float, rate: float, seed: int, every_s: float) -> dict[str, Any]:
+    seconds = minutes * 60
+    with processes.folder() as place:
+        async with processes.nats(place) as server:
+            args = ("--kubelet", "scripted", "--event-ttl", str(EVENT_TTL_S))
+            with processes.simulator(place, *args) as cluster:
+                database = f"sqlite:///{place}/soak.db"
+                env = processes.environment(server.settings(), database, cluster.kubeconfig)
+                with processes.children(place, env, "ingest", "project", "actuate") as ours:
+                    async with Api(cluster.url, TOKEN) as api:
+                        for namespace in NAMESPACES:
+                            await make_queue(api, namespace, cpu=QUOTA_CPU)
+                        soak = Soak(place, server, cluster, ours)
+                        await soak.ready()
+                        return await _soak(soak, api, ours, seconds, rate, seed, every_s)
+
+
+async def _soak(
+    soak: Soak,
+    api: Api,
+    ours: list[Child],
+    seconds: float,
+    rate: float,
+    seed: int,
+    every_s: float,
+) -> dict[str, Any]:
+    async with PodWatch(api) as watch:
+        users = Users(api, watch, NAMESPACES, rate, seed)
+        working = asyncio.create_task(users.work(seconds, lambda: None))
+        half: dict[str, int] = {}
+        half_pods = 0
+        start, began, cpu = time.perf_counter(), time.monotonic(), soak.cpu()
+        while not working.done():
+            await asyncio.wait([working], timeout=every_s)
+            await soak.sample(users)
+            _tell(soak, users, seconds)
+            if not half and time.monotonic() - began >= seconds / 2:
+                half, half_pods = await asyncio.to_thread(growth.rows, soak.database), users.ended
+        await working
+        loaded_s = time.monotonic() - began
+        used = {name: soak.cpu()[name] - at for name, at in cpu.items()}
+        await users.finish(DRAIN_S)
+        await asyncio.sleep(3)
+        left = await _left(api)
+        left |= {k: int(v) for k, v in (await soak.unacknowledged()).items()}
+        rows = await asyncio.to_thread(growth.rows, soak.database)
+        pods = users.counts["pods"]
+        judged = growth.judge(soak.samples)
+        judged += growth.per_pod(half, rows, (half_pods, users.ended - half_pods))
+        early = users.waits(start, start + seconds / 2)
+        late = users.waits(start + seconds / 2, start + seconds)
+        return {
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "machine": processes.machine(),
+            "seconds": round(loaded_s, 1),
+            "pods": pods,
+            "pods_per_s": round(pods / loaded_s, 1),
+            "asked_pods_per_s": rate,
+            "seed": seed,
+            "jobs": summary(users.counts),
+            "wait_ms": {"first half": early, "second half": late},
+            "cpu_ms_per_pod": {k: round(v / pods * 1000, 3) for k, v in used.items()},
+            "rows": rows,
+            "left": left,
+            "stuck": users.stuck,
+            "ended_early": [child.name for child in ours if not child.running],
+            "measures": judged,
+        }
+
+
+def _tell(soak: Soak, users: Users, seconds: float) -> None:
+    last = soak.samples[-1]
+    memory = ", ".join(
+        f"{name.removesuffix(' memory')} {value:.0f} MB"
+        for name, value in last.values.items()
+        if name.endswith(" memory")
+    )
+    sys.stderr.write(
+        f"soak: {last.at_s:.0f} of {seconds:.0f} s, {users.counts['pods']} pods, "
+        f"{users.under_way} jobs under way; {memory}\n"
+    )
+    sys.stderr.flush()
+
+
+def _show(found: dict[str, Any], console: Console) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in ("measure", "early", "late", "allowed", "unit", ""):
+        justify = "left" if name in ("measure", "unit", "") else "right"
+        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for one in found["measures"]:
+        verdict = "[green]ok[/]" if one.good else "[red]grew[/]"
+        cells = (f"{value:,g}" for value in (one.early, one.late, one.allowed))
+        table.add_row(one.name, *cells, one.unit, verdict)
+    console.print(table)
+    for name in ("seconds", "pods", "pods_per_s", "jobs", "wait_ms", "cpu_ms_per_pod", "left"):
+        console.print(f"{name}: {found[name]}", highlight=False)
+    if found["stuck"] or found["ended_early"]:
+        console.print(f"stuck: {found['stuck']}; ended early: {found['ended_early']}", style="red")
+
+
+def wrong(found: dict[str, Any]) -> list[str]:
+    """What is not in order, in words."""
+    measures: list[Judged] = found["measures"]
+    said = [f"{m.name}: {m.early} then {m.late}" for m in measures if not m.good]
+    said += [f"{count} {what} left" for what, count in found["left"].items() if count]
+    said += [f"stuck: {job}" for job in found["stuck"]]
+    said += [f"{name} ended early" for name in found["ended_early"]]
+    return said
+
+
+def main() -> int:
+    """Run, print, keep; exit code 1 if something grew or was left."""
+    parser = argparse.ArgumentParser(prog="bench.soak", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--rate", type=float, default=200, help="pods a second")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--every", type=float, default=10, help="seconds between samples")
+    parser.add_argument("--keep", type=Path, default=RESULTS, help="where the summary is kept")
+    asked = parser.parse_args()
+    found = asyncio.run(_run(asked.minutes, asked.rate, asked.seed, asked.every))
+    _show(found, Console(width=None if sys.stdout.isatty() else 140))
+    asked.keep.write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
+    said = wrong(found)
+    sys.stdout.write("".join(f"soak: {line}\n" for line in said) or "soak: nothing grew\n")
+    return 1 if said else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

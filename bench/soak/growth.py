@@ -1,0 +1,112 @@
+"""What must not grow: samples of processes, streams and tables, and the verdict on them.
+
+Theory. Under a steady load everything that is bounded is as large in the last sixth of a run as it
+was between its first and second third; what grows for ever is not. Medians of the two windows are
+compared, so that a collection that is due does not count. Rows of history do grow, with what
+happened: rows per pod are to be the same in both halves.
+
+Invariant: each measure is judged by a rule of its own, and the rule is printed beside it.
+"""
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from msgspec import Struct
+
+TABLES = ("groups", "roles", "pods", "gates", "history", "waits", "decisions", "outcomes")
+
+
+class Sample(Struct, frozen=True):
+    """Values by name at a time, in seconds since the start."""
+
+    at_s: float
+    values: dict[str, float]
+
+
+class Judged(Struct, frozen=True):
+    """A measure in the early and in the late window, and whether that is in order."""
+
+    name: str
+    early: float
+    late: float
+    allowed: float
+    unit: str
+    good: bool
+
+
+def of_process(name: str, pid: int) -> dict[str, float]:
+    """Resident memory in MB and open files of a process."""
+    resident = 0.0
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmRSS:"):
+            resident = int(line.split()[1]) / 1024
+    files = len(os.listdir(f"/proc/{pid}/fd"))
+    return {f"{name} memory": round(resident, 1), f"{name} files": float(files)}
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time a process has used, in seconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def rows(database: Path) -> dict[str, int]:
+    """Rows by table."""
+    connection = sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=30)
+    try:
+        counts = {}
+        for table in TABLES:
+            (counts[table],) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
+        return counts
+    finally:
+        connection.close()
+
+
+def judge(samples: Sequence[Sample]) -> list[Judged]:
+    """Compare the two windows of every measure."""
+    if not samples:
+        return []
+    end = samples[-1].at_s
+    early = [s for s in samples if end / 3 <= s.at_s <= end * 2 / 3] or list(samples)
+    late = [s for s in samples if s.at_s >= end * 5 / 6] or list(samples)
+    found = []
+    for name in sorted(samples[-1].values):
+        before = median(s.values[name] for s in early if name in s.values)
+        after = median(s.values[name] for s in late if name in s.values)
+        allowed, unit = _allowed(name, before)
+        found.append(Judged(name, before, after, round(allowed, 1), unit, after <= allowed))
+    return found
+
+
+def _allowed(name: str, before: float) -> tuple[float, str]:
+    if name == "nats-server memory":
+        # Go's collector lets the heap double before it acts, and blocks of streams are cached.
+        return before * 1.5 + 64, "MB"
+    if name.endswith(" memory"):
+        return before * 1.1 + 10, "MB"
+    if name.endswith(" files"):
+        return before + 10, "files"
+    return before * 2 + 200, "count"
+
+
+def per_pod(first: dict[str, int], second: dict[str, int], pods: tuple[int, int]) -> list[Judged]:
+    """Compare rows per pod of the first half of a run with those of the second."""
+    found = []
+    for table, count in first.items():
+        early = count / max(1, pods[0])
+        late = (second[table] - count) / max(1, pods[1])
+        allowed = early * 1.05 + 0.05
+        found.append(
+            Judged(
+                f"{table} per pod",
+                round(early, 3),
+                round(late, 3),
+                round(allowed, 3),
+                "rows",
+                late <= allowed,
+            )
+        )
+    return found

@@ -1,0 +1,167 @@
+"""Users of a cluster, many at once: they make pods, see them through, and clean up after them.
+
+Theory. A *job* is a single pod or a group. Jobs are started at a steady rate of pods, with sizes
+and fates drawn from a seeded generator; a watch tells how their pods stand, and when all of a job's
+pods have ended and are let go, its pods are deleted. Some jobs do what users do: fail and are
+replaced, are deleted while they wait, have a pod too many.
+
+Invariant: the rate counts pods created, replacements included; what is drawn depends on the seed
+alone.
+"""
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct, field
+
+from bench.cluster import gated
+from bench.figures import percentile
+from bench.soak.watching import FAILED, GONE, LET_GO, UNGATED, PodWatch
+from tests.support.processes import Api
+
+SIZES = (1, 1, 1, 4, 4, 10, 10, 25, 100)
+FATES = ("plain",) * 15 + ("fails", "excess", "deleted")
+PATIENCE_S = 120.0
+"""Seconds after which a job counts as stuck."""
+
+
+class Job(Struct):
+    """A single pod (`size` 1) or a group, and what becomes of it."""
+
+    name: str
+    namespace: str
+    size: int
+    fate: str
+    created_s: float = 0.0
+    names: list[str] = field(default_factory=list)
+
+
+class Users:
+    """Starts jobs in `namespaces`, `pods_per_s` pods a second, and sees them through."""
+
+    def __init__(
+        self, api: Api, watch: PodWatch, namespaces: list[str], pods_per_s: float, seed: int
+    ) -> None:
+        self._api = api
+        self._watch = watch
+        self._namespaces = namespaces
+        self._rate = pods_per_s
+        self._random = random.Random(seed)
+        self._open: set[asyncio.Task[None]] = set()
+        self.counts: Counter[str] = Counter()
+        self.waits_ms: list[tuple[float, float]] = []
+        """(when, milliseconds from the last creation of a job to its last ungating)."""
+        self.stuck: list[str] = []
+
+    async def work(self, seconds: float, tell: Callable[[], None]) -> None:
+        """Start jobs for `seconds`; those under way go on afterwards."""
+        begin = time.monotonic()
+        number = 0
+        while (now := time.monotonic() - begin) < seconds:
+            if self.counts["pods"] > now * self._rate:
+                tell()
+                await asyncio.sleep(min(0.05, self.counts["pods"] / self._rate - now))
+                continue
+            job = self._draw(number)
+            number += 1
+            self.counts["pods"] += job.size + (job.fate == "excess")
+            task = asyncio.create_task(self._see_through(job))
+            self._open.add(task)
+            task.add_done_callback(self._open.discard)
+        self.counts["jobs"] = number
+
+    async def finish(self, patience_s: float) -> None:
+        """Wait for the jobs under way."""
+        if self._open:
+            await asyncio.wait(self._open, timeout=patience_s)
+
+    @property
+    def ended(self) -> int:
+        """Pods of jobs that were seen through."""
+        return self.counts["pods seen through"]
+
+    @property
+    def under_way(self) -> int:
+        """Jobs that are not over."""
+        return len(self._open)
+
+    def waits(self, since: float, until: float) -> tuple[float, float]:
+        """p50 and p99 in milliseconds of jobs that were ungated between two times."""
+        found = [wait for at, wait in self.waits_ms if since <= at < until]
+        return (percentile(found, 50), percentile(found, 99)) if found else (0.0, 0.0)
+
+    def _draw(self, number: int) -> Job:
+        pick = self._random
+        size, fate = pick.choice(SIZES), pick.choice(FATES)
+        if size == 1 and fate != "deleted":
+            fate = "plain"
+        return Job(f"j{number}", pick.choice(self._namespaces), size, fate)
+
+    async def _see_through(self, job: Job) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await self._one(job)
+            self.counts[job.fate] += 1
+            self.counts["pods seen through"] += len(job.names)
+        except TimeoutError:
+            self.stuck.append(f"{job.namespace}/{job.name} ({job.size} pods, {job.fate})")
+
+    async def _one(self, job: Job) -> None:
+        if job.fate == "deleted":
+            # One short of complete: it waits until its user loses patience.
+            await self._create(job, max(1, job.size - 1))
+            await self._remove(job)
+            return
+        await self._create(job, job.size + (job.fate == "excess"))
+        kept = job.names[: job.size]
+        created_s = time.perf_counter()
+        await self._until(job, UNGATED, kept)
+        now = time.perf_counter()
+        self.waits_ms.append((now, (now - created_s) * 1000))
+        await self._until(job, GONE, job.names[job.size :])
+        if job.fate == "fails":
+            await self._until(job, FAILED, kept[:1])
+            await self._create(job, 1)
+            self.counts["pods"] += 1
+        await self._until(job, LET_GO, job.names)
+        await self._remove(job)
+
+    async def _until(self, job: Job, sign: str, names: list[str]) -> None:
+        await self._watch.until(sign, job.namespace, names)
+
+    async def _create(self, job: Job, count: int) -> None:
+        for _ in range(count):
+            index = len(job.names)
+            name = f"{job.name}-{index}"
+            fails = job.fate == "fails" and index == 0
+            script = f"start=10ms,run={self._random.randint(200, 2000)}ms,"
+            script += "fail=1" if fails else "succeed"
+            group = job.name if job.size > 1 else ""
+            body = gated(name, group, job.size if group else 0, script)
+            await self._api.call("POST", f"{_pods(job)}", body)
+            job.names.append(name)
+            if job.fate == "excess" and index == job.size - 1:
+                # The others are known by now, so it is this one that is too many.
+                await asyncio.sleep(0.5)
+
+    async def _remove(self, job: Job) -> None:
+        async def one(name: str) -> None:
+            await self._api.call("DELETE", f"{_pods(job)}/{name}", ok=(200, 202, 404))
+
+        for name in job.names:
+            await one(name)
+        await self._until(job, GONE, job.names)
+        self._watch.forget(job.namespace, job.names)
+
+
+def _pods(job: Job) -> str:
+    return f"/api/v1/namespaces/{job.namespace}/pods"
+
+
+def summary(counts: Counter[str]) -> dict[str, Any]:
+    """What was done, for the record."""
+    return dict(sorted(counts.items()))
