@@ -10,10 +10,11 @@ Invariant: the exit status is 1 exactly when a finding is `fail`; findings keep 
 from rich.table import Table
 from rich.text import Text
 
+from gatelog.console import BAD, GOOD, QUIET, WAIT
 from gatelog.examine.findings import Finding
 from podgroup.runtime.settings import Settings
 
-_STYLE = {"ok": "green", "warn": "yellow", "fail": "bold red", "skip": "dim"}
+_STYLE = {"ok": GOOD, "warn": WAIT, "fail": f"bold {BAD}", "skip": QUIET}
 
 
 async def examine(settings: Settings) -> list[Finding]:
@@ -40,7 +41,7 @@ def table(findings: list[Finding]) -> Table:
     """Return the findings as a table, what to do below each that is not ok."""
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     made.add_column(no_wrap=True)
-    made.add_column(no_wrap=True, style="dim")
+    made.add_column(no_wrap=True, style=QUIET)
     made.add_column(no_wrap=True)
     made.add_column(overflow="fold")
     area = ""

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gatelog import timeline
-from gatelog.console import state_text
+from gatelog.console import QUIET, state_text
 from gatelog.console import timeline as shown
 from gatelog.errors import CommandFailed
 from gatelog.narrator import Narrator
@@ -56,7 +56,7 @@ async def follow(settings: Settings, narrator: Narrator, after: int) -> None:
 def change(row: ChangeRow) -> Text:
     """Return one line: when (UTC), which group, its new state, and why."""
     text = Text("  ")
-    text.append(f"{row.at:%H:%M:%S}  ", style="dim")
+    text.append(f"{row.at:%H:%M:%S}  ", style=QUIET)
     text.append(f"{row.namespace}/{row.name}  ", style="bold")
     text.append_text(state_text(row.state))
     why = plain(row.why)

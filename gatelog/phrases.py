@@ -25,7 +25,8 @@ NOTES = {
     "QuotaReleased": ("quota released", ""),
     "WorkloadGone": ("Workload gone", "bad"),
     "WorkloadDeletionRequested": ("Workload being deleted", "bad"),
-    "Parked": ("parked", "bad"),
+    "Parked": ("set aside", "bad"),
+    "DeltaRefused": ("not taken", "bad"),
     "OperatorActed": ("operator acted", ""),
 }
 """Kind of note -> what is said, and its tone. Other kinds are told by their name."""
@@ -53,6 +54,7 @@ DECISIONS = {
 }
 ACTIONS = {
     "EvictGroup": ("evicted", "bad"),
+    "ReportPod": ("say so on {pods}", ""),
     "StopPod": ("stop {pods}", "bad"),
     "DeletePod": ("delete {pods}", "bad"),
     "FinalizePod": ("release {pods}", ""),

@@ -60,8 +60,8 @@ class ReadModel:
     def groups(self, namespace: str, name: str, limit: int = 100) -> list[GroupRow]:
         """Return the lives of a name, newest first; the name of a pod finds its group."""
         given = {"namespace": namespace, "name": name, "limit": limit}
-        found = list(self._rows(GroupRow, sql.GROUPS, given))
-        return found or list(self._rows(GroupRow, sql.GROUPS_OF_POD, given))
+        found = list(self.rows(GroupRow, sql.GROUPS, given))
+        return found or list(self.rows(GroupRow, sql.GROUPS_OF_POD, given))
 
     def similar(self, namespace: str, name: str) -> list[str]:
         """Return `namespace/name` of groups that may have been meant, best first."""
@@ -82,12 +82,12 @@ class ReadModel:
 
     def waits(self, group_id: str) -> list[WaitRow]:
         """Return the waits of a group, newest first."""
-        return list(self._rows(WaitRow, sql.WAITS, {"group_id": group_id, "limit": 50}))
+        return list(self.rows(WaitRow, sql.WAITS, {"group_id": group_id, "limit": 50}))
 
     def holders(self, cluster_queue: str, limit: int = 5) -> list[HolderRow]:
         """Return who holds quota of a ClusterQueue, oldest admission first."""
         given = {"cluster_queue": cluster_queue, "limit": limit}
-        return list(self._rows(HolderRow, sql.HOLDERS, given))
+        return list(self.rows(HolderRow, sql.HOLDERS, given))
 
     def ahead(self, group: GroupRow) -> int:
         """Return how many queued groups come before this one in its ClusterQueue."""
@@ -102,16 +102,16 @@ class ReadModel:
     def summary(self, since_seq: int = 0, limit: int = 1000) -> list[SummaryRow]:
         """Return the groups first seen after a position, in that order."""
         given = {"since": since_seq, "limit": limit}
-        return list(self._rows(SummaryRow, sql.SUMMARY, given))
+        return list(self.rows(SummaryRow, sql.SUMMARY, given))
 
     def changes(self, after: int, shard: int = 0, limit: int = 500) -> list[ChangeRow]:
         """Return changes of groups' states at positions above `after`, oldest first."""
         given = {"after": after, "shard": shard, "limit": limit}
-        return list(self._rows(ChangeRow, sql.CHANGES, given))
+        return list(self.rows(ChangeRow, sql.CHANGES, given))
 
     def checkpoint(self, shard: int = 0) -> CheckpointRow | None:
         """Return the checkpoint of a shard, None before the first one."""
-        return next(self._rows(CheckpointRow, sql.CHECKPOINT, {"shard": shard}), None)
+        return next(self.rows(CheckpointRow, sql.CHECKPOINT, {"shard": shard}), None)
 
     def clusters(self) -> list[str]:
         """Return the clusters this database knows."""
@@ -135,7 +135,7 @@ class ReadModel:
         """
         pods = f"Pod {namespace}/"
         given = {"group_id": group_id or "-", "name": name, "pods": pods, "pod": pods + name}
-        return list(self._rows(SetAsideRow, sql.SET_ASIDE, {**given, "limit": 5}))
+        return list(self.rows(SetAsideRow, sql.SET_ASIDE, {**given, "limit": 5}))
 
     def unresolved(self, before: datetime) -> int:
         """Return how many decisions from before a time have no outcome yet."""
@@ -145,7 +145,8 @@ class ReadModel:
         """Return a statement as it may be pasted into sqlite3 or psql."""
         return sql.filled(query, {"cluster": self.cluster, "limit": MOST_ENTRIES, **given})
 
-    def _rows(self, kind: type[T], query: str, given: Mapping[str, Any]) -> Iterator[T]:
+    def rows(self, kind: type[T], query: str, given: Mapping[str, Any]) -> Iterator[T]:
+        """Run a statement; its columns are the fields of `kind`."""
         with self._asked(query, given) as rows:
             for row in rows:
                 yield msgspec.convert(row, kind, strict=False)

@@ -68,6 +68,20 @@ SELECT reason, message, from_at, to_at
  ORDER BY from_seq DESC LIMIT :limit
 """
 
+WHY = """
+SELECT g.state, w.reason, w.message, w.from_at AS since, w.to_at AS until,
+       CASE WHEN w.to_at IS NULL AND g.state = 'Queued' THEN (
+           SELECT count(*) FROM groups o
+            WHERE o.cluster = g.cluster AND o.cluster_queue = g.cluster_queue
+              AND o.state = 'Queued' AND o.id <> g.id
+              AND (o.priority > g.priority
+                   OR (o.priority = g.priority AND o.queued_at < g.queued_at)))
+       END AS ahead
+  FROM groups g LEFT JOIN waits w ON w.cluster = g.cluster AND w.group_id = g.id
+ WHERE g.cluster = :cluster AND g.id = :group_id
+ ORDER BY w.from_seq DESC LIMIT :limit
+"""
+
 HOLDERS = """
 SELECT g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resources
   FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id

@@ -26,6 +26,9 @@ _TOGETHER = timedelta(seconds=0.3)
 NO_WAIT = timedelta(seconds=0.05)
 """Shorter waits are not told: pods of a group are never created in the same instant."""
 _IDENTITY = re.compile(r" \((?:group )?(?:group|single)-[0-9a-f-]{36}\)")
+COUNTED = 4
+"""Names that count on are joined from so many on."""
+_NUMBERED = re.compile(r"(.*?)([0-9]+)")
 _RANK = {"history": 0, "decision": 1, "wait": 2, "outcome": 3}
 
 
@@ -221,10 +224,43 @@ def plain(message: str) -> str:
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:
-    """Return names in a line: all of a few, else the first ones and how many more."""
+    """Return names in a line: all of a few, else the first ones and how many more.
+
+    Names that count on are told by the first and the last number: `train-0…3`.
+    """
+    runs = _runs(names)
+    if len(names) >= COUNTED and len(runs) < len(names):
+        return ", ".join(runs[:most]) + (f" and {len(runs) - most} more" if runs[most:] else "")
     if len(names) <= most:
         return ", ".join(names)
     return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
+
+
+def _runs(names: Sequence[str]) -> list[str]:
+    """Return names with those that count on, `COUNTED` or more, joined: `train-0…3`."""
+    runs: list[list[str]] = []
+    for name in names:
+        if runs and _follows(runs[-1][-1], name):
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return [
+        text
+        for run in runs
+        for text in ([f"{run[0]}…{_number(run[-1])}"] if len(run) >= COUNTED else run)
+    ]
+
+
+def _number(name: str) -> str:
+    found = _NUMBERED.fullmatch(name)
+    return found[2] if found is not None else name
+
+
+def _follows(one: str, other: str) -> bool:
+    a, b = _NUMBERED.fullmatch(one), _NUMBERED.fullmatch(other)
+    if a is None or b is None or a[1] != b[1] or len(a[2]) > 18 or len(b[2]) > 18:
+        return False
+    return int(a[2]) + 1 == int(b[2])
 
 
 def duration(seconds: float) -> str:

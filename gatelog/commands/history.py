@@ -42,7 +42,7 @@ def history(
         bool, typer.Option("--full", help="Every row: notes, decisions, waits, failed attempts.")
     ] = False,
     utc: Annotated[
-        bool, typer.Option("--utc", help="Times of day (UTC) instead of times since its begin.")
+        bool, typer.Option("--utc", help="Date and milliseconds (UTC) in every line.")
     ] = False,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on showing what happens until it is over.")
@@ -59,8 +59,10 @@ def history(
 ) -> int | None:
     """Run `gatelog history`; see HELP."""
     from gatelog import asking, console, timeline
+    from gatelog.gaps import missing
     from gatelog.rows import GroupRow
     from gatelog.sql import ENTRIES
+    from gatelog.waitbars import bars
 
     if follow and (every or as_json or sql):
         raise UsageFailed("--follow goes with none of --all, --json and --sql")
@@ -78,10 +80,12 @@ def history(
                 out.print(model.statement(ENTRIES, {"group_id": group.id}), soft_wrap=True)
             return None
         entries = {group.id: model.entries(group.id) for group in chosen}
+        gaps = {group.id: missing(model, group) for group in chosen}
         pruned = model.pruned()
     if as_json:
         found: list[dict[str, Any]] = [
-            {"group": group, "entries": entries[group.id]} for group in chosen
+            {"group": group, "missing": gaps[group.id], "entries": entries[group.id]}
+            for group in chosen
         ]
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
         return None
@@ -90,11 +94,18 @@ def history(
         rows = entries[group.id]
         out.print(console.heading(group))
         start = rows[0].at if rows else group.created_at
-        out.print(f"[dim]from {start:%Y-%m-%d %H:%M:%S} UTC, {_until(group)}[/]")
+        out.print(f"[{console.QUIET}]from {start:%Y-%m-%d %H:%M:%S} UTC, {_until(group)}[/]")
         if pruned is not None and group.created_at < pruned:
-            out.print(f"[dim]history before {pruned:%Y-%m-%d} 00:00 UTC was pruned[/]")
+            gone = f"history before {pruned:%Y-%m-%d} 00:00 UTC was pruned"
+            out.print(f"[{console.QUIET}]{gone}[/]")
+        if gaps[group.id]:
+            out.print(console.missing(gaps[group.id]))
         lines = timeline.tell(rows) if not full else timeline.raw(rows)
         out.print(console.timeline(lines, start, absolute=utc))
+        waited = bars(rows, start, datetime.now(UTC), console.WAIT)
+        if waited is not None:
+            out.print()
+            out.print(waited)
 
     for number, group in enumerate(chosen):
         if number:
@@ -103,9 +114,9 @@ def history(
     if len(lives) > len(chosen):
         more = len(lives) - len(chosen)
         word = "life" if more == 1 else "lives"
-        out.print(f"\n[dim]{more} earlier {word} of this name: add --all[/]")
+        out.print(f"\n[{console.QUIET}]{more} earlier {word} of this name: add --all[/]")
         for group in lives[1 : 1 + EARLIER]:
-            out.print(f"[dim]  {_earlier(group)}[/]")
+            out.print(f"[{console.QUIET}]  {_earlier(group)}[/]")
     if follow:
         from gatelog.following import follow_group
 

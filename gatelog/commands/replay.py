@@ -255,9 +255,10 @@ def _steps(
     settings: Settings, file: Path | None, group: str, *, by_key: bool, console: Console
 ) -> int | None:
     from gatelog.asking import parse_title
+    from gatelog.console import console as terminal
     from gatelog.replay import running
     from gatelog.replay.keys import walk
-    from gatelog.replay.steps import Stepper, text
+    from gatelog.replay.steps import Stepper, screen, text
 
     namespace, name = parse_title(group)
     if file is not None:
@@ -276,6 +277,10 @@ def _steps(
     if by_key:
         walk(found)
         return None
+    out = terminal()
     for number, one in enumerate(found, 1):
-        print(text(one, number, len(found)))
+        if out.is_terminal:
+            out.print(screen(one, number, len(found), found[number - 2] if number > 1 else None))
+        else:
+            print(text(one, number, len(found)))
     return None

@@ -5,9 +5,10 @@ Invariant: reads only; answers for the newest life of a name.
 
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
+import typer
 
 from gatelog import options
 from gatelog.commands.history import Title
@@ -37,6 +38,9 @@ _WAITING = frozenset({"Composing", "Queued", "Blocked", "Evicted"})
 def why(
     title: Title,
     as_json: options.AsJson = False,
+    sql: Annotated[
+        bool, typer.Option("--sql", help="Print the SQL statement instead of running it.")
+    ] = False,
     config: options.Config = None,
     state_dir: options.StateDirOption = None,
     db: options.Database = None,
@@ -45,7 +49,9 @@ def why(
 ) -> int | None:
     """Run `gatelog why`; see HELP."""
     from gatelog import asking, console
+    from gatelog.gaps import missing
     from gatelog.remedies import remedy
+    from gatelog.sql import WHY
 
     namespace, name = asking.parse_title(title)
     settings = asking.read_settings(config, assign, state_dir, db, cluster)
@@ -55,6 +61,10 @@ def why(
             asking.say_not_found(model, namespace, name)
             return FAILED
         group = lives[0]
+        if sql:
+            console.console().print(model.statement(WHY, {"group_id": group.id}), soft_wrap=True)
+            return None
+        gaps = missing(model, group)
         waits = model.waits(group.id)
         aside = model.set_aside(namespace, group.name, group.id)
         holders, ahead = _competition(model, group)
@@ -67,12 +77,15 @@ def why(
             "holders": holders,
             "waits": waits,
             "set_aside": aside,
+            "missing": gaps,
         }
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
         return None
     out = console.console()
     out.print(console.heading(group))
     out.print(_answer(group, waits, holders, ahead, aside))
+    if gaps:
+        out.print(console.missing(gaps))
     return None
 
 

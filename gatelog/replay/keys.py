@@ -13,7 +13,8 @@ import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gatelog.replay.steps import Step, text
+from gatelog.console import QUIET, console
+from gatelog.replay.steps import Step, screen
 
 _ARROWS = {"\x1b[C": "n", "\x1b[D": "p", "\x1b[H": "<", "\x1b[F": ">"}
 _HELP = "[n]ext  [p]revious  [g]o to seq  [<] first  [>] last  [q]uit"
@@ -21,12 +22,14 @@ _HELP = "[n]ext  [p]revious  [g]o to seq  [<] first  [>] last  [q]uit"
 
 def walk(steps: list[Step]) -> None:
     """Show one step at a time until `q`."""
-    index = 0
+    index, out = 0, console()
     with _by_key():
         while index >= 0:
-            sys.stdout.write("\x1b[2J\x1b[H" + text(steps[index], index + 1, len(steps)))
-            sys.stdout.write(f"\n\n{_HELP}\n")
+            sys.stdout.write("\x1b[2J\x1b[H")
             sys.stdout.flush()
+            before = steps[index - 1] if index else None
+            out.print(screen(steps[index], index + 1, len(steps), before))
+            out.print(f"\n{_HELP}", style=QUIET, markup=False)
             for key in _keys():
                 index = _move(key, index, steps)
                 if index < 0:

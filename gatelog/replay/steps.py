@@ -9,7 +9,11 @@ Invariant: a step shows what the journal of its message says of the group, and n
 from datetime import datetime
 
 from msgspec import Struct
+from rich.table import Table
+from rich.text import Text
 
+from gatelog.console import GOOD, OVER, QUIET, state_text
+from gatelog.timeline import duration
 from podgroup.events import (
     OutcomeRecorded,
     PodApplied,
@@ -101,6 +105,35 @@ class Stepper:
                 return f"timer {event.timer}" if any(i in event.timer for i in self._ids) else ""
             case _:
                 return ""
+
+
+def screen(step: Step, number: int, count: int, before: Step | None) -> Table:
+    """Return a step for a terminal: in colour, long lines hanging, and the time since `before`."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style=QUIET, no_wrap=True, width=9, justify="right")
+    table.add_column(overflow="fold")
+    head = Text(f"seq {step.position}", style="bold")
+    head.append(f"  {step.at:%Y-%m-%d %H:%M:%S.%f}"[:-3] + " UTC", style="not bold")
+    if before is not None:
+        since = duration((step.at - before.at).total_seconds())
+        head.append(f"  +{since}", style=f"not bold {QUIET}")
+    head.append("  ")
+    if before is not None and before.state != step.state:
+        head.append_text(state_text(before.state))
+        head.append(" → ", style="not bold")
+    head.append_text(state_text(step.state))
+    table.add_row(Text(f"{number}/{count}"), head)
+    for mark, parts, style in (
+        ("came", step.came, ""),
+        ("changed", step.changed, OVER),
+        ("decided", step.decided, GOOD),
+    ):
+        for place, part in enumerate(parts):
+            rule, colon, rest = part.partition(": ") if mark == "decided" else ("", "", part)
+            line = Text(rule + colon, style=f"bold {style}")
+            line.append(rest, style=f"not bold {style}")
+            table.add_row("" if place else mark, line)
+    return table
 
 
 def text(step: Step, number: int, count: int) -> str:

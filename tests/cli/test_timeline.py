@@ -178,6 +178,14 @@ def test_durations(seconds: float, text: str) -> None:
 
 
 def test_long_lists_are_cut() -> None:
-    names = [f"p{n}" for n in range(500)]
-    assert listed(names[:4]) == "p0, p1, p2, p3"
-    assert listed(names) == "p0, p1, p2 and 497 more"
+    names = [f"p{n}" for n in range(0, 1000, 2)]
+    assert listed(names[:4]) == "p0, p2, p4, p6"
+    assert listed(names) == "p0, p2, p4 and 497 more"
+
+
+def test_names_that_count_on_are_joined() -> None:
+    assert listed(["w-0", "w-1", "w-2", "w-3"]) == "w-0…3"
+    assert listed(["w-9", "w-10", "w-11", "w-12", "x"]) == "w-9…12, x"
+    assert listed(["w-0", "w-2", "w-4"]) == "w-0, w-2, w-4"
+    assert listed(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
+    assert listed(["w-1", "w-2", "w-3"]) == "w-1, w-2, w-3"

@@ -111,7 +111,7 @@ def test_keys_walk_through_the_steps(simple: Played) -> None:
         text, end = "", time.monotonic() + 20
         while time.monotonic() < end:
             if select.select([master], [], [], 0.2)[0]:
-                text += os.read(master, 65536).decode()
+                text += re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", os.read(master, 65536).decode())
             if re.search(wanted, text):
                 return text
         raise AssertionError(f"never shown: {wanted}\n{text}")
@@ -122,17 +122,17 @@ def test_keys_walk_through_the_steps(simple: Played) -> None:
 
     try:
         first = shown(r"\[q\]uit")
-        found = re.search(r"\[1/(\d+)\] seq (\d+)", first)
+        found = re.search(r" 1/(\d+) +seq (\d+)", first)
         assert found, first
         count, position = int(found[1]), int(found[2])
-        press("n", r"\[2/\d+\]")
-        press("\x1b[C", r"\[3/\d+\]")
-        press("p", r"\[2/\d+\]")
-        press(">", rf"\[{count}/{count}\]")
-        press("<", r"\[1/\d+\]")
-        press("p", r"\[1/\d+\]")
+        press("n", r" 2/\d+ ")
+        press("\x1b[C", r" 3/\d+ ")
+        press("p", r" 2/\d+ ")
+        press(">", rf" {count}/{count} ")
+        press("<", r" 1/\d+ ")
+        press("p", r" 1/\d+ ")
         press("g", "seq: ")
-        press(f"{position + 1}\n", r"\[2/\d+\]")
+        press(f"{position + 1}\n", r" 2/\d+ ")
         os.write(master, b"q")
         assert child.wait(10) == 0
     finally:
