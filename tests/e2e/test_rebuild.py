@@ -1,0 +1,183 @@
+"""A read model is rebuilt while pods come and go: nothing is lost, doubled, wrong or in between.
+
+The stand-in, ingest, projector and actuator run as processes. Under load the read model is rebuilt
+again and again, the rebuild is killed at random moments, and so is the projector while a rebuild
+waits for it or has just switched over. All the while a reader asks for what must never be seen
+half. Afterwards the cluster is as an undisturbed run leaves it, and the read model is held against
+the log.
+"""
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from podgroup.runtime.embedded import EmbeddedNats
+from projector.database import reader
+from tests.e2e.test_kill import (
+    CLUSTER,
+    NAMESPACE,
+    all_done,
+    create_all,
+    describe,
+    hold_against_the_log,
+    verified,
+)
+from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator, make_queue
+
+QUOTA = 60
+REBUILDS, CUT_SHORT, PROJECTOR_KILLS = 3, 2, 2
+SEED = 41
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/gatelog.db"
+    found: str = request.getfixturevalue("postgres_database")
+    return found
+
+
+@pytest.fixture
+async def nats(tmp_path: Path) -> AsyncIterator[EmbeddedNats]:
+    server = EmbeddedNats(tmp_path / "nats")
+    await server.start()
+    yield server
+    await server.stop()
+
+
+class Looking:
+    """Reads as a dashboard would. History and decisions only grow, pods of a group never vanish."""
+
+    def __init__(self, database: str) -> None:
+        self._engine = reader(database)
+        self.looks = 0
+        self._seen = (0, 0, 0)
+
+    def look(self) -> None:
+        query = (
+            "SELECT (SELECT count(*) FROM history), (SELECT count(*) FROM decisions), "
+            "(SELECT count(*) FROM pods), "
+            "(SELECT count(*) FROM pods p WHERE NOT EXISTS "
+            "(SELECT 1 FROM groups g WHERE g.id = p.group_id))"
+        )
+        with self._engine.connect() as connection:
+            lines, decisions, pods, orphans = connection.execute(sa.text(query)).one()
+        now = (lines, decisions, pods)
+        assert all(a <= b for a, b in zip(self._seen, now, strict=True)), (self._seen, now)
+        assert orphans == 0
+        self._seen = now
+        self.looks += 1
+
+    async def first(self) -> bool:
+        self.look()
+        return self._seen[2] > 0
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.to_thread(self.look)
+            await asyncio.sleep(0.02)
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+
+async def rebuilt(child: Child) -> float:
+    """Run a rebuild to its end; returns the seconds it took."""
+    began = time.monotonic()
+    child.start()
+    assert child.process is not None
+    assert await asyncio.to_thread(child.process.wait, 60) == 0, child.tail()
+    return time.monotonic() - began
+
+
+async def torment(rebuild: Child, projector: Child, rnd: random.Random) -> Counter[str]:
+    """Rebuild, and kill now one side of the switch-over and now the other."""
+    plan = ["through"] * (REBUILDS - 1) + ["cut short"] * CUT_SHORT
+    plan += ["no projector"] * PROJECTOR_KILLS
+    rnd.shuffle(plan)
+    took_s = await rebuilt(rebuild)
+    done: Counter[str] = Counter(through=1)
+    for what in plan:
+        await asyncio.sleep(rnd.uniform(0.1, 0.5))
+        if what == "through":
+            await rebuilt(rebuild)
+        elif what == "cut short":
+            rebuild.start()
+            await asyncio.sleep(took_s * rnd.uniform(0.5, 1.0))
+            await asyncio.to_thread(rebuild.kill)
+        else:
+            ending = asyncio.create_task(rebuilt(rebuild))
+            await asyncio.sleep(took_s * rnd.uniform(0.6, 1.1))
+            await asyncio.to_thread(projector.kill)
+            await asyncio.sleep(rnd.uniform(0, 0.3))
+            projector.start()
+            await ending
+        done[what] += 1
+    return done
+
+
+@pytest.mark.timeout(240)
+async def test_the_projector_goes_on_in_the_new_read_model(
+    database: str, nats: EmbeddedNats, tmp_path: Path
+) -> None:
+    simulator = Simulator(tmp_path, "--kubelet", "scripted")
+    simulator.start()
+    log = nats.settings()
+    env = {
+        "GATELOG_CLUSTER": CLUSTER,
+        "GATELOG_DATABASE_URL": database,
+        "GATELOG_NATS_URL": log.url,
+        "GATELOG_NATS_USER": log.user,
+        "GATELOG_NATS_PASSWORD_FILE": log.password_file,
+        "KUBECONFIG": str(simulator.kubeconfig),
+        "GATELOG_LOG_FORMAT": "json",
+        "GATELOG_STATE_DIR": str(tmp_path / "state"),
+    }
+    migrate = Child("migrate", [GATELOG, "migrate"], env, tmp_path)
+    migrate.start()
+    assert migrate.process is not None
+    assert await asyncio.to_thread(migrate.process.wait, 60) == 0, migrate.tail()
+    children = [Child(n, [GATELOG, n], env, tmp_path) for n in ("ingest", "project", "actuate")]
+    rebuild = Child("rebuild", [GATELOG, "replay", "--rebuild"], env, tmp_path)
+    looking = Looking(database)
+    try:
+        async with Api(simulator.url, TOKEN) as api:
+            await make_queue(api, NAMESPACE, cpu=str(QUOTA))
+            for child in children:
+                child.start()
+            creating = asyncio.create_task(create_all(api, random.Random(SEED)))
+            await api.until("the first groups", looking.first, 30)
+            watching = asyncio.create_task(looking.run())
+            done = await torment(rebuild, children[1], random.Random(SEED + 1))
+            await creating
+            try:
+                await api.until("the undisturbed end", lambda: all_done(api), 90)
+            except AssertionError:
+                print(await describe(api), *(c.tail(15) for c in children), sep="\n")
+                raise
+            await rebuilt(rebuild)
+            assert not watching.done() or watching.result()
+            watching.cancel()
+    finally:
+        for child in (*children, rebuild):
+            child.stop()
+        simulator.stop()
+        looking.close()
+    assert done == {
+        "through": REBUILDS,
+        "cut short": CUT_SHORT,
+        "no projector": PROJECTOR_KILLS,
+    }
+    assert looking.looks > 20
+    told = children[1].text()
+    assert '"event": "read_model_replaced"' in told, "no rebuild met a projector that was at work"
+    assert "another projector" not in told
+    assert rebuild.text().count("switched over at position") >= REBUILDS + 1
+    await hold_against_the_log(database, nats)
+    await verified(database, nats)
