@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
-from bench import core, ingesting, latency, projecting
+from bench import core, ingesting, latency, projecting, rebuilding
 from bench.figures import Figure, show, write
 from bench.processes import machine
 
@@ -30,6 +30,7 @@ async def _core() -> AsyncIterator[Figure]:
 PARTS: dict[str, Callable[[], AsyncIterator[Figure]]] = {
     "core": _core,
     "projector": projecting.run,
+    "rebuild": rebuilding.run,
     "ingest": ingesting.run,
     "latency": latency.run,
 }
