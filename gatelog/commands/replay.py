@@ -178,13 +178,11 @@ def _redecide(settings: Settings, console: Console) -> int | None:
 
 
 def _differences(result: "Result") -> int | None:
+    from gatelog.replay.differing import lines
+
     for difference in result.differences:
-        for mark, decisions in (("then", difference.then), ("now ", difference.now)):
-            for d in decisions:
-                print(
-                    f"seq {difference.position}  {mark}  {d.namespace}/{d.name}  {d.rule}: "
-                    f"{type(d.command).__name__} {d.command.target.name} — {d.message}"
-                )
+        for line in lines(difference):
+            print(line)
     count = sum(len(d.then) + len(d.now) for d in result.differences)
     print(f"{result.messages} messages decided again: {count or 'no'} decisions differ")
     return FAILED if count else None

@@ -19,6 +19,8 @@ from podgroup import subjects
 from podgroup.codec import decode_batch, decode_decision, split_decisions
 from podgroup.events import Batch, Decision
 from podgroup.runtime.jetstream import Bus, BusUnavailable, Message, Reader
+from projector.replay import fetching
+from projector.replay.fetching import Fetched
 
 WAIT_S = 5.0
 """Seconds without a message after which a stream is taken to be at its end."""
@@ -79,9 +81,8 @@ class StreamLog:
         decisions = _Decisions(
             self._bus, subject, newest.sequence if newest is not None else 0, self._unsent
         )
-        reader = self._bus.read(
-            subjects.EVENTS, subjects.events_of(self._cluster, self._shard), self._first
-        )
+        mine = subjects.events_of(self._cluster, self._shard)
+        reader = fetching.read(self._bus, subjects.EVENTS, mine, self._first, self._last)
         try:
             while messages := await self._next(reader):
                 for message in messages:
@@ -100,7 +101,7 @@ class StreamLog:
             await reader.close()
             await decisions.close()
 
-    async def _next(self, reader: Reader) -> list[Message]:
+    async def _next(self, reader: Reader | Fetched) -> list[Message]:
         messages = await reader.next(WAIT_S)
         if not messages and not self._bus.connected:
             raise BusUnavailable(f"NATS went away while the log was read: {self._bus.last_error}")
@@ -112,7 +113,7 @@ class _Decisions:
 
     def __init__(self, bus: Bus, subject: str, last: int, unsent: tuple[Decision, ...]) -> None:
         self._bus = bus
-        self._reader = bus.read(subjects.DECISIONS, subject, 1)
+        self._reader = fetching.read(bus, subjects.DECISIONS, subject, 1, last)
         self._last = last
         self._unsent = unsent
         self._waiting: list[Decision] = []

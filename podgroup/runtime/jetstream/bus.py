@@ -64,6 +64,11 @@ class Bus:
         return self._connection.connected
 
     @property
+    def settings(self) -> NatsSettings:
+        """Where it is connected to and as whom, for another process to do the same."""
+        return self._connection.settings
+
+    @property
     def on_reconnect(self) -> list[Callable[[], object]]:
         """Functions to call after a lost connection is back (not after the first connect)."""
         return self._connection.on_reconnect

@@ -59,7 +59,7 @@ class Connection:
     """See the module. Made by `open_connection`."""
 
     def __init__(self, settings: NatsSettings, name: str) -> None:
-        self._settings = settings
+        self.settings = settings
         self._name = name
         self._client: Client | None = None
         self._closing = False
@@ -110,7 +110,7 @@ class Connection:
             BusUnavailable: not within the deadline.
             LoginRefused, ServerTooOld, BusError: retrying cannot help.
         """
-        client_options(self._settings, self._name)  # a bad setting is refused here, not retried
+        client_options(self.settings, self._name)  # a bad setting is refused here, not retried
         try:
             async with asyncio.timeout(deadline_s):
                 await self._connect_until_done(patient=False)
@@ -133,7 +133,7 @@ class Connection:
     def unavailable(self, what: str) -> BusUnavailable:
         """Return an error that also says what the server last complained about."""
         detail = f" ({self.last_error})" if self.last_error else ""
-        return BusUnavailable(f"{what}; server {shown_url(self._settings)}{detail}")
+        return BusUnavailable(f"{what}; server {shown_url(self.settings)}{detail}")
 
     async def subscribe(self, callback: Callable[[Msg], Awaitable[None]]) -> "Inbox":
         """Subscribe to a new subject of our own, in the current generation.
@@ -228,7 +228,7 @@ class Connection:
                     raise
                 self.last_error = self.last_error or str(error) or repr(error)
                 if backoff.attempts in (3, 10):
-                    server = shown_url(self._settings)
+                    server = shown_url(self.settings)
                     log.warning("nats_unreachable", server=server, error=self.last_error)
                 await asyncio.sleep(next(backoff))
 
@@ -244,7 +244,7 @@ class Connection:
         async def on_closed() -> None:
             self._lost(client)
 
-        await open_client(client, self._settings, self._name, on_error, on_closed)
+        await open_client(client, self.settings, self._name, on_error, on_closed)
         return client
 
     async def _adopt(self, client: Client) -> None:
@@ -268,7 +268,7 @@ class Connection:
             return
         self._client = None
         self._up.clear()
-        server = shown_url(self._settings)
+        server = shown_url(self.settings)
         log.warning("nats_connection_lost", server=server, error=self.last_error)
         self._drop_replies()
         self._tell_listeners()
@@ -276,7 +276,7 @@ class Connection:
 
     async def _reconnect(self) -> None:
         await self._connect_until_done(patient=True)
-        log.info("nats_reconnected", server=shown_url(self._settings), generation=self.generation)
+        log.info("nats_reconnected", server=shown_url(self.settings), generation=self.generation)
         self._tell_listeners()
         for callback in list(self.on_reconnect):
             callback()

@@ -1,0 +1,155 @@
+"""Reading a long stretch of a stream in a process of its own.
+
+Theory. What a client of NATS does for a message costs as much as folding it, and Python has one
+interpreter lock per process. So a long stretch is fetched by a child (`python -m` this module),
+which is told on its stdin what to fetch and writes frames of messages to its stdout: four bytes of
+length, then msgpack. The pipe holds it back when the fold is slower. It ends by itself when it has
+sent what was asked for, or when nobody reads any more.
+
+Invariant: what comes out is what `Bus.read` would give, in order and without gaps.
+"""
+
+import asyncio
+import os
+import struct
+import subprocess
+import sys
+from datetime import datetime
+
+import msgspec
+from msgspec import Struct
+
+from podgroup.runtime.jetstream import Bus, BusError, BusUnavailable, Message, Reader, connect
+from podgroup.runtime.settings import NatsSettings
+
+FAR_MESSAGES = 20_000
+"""From so many messages on a process of its own is worth its start."""
+FRAME_MESSAGES = 1000
+_LENGTH = struct.Struct(">I")
+_CONNECT_S = 15.0
+_WAIT_S = 5.0
+
+
+class Stretch(Struct, frozen=True):
+    """What is fetched: messages `first` to `last` of a stream that match a subject."""
+
+    nats: NatsSettings
+    stream: str
+    subject: str
+    first: int
+    last: int
+
+
+class Frame(Struct, frozen=True, array_like=True):
+    """Some messages as (sequence, at, body); `error` ends the stretch early."""
+
+    messages: list[tuple[int, datetime, bytes]] = []
+    error: str = ""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode: "msgspec.msgpack.Decoder[Frame]" = msgspec.msgpack.Decoder(Frame)
+
+
+class Fetched:
+    """A stretch as a reader; one task at a time."""
+
+    def __init__(self, stretch: Stretch) -> None:
+        self._subject = stretch.subject
+        self._child = subprocess.Popen(
+            [sys.executable, "-m", "projector.replay.fetching"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=-1,
+        )
+        assert self._child.stdin is not None
+        self._child.stdin.write(msgspec.json.encode(stretch))
+        self._child.stdin.close()
+        self._next: asyncio.Future[Frame] | None = None
+
+    async def next(self, timeout_s: float | None) -> list[Message]:
+        """Return the next messages, [] after the last. The child waits as it sees fit.
+
+        Raises:
+            BusUnavailable: the child could not go on, or is gone.
+        """
+        frame = await (self._next or self._ahead())
+        self._next = None
+        if frame.error:
+            raise BusUnavailable(frame.error)
+        if frame.messages:
+            self._next = self._ahead()  # while these are folded
+        subject = self._subject
+        return [Message(seq, at, subject, body) for seq, at, body in frame.messages]
+
+    def _ahead(self) -> "asyncio.Future[Frame]":
+        return asyncio.get_running_loop().run_in_executor(None, self._read)
+
+    def _read(self) -> Frame:
+        assert self._child.stdout is not None
+        head = self._child.stdout.read(_LENGTH.size)
+        if len(head) == _LENGTH.size:
+            (length,) = _LENGTH.unpack(head)
+            body = self._child.stdout.read(length)
+            if len(body) == length:
+                return _decode.decode(body)
+        return Frame(error=f"the process that fetches the log ended with {self._child.wait()}")
+
+    async def close(self) -> None:
+        """End the child."""
+        self._child.terminate()
+        if self._next is not None:
+            await asyncio.wait({self._next})
+        await asyncio.to_thread(self._child.wait)
+        assert self._child.stdout is not None
+        self._child.stdout.close()
+
+
+def read(bus: Bus, stream: str, subject: str, first: int, last: int) -> "Reader | Fetched":
+    """Read a stream from `first` on: by a process of its own when `last` is far away."""
+    if last - first + 1 < FAR_MESSAGES:
+        return bus.read(stream, subject, first)
+    return Fetched(Stretch(bus.settings, stream, subject, first, last))
+
+
+async def _send(stretch: Stretch) -> None:
+    bus = await connect(stretch.nats, "gatelog-fetch", deadline_s=_CONNECT_S)
+    reader = bus.read(stretch.stream, stretch.subject, stretch.first, batch=FRAME_MESSAGES)
+    try:
+        while messages := await reader.next(_WAIT_S):
+            found = [(m.sequence, m.at, m.body) for m in messages if m.sequence <= stretch.last]
+            if found:
+                _write(Frame(found))
+            if messages[-1].sequence >= stretch.last:
+                break
+        else:
+            if not bus.connected:
+                _write(Frame(error=f"NATS went away while it was read: {bus.last_error}"))
+                return
+        _write(Frame())
+    finally:
+        await reader.close()
+        await bus.close()
+
+
+def _write(frame: Frame) -> None:
+    body = _encode(frame)
+    sys.stdout.buffer.write(_LENGTH.pack(len(body)))
+    sys.stdout.buffer.write(body)
+    sys.stdout.buffer.flush()
+
+
+def main() -> None:
+    """Fetch what stdin says."""
+    stretch = msgspec.json.decode(sys.stdin.buffer.read(), type=Stretch)
+    try:
+        asyncio.run(_send(stretch))
+    except BusError as error:
+        _write(Frame(error=str(error)))
+    except BrokenPipeError:
+        # Nobody reads any more. Python would try to flush once more and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    main()
