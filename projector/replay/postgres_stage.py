@@ -25,7 +25,9 @@ from projector.replay.stage import (
     appended,
     checkpoint_values,
     delete_repeated,
+    leave_out_pruned,
     repeated,
+    take_pruned_away,
 )
 from projector.rows import Rows
 
@@ -138,6 +140,7 @@ class PostgresStage:
             if not once and self._sql(repeated(name, table)).fetchone():
                 self._sql(delete_repeated(name, table, "ctid"))
             self._sql(f"ANALYZE {name}")
+        leave_out_pruned(self._pooled, self._cluster, self._name)
         if loose:
             names = {table: self._name(table) for table in ("decisions", "outcomes")}
             self._sql(RESOLVED.format(**names))
@@ -146,6 +149,7 @@ class PostgresStage:
             text = merging.delete_unequal(table, name, _EQUAL, alone=alone, floor=floor)
             changed += self._sql(_marked(text), values).rowcount
             changed += self._sql(merging.insert_missing(table, name)).rowcount
+        changed -= take_pruned_away(self._pooled, self._cluster, new.published)
         moved = self._sql(statements.next_checkpoint("%s"), checkpoint_values(old, new))
         assert moved.rowcount == 1, "the checkpoint's row is locked"
         self._connection.commit()

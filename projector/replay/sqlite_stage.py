@@ -24,7 +24,9 @@ from projector.replay.stage import (
     appended,
     checkpoint_values,
     delete_repeated,
+    leave_out_pruned,
     repeated,
+    take_pruned_away,
 )
 from projector.rows import COLUMNS, Rows
 from projector.tables.base import utc_text
@@ -95,20 +97,22 @@ class SqliteStage:
         (count,) = self._raw.execute(others, (self._cluster, self._shard)).fetchone()
         values = {"cluster": self._cluster, "shard": self._shard, "floor": floor}
         for table in merging.TABLES:
-            name = f'{_NAME}."{table}"'
+            name = _name(table)
             key = ", ".join(f'"{name}"' for name in merging.keys(table))
             self._raw.execute(f'CREATE INDEX {_NAME}."key_{table}" ON "{table}" ({key})')
             once = statements.MODES[table] == "append"
             if not once and self._raw.execute(repeated(name, table)).fetchone():
                 self._raw.execute(delete_repeated(name, table, "rowid"))
+        leave_out_pruned(self._pooled, self._cluster, _name)
         if loose:
-            names = {table: f'{_NAME}."{table}"' for table in ("decisions", "outcomes")}
+            names = {table: _name(table) for table in ("decisions", "outcomes")}
             self._raw.execute(RESOLVED.format(**names))
         for table in merging.TABLES:
-            name = f'{_NAME}."{table}"'
+            name = _name(table)
             text = merging.delete_unequal(table, name, "IS", alone=count == 0, floor=floor)
             changed += self._raw.execute(text, values).rowcount
             changed += self._raw.execute(merging.insert_missing(table, name)).rowcount
+        changed -= take_pruned_away(self._pooled, self._cluster, new.published)
         given = tuple(
             utc_text(value) if hasattr(value, "tzinfo") else value
             for value in checkpoint_values(old, new)
@@ -131,6 +135,10 @@ class SqliteStage:
         self._pooled.close()
         self._engine.dispose()
         self._file.unlink(missing_ok=True)
+
+
+def _name(table: str) -> str:
+    return f'{_NAME}."{table}"'
 
 
 def converted(table: str, rows: list[Row]) -> list[list[Any]]:

@@ -17,17 +17,21 @@ Invariant: readers see all of the old rows or all of the new ones.
 """
 
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import msgspec
+import sqlalchemy as sa
 
 from projector import statements
 from projector.checkpoint import Checkpoint
+from projector.pruning import WHERE_OVER, limits
 from projector.record_rows import Row
 from projector.replay import merging
 from projector.rows import Rows
 from projector.store import REBUILT
+from projector.tables.base import utc_text
 
 RESOLVED = (
     "UPDATE {decisions} AS d SET status = v.status, resolved_at = v.at FROM ("
@@ -100,3 +104,34 @@ def delete_repeated(name: str, table: str, rowid: str) -> str:
 def appended(rows: Rows) -> list[tuple[str, list[Row]]]:
     """Return what there is to append, table by table."""
     return [(table, rows.tables[table]) for table in merging.TABLES if rows.tables.get(table)]
+
+
+_APPENDED = ("history", "outcomes")
+"""Tables of which is pruned by time alone."""
+
+
+def leave_out_pruned(connection: sa.Connection, cluster: str, name: Callable[[str], str]) -> None:
+    """Delete from the stage what was pruned: the log may remember longer than the read model."""
+    for table, before in limits(connection, cluster).items():
+        if table in _APPENDED:
+            text = f"DELETE FROM {name(table)} WHERE {WHERE_OVER[table]}"
+            connection.execute(sa.text(text), {"before": _time(connection, before)})
+
+
+def take_pruned_away(connection: sa.Connection, cluster: str, published: int) -> int:
+    """Delete from the merged tables what was pruned before; returns how many rows."""
+    known = limits(connection, cluster)
+    count = 0
+    for table in WHERE_OVER:
+        if table not in known or table in _APPENDED:
+            continue
+        text = f"DELETE FROM {table} WHERE cluster = :cluster AND {WHERE_OVER[table]}"
+        values = {"cluster": cluster, "before": _time(connection, known[table])}
+        if table == "decisions":
+            text, values = f"{text} AND number <= :published", {**values, "published": published}
+        count += connection.execute(sa.text(text), values).rowcount
+    return count
+
+
+def _time(connection: sa.Connection, time: datetime) -> Any:
+    return utc_text(time) if connection.dialect.name == "sqlite" else time

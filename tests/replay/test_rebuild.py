@@ -3,14 +3,16 @@
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from projector import tables
+from projector import partitions, tables
 from projector.database import reader, writer
+from projector.pruning import prune
 from projector.replay import merging
 from projector.replay.compare import TABLES
 from tests.replay.conftest import Ran
@@ -119,6 +121,19 @@ def test_rows_of_others_in_the_same_database_are_not_touched(
     code, out, err = gatelog("replay", "--rebuild", *played.options)
     assert (code, err) == (0, ""), out
     assert everything(played.url) == before
+
+
+def test_what_was_pruned_does_not_come_back(gatelog: Gatelog, played: Played) -> None:
+    later = partitions.week_of(datetime.now(UTC)) + timedelta(weeks=1)
+    full = everything(played.url)
+    assert prune(played.url, later)
+    before = everything(played.url)
+    assert len(before["history"]) < len(full["history"]) and len(before["pods"]) < len(full["pods"])
+    code, out, err = gatelog("replay", "--rebuild", *played.options)
+    assert (code, err) == (0, ""), out
+    assert everything(played.url) == before
+    assert " 0 rows of the read model changed" in out
+    assert gatelog("replay", "--verify", *played.options)[0] == 0
 
 
 def test_what_a_rebuild_that_died_has_left_is_removed(gatelog: Gatelog, simple: Played) -> None:
