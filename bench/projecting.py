@@ -2,14 +2,21 @@
 
 `gatelog project` runs as a process of its own on a fresh database and a file-backed stream that
 was published beforehand. The clock runs between two checkpoints, so starting up is not in it. The
-limit is a process that reads and decodes the same messages and does nothing with them.
+limit is a process that reads and decodes the same messages and does nothing with them. Beside the
+rate by the clock stands the projector's own processor time, which other work on the machine
+changes less.
+
+Two shapes of the log (`bench.story`): under load, as an ingester that cannot keep up with its
+watches cuts it, and one event a message, as a trickle comes.
 """
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -19,38 +26,72 @@ from bench.story import CLUSTER, Story
 from podgroup.codec import decode_batch
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import connect
-from podgroup.runtime.settings import StreamSettings
+from podgroup.runtime.settings import IngestSettings, StreamSettings
 from podgroup.subjects import EVENTS, events, events_of
 
-GROUPS, SIZE = 1000, 6
 REPEAT = 3
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 _CHECKPOINT = sa.text("SELECT max(seq) FROM checkpoints")
 
 
+class Shape(NamedTuple):
+    """A log: `at_once` groups of `size` are alive at a time."""
+
+    name: str
+    groups: int
+    size: int
+    at_once: int
+    message_bytes: int
+    note: str
+
+
+SHAPES = (
+    # 34 deltas a group in this shape: 200,000 in all.
+    Shape("", 5900, 4, 100, IngestSettings().batch_bytes, "messages of hundreds of events"),
+    Shape(".trickle", 1500, 4, 100, 0, "one event a message"),
+)
+
+
+class Run(NamedTuple):
+    """One run of the projector: events a second by the clock, its processor time per event."""
+
+    rate: float
+    cpu_us: float
+
+
 async def run() -> AsyncIterator[Figure]:
-    """Publish, read bare, then project into both databases."""
-    story = Story(GROUPS, SIZE)
+    """Publish, read bare, then project into both databases; each shape."""
+    for shape in SHAPES:
+        story = Story(shape.groups, shape.size, shape.at_once, message_bytes=shape.message_bytes)
+        async for figure in _measure(shape, story):
+            yield figure
+
+
+async def _measure(shape: Shape, story: Story) -> AsyncIterator[Figure]:
     with processes.folder() as place:
         # Publishing is not measured here, so it need not wait for the disk each time.
         async with processes.nats(place, sync_always=False) as server:
             await publish(server, story)
-            bare = [await read_bare(server, len(story.messages)) for _ in range(REPEAT)]
-            note = f"{story.counts['deltas']} deltas, {story.counts['outcomes']} outcomes"
+            bare = [await read_bare(server, story) for _ in range(REPEAT)]
+            note = (
+                f"{story.counts['deltas']} deltas, {story.counts['outcomes']} outcomes, "
+                f"{shape.groups} groups, {len(story.messages)} messages: {shape.note}"
+            )
             for name in ("sqlite", "postgres"):
-                rates = [await _once(name, server, place / str(n), story) for n in range(REPEAT)]
+                runs = [await _once(name, server, place / str(n), story) for n in range(REPEAT)]
+                cpu_us = median(one.cpu_us for one in runs)
                 yield Figure(
-                    name=f"project.{name}",
-                    value=median(rates),
+                    name=f"project.{name}{shape.name}",
+                    value=median(one.rate for one in runs),
                     unit="events/s",
                     limit=median(bare),
                     limit_name="reading and decoding alone",
                     samples=REPEAT,
-                    note=f"{note}, {GROUPS} groups, one event a message",
+                    note=f"{cpu_us:.0f} us of the projector's processor time per event; {note}",
                 )
 
 
-async def _once(name: str, server: EmbeddedNats, place: Path, story: Story) -> float:
+async def _once(name: str, server: EmbeddedNats, place: Path, story: Story) -> Run:
     place.mkdir(exist_ok=True)
     if name == "sqlite":
         return await project(server, place, f"sqlite:///{place}/bench.db", story)
@@ -71,38 +112,41 @@ async def publish(server: EmbeddedNats, story: Story) -> None:
     await bus.close()
 
 
-async def read_bare(server: EmbeddedNats, count: int) -> float:
-    """Read and decode everything; return events a second (one event is one message)."""
+async def read_bare(server: EmbeddedNats, story: Story) -> float:
+    """Read and decode everything; return events a second."""
     bus = await connect(server.settings(), "bench", deadline_s=20)
     begin, seen = time.perf_counter(), 0
     reader = bus.read(EVENTS, events_of(CLUSTER, 0), 1)
-    while seen < count:
+    while seen < story.events:
         for message in await reader.next(5):
-            decode_batch(message.body)
-            seen += 1
+            seen += len(decode_batch(message.body).events)
     took = time.perf_counter() - begin
     await reader.close()
     await bus.close()
-    return count / took
+    return seen / took
 
 
-async def project(server: EmbeddedNats, place: Path, database: str, story: Story) -> float:
-    """Run the projector until it is at the end of the story; return events a second."""
+async def project(server: EmbeddedNats, place: Path, database: str, story: Story) -> Run:
+    """Run the projector until it is at the end of the story."""
+    done = [0]
+    for message in story.messages:
+        done.append(done[-1] + message.events)
     env = processes.environment(server.settings(), database, None)
     with processes.children(place, env, "project") as (child,):
         # Asks as projector.database does, so that every URL gatelog takes works here.
         from projector.database import reader as engine_for
 
+        assert child.process is not None
         engine = engine_for(database)
-        first: tuple[float, int] | None = None
+        first: tuple[float, float, int] | None = None
         end = time.perf_counter() + PATIENCE_S
         with engine.connect() as connection:
             while time.perf_counter() < end:
                 at = connection.execute(_CHECKPOINT).scalar() or 0
                 connection.rollback()
-                now = time.perf_counter()
+                now, cpu_s = time.perf_counter(), _cpu_s(child.process.pid)
                 if at and first is None:
-                    first = (now, at)
+                    first = (now, cpu_s, at)
                 if at >= len(story.messages):
                     break
                 await asyncio.sleep(0.01)
@@ -110,8 +154,18 @@ async def project(server: EmbeddedNats, place: Path, database: str, story: Story
                 raise RuntimeError(f"not done after {PATIENCE_S} s\n{child.tail()}")
             _check(connection, story)
         engine.dispose()
-        begin, position = first or (now, 0)
-        return (at - position) / (now - begin)
+        begin, cpu_before_s, position = first or (now, cpu_s, 0)
+        count = done[at] - done[position]
+        return Run(count / (now - begin), (cpu_s - cpu_before_s) / count * 1e6)
+
+
+def _cpu_s(pid: int) -> float:
+    """Processor time of a process, user and system, in seconds; 0 where it cannot be read."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _check(connection: sa.Connection, story: Story) -> None:

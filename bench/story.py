@@ -64,6 +64,7 @@ class Message(msgspec.Struct, frozen=True):
     at: datetime
     source: str
     body: bytes
+    events: int = 1
 
 
 class Story:
@@ -170,7 +171,8 @@ class Story:
     def _publish(self, events: tuple[e.Event, ...]) -> None:
         source = "actuator" if isinstance(events[0], e.OutcomeRecorded) else "watch"
         batch = Batch(source=source, events=events)
-        message = Message(len(self.messages) + 1, self._now, source, encode_batch(batch))
+        position, body = len(self.messages) + 1, encode_batch(batch)
+        message = Message(position, self._now, source, body, len(events))
         self.messages.append(message)
         self.counts["outcomes" if source == "actuator" else "deltas"] += len(events)
         step(self._world, message.position, message.at, batch)

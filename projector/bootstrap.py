@@ -4,6 +4,7 @@ Invariant: what was made here is closed here; a bus that was handed in stays ope
 """
 
 import asyncio
+import gc
 import sys
 from contextlib import suppress
 
@@ -49,6 +50,7 @@ async def run_projector(
     # The fold and the thread that writes share the interpreter. At the default of 5 ms each of the
     # many short waits of a commit would cost that much while the fold is busy.
     sys.setswitchinterval(0.0005)
+    _collect_rarely()
     own_bus: Bus | None = None
     try:
         if bus is None:
@@ -92,6 +94,17 @@ async def _replaced(
         return not stop.is_set()
     log.info("projector_stopped", position=projection.world.meta.position)
     return False
+
+
+def _collect_rarely() -> None:
+    """Let the garbage collector look for cycles rarely.
+
+    The fold makes values by the hundred thousand that live for a while and form no cycles; looking
+    through them every 700 allocations took an eighth of a busy projector's time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
 
 
 async def _database_ready(url: str, stop: asyncio.Event) -> bool:

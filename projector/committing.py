@@ -8,6 +8,7 @@ Invariant: commits happen in order, each on top of the checkpoint that the one b
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -183,8 +184,11 @@ class Committer:
         self._tell(journal)
 
     def _tell(self, journal: Journal) -> None:
-        tell = log.debug if self._outbox.holding else log.info
-        for decision in journal.decisions:
+        holding = self._outbox.holding
+        # Of a log that is caught up with there may be millions: not even asked for one by one.
+        quiet = holding and not logging.getLogger().isEnabledFor(logging.DEBUG)
+        tell = log.debug if holding else log.info
+        for decision in () if quiet else journal.decisions:
             tell(
                 "decision",
                 id=decision.id,

@@ -29,6 +29,24 @@ def test_a_story_folds_to_its_end(groups: int, size: int) -> None:
     assert made.count("CreateWorkload") == groups
 
 
+def test_under_load_the_same_happens_in_fewer_messages() -> None:
+    story = Story(6, 4, at_once=3, message_bytes=5_000)
+    world = new_world(CLUSTER)
+    folded = 0
+    for message in story.messages:
+        batch = decode_batch(message.body)
+        assert len(batch.events) == message.events
+        folded += message.events
+        assert len(message.body) < 6_000
+        step(world, message.position, message.at, batch)
+    assert folded == story.events > 3 * len(story.messages)
+    kinds = [note.kind for note in world.journal.notes]
+    assert kinds.count("PodSucceeded") == 24
+    assert kinds.count("GroupGone") == 6
+    assert not world.groups
+    assert world.meta.decisions == story.decisions
+
+
 def test_two_stories_are_equal() -> None:
     assert Story(3, 4).messages == Story(3, 4).messages
 
