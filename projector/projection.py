@@ -49,6 +49,8 @@ TICK_S = 0.1
 """Seconds between two looks at timers and overdue decisions, at least: each goes over all."""
 WAIT_S = 0.25
 """Seconds to wait for messages before looking at timers, overdue decisions and `stop`."""
+COMPANY_S = 0.002
+"""Seconds to wait for more before looking whether the database is free for what is folded."""
 DRAIN_S = 5.0
 ENSURE_ATTEMPTS = 6
 
@@ -238,21 +240,27 @@ class Projection:
         reader, self._reader = self._reader, None
         if reader is not None:
             await reader.close()
+        await self._write_all()
+
+    async def _write_all(self) -> None:
+        """Leave nothing that is folded unwritten: the log is looked at as of the checkpoint."""
+        if self._messages:
+            await self._commit()
         await self._committer.idle()
 
     async def _follow(self, publishing: "asyncio.Task[None]") -> None:
         interval_s = self._settings.projector.commit_interval_ms / 1000
         while not self._stop.is_set() and (reader := self._reader) is not None:
-            messages = await reader.next(0 if self._messages else WAIT_S)
+            waiting = not self._messages
+            messages = await reader.next(WAIT_S if waiting else COMPANY_S)
+            quiet = waiting and not messages
             if messages and interval_s and not self._outbox.holding:
                 await asyncio.sleep(interval_s)
                 messages += await reader.next(0)
             await self._fold_all(messages)
-            # What is folded waits while the one before is written, but only for company.
-            if self._messages and (not messages or self._committer.free):
+            if self._messages and self._committer.free:
                 await self._commit()
-            at_end = self._stream_seq >= self._target
-            if self._outbox.holding and (at_end or not (messages or self._messages)):
+            if self._outbox.holding and (quiet or self._stream_seq >= self._target):
                 await self._caught_up()
             self._committer.check()
             if publishing.done():
@@ -292,9 +300,7 @@ class Projection:
         await self._committer.submit(self.world, at=self._at, settled=done)
 
     async def _caught_up(self) -> None:
-        if self._messages:
-            await self._commit()
-        await self._committer.idle()
+        await self._write_all()
         sent = self._outbox.release(self.world.expecting.__contains__)
         log.info("caught_up", position=self.world.meta.position, decisions_sent=sent)
 

@@ -32,9 +32,12 @@ class Json(bytes):
     __slots__ = ()
 
 
+_encoder = msgspec.json.Encoder()
+
+
 def as_json(value: Any) -> Json:
     """Return a document."""
-    return Json(msgspec.json.encode(value))
+    return Json(_encoder.encode(value))
 
 
 def int64(value: int) -> int:

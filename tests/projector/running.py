@@ -23,10 +23,12 @@ def settings_for(url: str, cluster: str, **projector: Any) -> Settings:
 
 
 @asynccontextmanager
-async def running(settings: Settings, bus: Bus) -> AsyncIterator[Projection]:
+async def running(
+    settings: Settings, bus: Bus, store: SqlStore | None = None
+) -> AsyncIterator[Projection]:
     """A projection that runs while the context is open; its failure is the test's."""
     stop = asyncio.Event()
-    store = SqlStore(settings.database.url, settings.cluster, settings.projector.shard)
+    store = store or SqlStore(settings.database.url, settings.cluster, settings.projector.shard)
     projection = Projection(settings, bus, store, stop)
     task = asyncio.create_task(projection.run())
     try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from podgroup.state import World
 from projector import tables
 from projector.checkpoint import Checkpoint
 from projector.epochs import RelistRequests, examine, open_epoch
+from projector.rows import Rows
+from projector.store import SqlStore
 from tests.projector.running import eventually, publish, running, sent_decisions, settings_for
 from tests.projector.support import busy_toy, comparable
 from tests.projector.test_projection import batches, reloaded
@@ -193,6 +196,43 @@ async def test_a_stream_made_anew_opens_an_epoch_and_the_relist_heals_it(
     inferred = [h for h in history if h["kind"] == "PodGone" and h["pod_uid"] == gone.uid]
     assert "inferred" in inferred[0]["message"]
     assert inferred[0]["seq"] > last + 1
+
+
+class Slow(SqlStore):
+    """Commits wait while `go` is not set."""
+
+    def __init__(self, url: str, cluster: str) -> None:
+        super().__init__(url, cluster)
+        self.go = threading.Event()
+        self.go.set()
+
+    def commit(self, rows: Rows, new: Checkpoint, old: Checkpoint | None) -> Checkpoint:
+        assert self.go.wait(20)
+        return super().commit(rows, new, old)
+
+
+async def test_what_is_folded_is_written_before_another_epoch_begins(
+    url: str, own_bus: Bus, cluster: str
+) -> None:
+    toy, bus, store = busy_toy(), own_bus, Slow(url, cluster)
+    async with running(settings_for(url, cluster), bus, store) as projection:
+        await publish(bus, cluster, batches(toy)[:40])
+        await eventually(lambda: not projection.problem, "caught up")
+        store.go.clear()
+        begun = await publish(bus, cluster, batches(toy)[40:41])
+        await eventually(lambda: projection.world.meta.position == begun, "being written")
+        last = await publish(bus, cluster, batches(toy)[41:])
+        await eventually(lambda: projection.world.meta.position == last, "folded meanwhile")
+        await lose_events(bus)
+        await asyncio.sleep(0.2)
+        store.go.set()
+        await eventually(lambda: projection.world.meta.epoch == 2, "noticed", 40)
+        world = projection.world
+    assert comparable(reloaded(url, cluster)) == comparable(world)
+    assert rows_of(url, tables.epochs)[1]["base"] == last + 1
+    history = rows_of(url, tables.history)
+    assert begun + 1 in {h["seq"] for h in history}
+    assert [h["seq"] for h in history if h["kind"] == "EpochStarted"] == [0, last + 1]
 
 
 async def lose_events(bus: Bus) -> None:
