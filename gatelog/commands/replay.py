@@ -82,8 +82,8 @@ def replay(
     chosen = sum((verify, rebuild, redecide, at is not None, bool(group)))
     if chosen > 1 or not (chosen or file):
         raise UsageFailed("choose one of FILE, --verify, --rebuild, --redecide, --at or --group")
-    if file and (verify or rebuild or at is not None):
-        raise UsageFailed("--verify, --rebuild and --at are of the log itself: leave FILE out")
+    if file and (verify or rebuild):
+        raise UsageFailed("--verify and --rebuild are of the log itself: leave FILE out")
     if from_epoch and not rebuild:
         raise UsageFailed("--from-epoch goes with --rebuild")
     from gatelog import asking
@@ -95,7 +95,8 @@ def replay(
     if group:
         return _steps(settings, file, group, by_key=step and sys.stdin.isatty(), console=console)
     if file:
-        return of_file(settings, file, target, redecide=redecide)
+        moment = _moment(at) if at is not None else None
+        return of_file(settings, file, target, redecide=redecide, moment=moment)
     if at is not None:
         return _as_of(settings, at, target, console)
     if rebuild:
@@ -212,7 +213,12 @@ def _moment(text: str) -> int | datetime:
 
 
 def of_file(
-    settings: Settings, file: Path, target: str | None, *, redecide: bool = False
+    settings: Settings,
+    file: Path,
+    target: str | None,
+    *,
+    redecide: bool = False,
+    moment: int | datetime | None = None,
 ) -> int | None:
     """Fold a file and say what came of it; 1 if some of it could not be read, or differs."""
     from gatelog.replay import running
@@ -222,7 +228,9 @@ def of_file(
     log = running.open_file(file, settings.cluster)
     if redecide and isinstance(log, Recording):
         raise UsageFailed(f"{file}: a watch recording has no decisions of ours to compare with")
-    result = asyncio.run(running.of_file(log, target))
+    if moment is not None and target is None:
+        raise UsageFailed("--at needs --to: an empty database to write to, e.g. --to then.sqlite3")
+    result = asyncio.run(running.of_file(log, target, moment=moment))
     _unread(file, log.unread)
     if redecide:
         if log.header.selection:

@@ -31,7 +31,7 @@ from projector.opening import policy_of
 from projector.replay.compare import TableResult, compare
 from projector.replay.files import FileLog, FileRefused, is_export
 from projector.replay.fold import Result, Sink, fold
-from projector.replay.log import Log
+from projector.replay.log import Entry, Log
 
 if TYPE_CHECKING:
     from gatelog.replay.recordings import Recording
@@ -224,16 +224,19 @@ def open_file(path: Path, cluster: str) -> "FileLog | Recording":
 
 
 async def of_file(
-    log: "FileLog | Recording", target: str | None, stepper: Stepper | None = None
+    log: "FileLog | Recording",
+    target: str | None,
+    stepper: Stepper | None = None,
+    moment: int | datetime | None = None,
 ) -> Result:
-    """Fold a file, into the empty database `target` if given."""
+    """Fold a file, up to `moment` if given, into the empty database `target` if given."""
     header = log.header
     sink = None
     if target is not None:
         migrate.upgrade(target)
         sink = Sink(target, header.cluster, header.shard, header.mode)
     result = await fold(
-        log.entries(),
+        log.entries() if moment is None else _up_to(log, moment),
         header.cluster,
         header.mode,
         header.policy,
@@ -245,3 +248,10 @@ async def of_file(
     if sink is not None:
         sink.close()
     return result
+
+
+async def _up_to(log: Log, moment: int | datetime) -> AsyncIterator[Entry]:
+    async for entry in log.entries():
+        if entry.position > moment if isinstance(moment, int) else entry.at > moment:
+            return
+        yield entry

@@ -125,3 +125,14 @@ def test_foreign_files_are_called_so(
 def test_no_such_file(gatelog: Gatelog, tmp_path: Path) -> None:
     code, _, err = gatelog("replay", str(tmp_path / "nothing"))
     assert code == 2 and "no such file" in err
+
+
+def test_a_recording_as_of_a_moment(gatelog: Gatelog, tmp_path: Path) -> None:
+    file, to = str(FOLDER / "busy_namespace.jsonl.gz"), tmp_path / "then.sqlite3"
+    code, _, err = gatelog("replay", file, "--at", "100", "--to", str(to))
+    assert (code, err) == (0, "")
+    with closing(sqlite3.connect(to)) as database:
+        assert database.execute("select seq from checkpoints").fetchall() == [(100,)]
+        assert database.execute("select max(seq) from history").fetchone()[0] <= 100
+    code, _, err = gatelog("replay", file, "--at", "100")
+    assert code == 2 and "--at needs --to" in err
