@@ -125,6 +125,7 @@ def _admission_latency(d: Dialect) -> str:
         ("g.created_at", "a.admitted_at", "created_to_admitted_seconds"),
         ("a.admitted_at", "min(p.ungated_at)", "first_ungate_seconds"),
         ("a.admitted_at", "max(p.ungated_at)", "last_ungate_seconds"),
+        ("min(p.ungated_at)", "min(p.scheduled_at)", "first_bind_seconds"),
         ("min(p.ungated_at)", "min(p.started_at)", "first_start_seconds"),
         ("a.admitted_at", "max(p.started_at)", "all_started_seconds"),
     )
@@ -132,8 +133,9 @@ def _admission_latency(d: Dialect) -> str:
     return f"""
 SELECT a.cluster, a.group_id, g.namespace, g.name, g.kind, g.queue, a.cluster_queue,
        a.number AS admission, g.created_at, g.complete_at, a.queued_at, a.admitted_at,
-       a.released_at, min(p.ungated_at) AS first_ungated_at,
-       min(p.started_at) AS first_started_at, count(p.uid) AS pods_ungated, {parts}
+       {d.hour.format(t="a.admitted_at")} AS admitted_hour, a.released_at,
+       min(p.ungated_at) AS first_ungated_at, min(p.started_at) AS first_started_at,
+       count(p.uid) AS pods_ungated, {parts}
   FROM admissions a
   JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
   LEFT JOIN pods p ON p.cluster = a.cluster AND p.group_id = a.group_id
@@ -176,23 +178,53 @@ SELECT b.cluster, b.cluster_queue, b.flavor, b.resource, b.begins AS hour,
 """
 
 
-def _namespace_cost(d: Dialect) -> str:
-    columns = ("cluster", "namespace", "uid", "resource", "amount", "from_at", "to_at")
+def _usage(d: Dialect) -> str:
+    """Tail of a query over `days` (calendar days, UTC) x pods that ran in them x resources.
+
+    Days come first: who asks for one of them has the pods looked through once, and no more.
+    """
+    begin, end = "coalesce(p.scheduled_at, p.started_at)", "coalesce(p.ended_at, p.gone_at)"
+    return f"""
+  FROM days d
+  JOIN pods p ON {begin} < d.ends AND ({end} IS NULL OR {end} > d.begins)
+  {d.each.format(doc="p.requests", alias="r")}"""
+
+
+def _days(d: Dialect) -> str:
+    return f"""
+WITH RECURSIVE days(begins, ends) AS (
+SELECT {d.day.format(t="min(created_at)")}, {d.next_day.format(t=d.day.format(t="min(created_at)"))}
+  FROM pods
+UNION ALL
+SELECT ends, {d.next_day.format(t="ends")} FROM days WHERE ends < {d.now})"""
+
+
+def _resource_hours(d: Dialect) -> str:
     amount = d.value.format(doc="r.value")
-    begin = "coalesce(p.scheduled_at, p.started_at)"
-    spans = f"""
-SELECT p.cluster, p.namespace, p.uid, r.key AS resource,
-       CASE WHEN r.key = 'cpu' THEN {amount} / 1000.0 ELSE {amount} * 1.0 END AS amount,
-       {begin} AS from_at, coalesce(p.ended_at, p.gone_at, {d.now}) AS to_at
-  FROM pods p {d.each.format(doc="p.requests", alias="r")} WHERE {begin} IS NOT NULL"""
     seconds = d.seconds.format(
-        a=d.last.format(a="b.from_at", b="b.begins"),
-        b=d.first.format(a="b.to_at", b=d.next_day.format(t="b.begins")),
+        a=d.last.format(a="coalesce(p.scheduled_at, p.started_at)", b="d.begins"),
+        b=d.first.format(
+            a=f"coalesce(p.ended_at, p.gone_at, {d.now})",
+            b="d.ends",
+        ),
     )
-    return f"""{_buckets(spans, columns, d.day, d.next_day)}
-SELECT b.cluster, b.namespace, {d.date.format(t="b.begins")} AS day, b.resource,
-       sum(b.amount * {seconds}) / 3600.0 AS resource_hours, count(*) AS pods
-  FROM buckets b GROUP BY b.cluster, b.namespace, b.begins, b.resource
+    units = f"CASE WHEN r.key = 'cpu' THEN {amount} / 1000.0 ELSE {amount} * 1.0 END"
+    return f"{units} * {seconds} / 3600.0"
+
+
+def _pod_usage_daily(d: Dialect) -> str:
+    return f"""{_days(d)}
+SELECT p.cluster, {d.date.format(t="d.begins")} AS day, p.namespace, p.group_id,
+       p.uid AS pod_uid, p.name, p.labels, r.key AS resource,
+       {_resource_hours(d)} AS resource_hours{_usage(d)}
+"""
+
+
+def _namespace_cost(d: Dialect) -> str:
+    return f"""{_days(d)}
+SELECT p.cluster, p.namespace, {d.date.format(t="d.begins")} AS day, r.key AS resource,
+       sum({_resource_hours(d)}) AS resource_hours, count(*) AS pods{_usage(d)}
+ GROUP BY p.cluster, p.namespace, d.begins, r.key
 """
 
 
@@ -206,6 +238,7 @@ VIEWS = {
     "v_admission_latency": _admission_latency,
     "v_queue_usage_hourly": _queue_usage_hourly,
     "v_namespace_cost": _namespace_cost,
+    "v_pod_usage_daily": _pod_usage_daily,
     "v_columns": _columns,
 }
 
@@ -215,6 +248,7 @@ COMMENTS = {
     "v_admission_latency": "Seconds each admission took, step by step",
     "v_queue_usage_hourly": "Quota held per ClusterQueue, flavor, resource and hour (UTC)",
     "v_namespace_cost": "Requested resource-hours per namespace and day (UTC), while pods ran",
+    "v_pod_usage_daily": "Requested resource-hours per pod and day (UTC), to be summed by anything",
     "v_columns": "What every table (column_name empty) and column means",
 }
 

@@ -206,6 +206,7 @@ def test_admission_latency(filled: str) -> None:
         "queue_seconds": 29 * 60.0,
         "created_to_admitted_seconds": 1800.0,
         "first_ungate_seconds": 1.0,
+        "first_bind_seconds": pytest.approx(59.0),
         "last_ungate_seconds": 2.0,
         "first_start_seconds": pytest.approx(62.0),
         "all_started_seconds": 1803.0,

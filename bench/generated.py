@@ -1,0 +1,221 @@
+"""A long history to ask questions of: one story, folded once, told many times over.
+
+Theory. What a question costs depends on how much history there is, and not on how it came about; so
+one story of some hours is folded by the engine and written as a projector writes it, and then its
+rows are copied again and again by the database, each time with other identities, at other positions
+and some hours later. That is minutes faster than folding a million events, and every copy is as
+consistent as the first. Names of groups repeat in every copy, as they do in life.
+
+The copies end on the day of the small history of docs/sql.md, which is added last, so that every
+question of that page finds what it asks for, among everything else.
+
+Invariant: the same arguments give the same rows.
+"""
+
+from datetime import timedelta
+from random import Random
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from podgroup import events as e
+from podgroup.names import ADMISSION_GATE, PRIORITY_CLASS, QUEUE_NAME
+from podgroup.objects import ContainerEnd, LocalQueueView
+from projector import migrate, partitions, tables
+from projector.database import writer
+from tests.projector.support import Writer
+from tests.replay.questions import history as small_history
+from tests.support.toy import Toy
+
+CLUSTER = "default"
+STEP = timedelta(hours=20)
+"""Time between two copies."""
+NAMESPACES = ("ns", "ml", "etl", "web")
+_POSITIONS = frozenset(
+    {"seq", "from_seq", "to_seq", "as_of_seq", "created_seq", "seen_seq", "admitted_seq"}
+    | {"cause_seq"}
+)
+_IDENTITIES = frozenset({"id", "uid", "group_id", "pod_uid", "decision_id", "target"})
+
+
+class Made(Struct, frozen=True):
+    """What a database was filled with."""
+
+    events: int
+    copies: int
+    rows: dict[str, int]
+
+
+def story(cycles: int, seed: int = 1) -> Toy:
+    """Four teams share twenty cores; every cycle some groups come, wait, run, fail, and go."""
+    random = Random(seed)
+    toy = Toy(cpu=20)
+    second = LocalQueueView(
+        uid="lq2", namespace="ns", name="night", resource_version=toy.bump(), cluster_queue="cq"
+    )
+    toy.do(e.ObjectApplied(object=second))
+    for cycle in range(cycles):
+        _cycle(toy, random, cycle)
+    return toy
+
+
+def _cycle(toy: Toy, random: Random, cycle: int) -> None:
+    jobs: list[tuple[str, list[str], int]] = []
+    names = ["training", "etl", "tuning", "urgent", "report", "sweep", "index", "serve"]
+    random.shuffle(names)
+    for name in names:
+        group = f"{name}-{cycle % 7}" if cycle % 7 else name
+        size, cpu = random.randint(2, 7), random.choice((0, 1, 1, 2, 4))
+        labels = {"team": random.choice(("red", "blue", "green", "gold"))}
+        labels[QUEUE_NAME] = random.choice(("lq", "lq", "night"))
+        labels[PRIORITY_CLASS] = "high" if name == "urgent" else "low"
+        pods = [f"{group}-{cycle}-{i}" for i in range(size)]
+        for pod in pods:
+            more = {"gates": (ADMISSION_GATE, "example.com/volume")} if cpu == 4 else {}
+            view = toy.pod(pod, group, size, cpu, labels=labels, qos=_qos(cpu), settle=False)
+            if more:
+                toy.change(view.uid, **more)
+            toy.settle()
+            toy.wait(random.randint(1, 4))
+        jobs.append((group, pods, cpu))
+        if random.random() < 0.2:
+            toy.pod(f"{group}-{cycle}-spare", group, size, cpu, labels=labels)
+        toy.wait(random.randint(5, 40))
+        _advance(toy, random, jobs)
+    for _ in range(12):
+        toy.wait(60)
+        _advance(toy, random, jobs)
+    for pod in [view.name for view in toy.pods.values()]:
+        if pod in toy.there():
+            toy.delete(pod)
+    for workload in list(toy.workloads):
+        if workload in toy.workloads:
+            toy.delete_workload(workload)
+    toy.wait(60)
+
+
+def _advance(toy: Toy, random: Random, jobs: list[tuple[str, list[str], int]]) -> None:
+    """Other gates go, ungated pods start, started ones end: well, badly, or for want of memory."""
+    for uid in list(toy.pods):
+        view = toy.pods.get(uid)
+        if view is None or view.deleted_at is not None:
+            continue
+        if "example.com/volume" in view.gates:
+            toy.change(
+                view.uid,
+                gates=tuple(g for g in view.gates if g == ADMISSION_GATE),
+                writer="volume-controller",
+            )
+        elif view.gates:
+            continue
+        elif view.phase == "Pending":
+            toy.run(view.name)
+        elif view.phase == "Running" and random.random() < 0.4:
+            luck = random.random()
+            if luck < 0.9:
+                toy.end(view.name)
+            else:
+                reason = "OOMKilled" if luck < 0.95 else "Error"
+                end = ContainerEnd(name="job", exit_code=137, reason=reason, finished_at=toy.now)
+                toy.change(view.uid, phase="Failed", ends=(end,))
+
+
+def _qos(cpu: int) -> str:
+    return "BestEffort" if cpu == 0 else "Guaranteed" if cpu == 4 else "Burstable"
+
+
+def fill(url: str, events: int, cycles: int = 20) -> Made:
+    """Fill an empty PostgreSQL database with a history of at least `events` events."""
+    migrate.upgrade(url)
+    told = story(cycles)
+    small = small_history()
+    for cluster, toy in (("template", told), ("small", small)):
+        one = Writer(url, 1000, cluster)
+        one.feed(toy.messages)
+        one.store.close()
+    copies = max(1, -(-events // len(told.messages)))
+    engine = writer(url, 600)
+    with engine.begin() as connection:
+        last = told.now - told.messages[0][1]
+        first = told.messages[0][1] - STEP * copies
+        weeks = {
+            partitions.week_of(first + timedelta(days=d))
+            for d in range(int((STEP * copies + last) / timedelta(days=1)) + 8)
+        }
+        partitions.ensure(connection, weeks)
+    for number in range(copies):
+        with engine.begin() as connection:
+            back = STEP * (copies - 1 - number)
+            _copy(connection, "template", number, len(told.messages), len(told.decisions), back)
+    with engine.begin() as connection:
+        seq, decided = len(told.messages) * copies, len(told.decisions) * copies
+        _copy(connection, "small", 0, seq, decided, timedelta(0), same=True)
+        for name in tables.metadata.tables:
+            connection.execute(
+                sa.text(f"DELETE FROM {name} WHERE cluster IN ('template', 'small')")
+            )
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.exec_driver_sql("VACUUM ANALYZE")
+        rows = {
+            name: connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
+            for name, table in tables.metadata.tables.items()
+        }
+    engine.dispose()
+    return Made(len(told.messages) * copies + len(small.messages), copies, rows)
+
+
+def _copy(
+    connection: sa.Connection,
+    template: str,
+    number: int,
+    events: int,
+    decisions: int,
+    back: timedelta,
+    *,
+    same: bool = False,
+) -> None:
+    """Copy every row of a cluster; `same`: with its own identities, behind all others."""
+    given = {
+        "template": template,
+        "cluster": CLUSTER,
+        "positions": events if same else events * number,
+        "decisions": decisions if same else decisions * number,
+        "back": back,
+        "suffix": "" if same else f"-{number}",
+        "namespace": NAMESPACES[0 if same else number % len(NAMESPACES)],
+    }
+    for name, table in tables.metadata.tables.items():
+        if not same and name in ("checkpoints", "objects"):
+            continue
+        names = ", ".join(f'"{column.name}"' for column in table.columns)
+        values = ", ".join(_value(column) for column in table.columns)
+        connection.execute(
+            sa.text(
+                f"INSERT INTO {name} ({names}) SELECT {values} FROM {name} "
+                "WHERE cluster = :template"
+            ),
+            {key: value for key, value in given.items() if f":{key}" in values + ":template"},
+        )
+
+
+def _value(column: "sa.Column[object]") -> str:
+    """What a copy has in a column."""
+    name = f'"{column.name}"'
+    if isinstance(column.type, tables.UtcTime):
+        return f"{name} - CAST(:back AS interval)"
+    if column.name == "cluster":
+        return "CAST(:cluster AS text)"
+    if column.name in _POSITIONS or (column.table.name, column.name) == ("epochs", "number"):
+        return f"{name} + CAST(:positions AS bigint)"
+    if (column.table.name, column.name) == ("decisions", "number"):
+        return f"{name} + CAST(:decisions AS bigint)"
+    if column.name == "namespace":
+        return f"CASE {name} WHEN '' THEN '' ELSE CAST(:namespace AS text) END"
+    if column.name in _IDENTITIES or column.name == "decided_by":
+        return f"CASE {name} WHEN '' THEN '' ELSE {name} || CAST(:suffix AS text) END"
+    if column.name == "command":
+        return (
+            "CASE WHEN command ? 'preempted_by' THEN jsonb_set(command, '{preempted_by}', "
+            "to_jsonb((command ->> 'preempted_by') || CAST(:suffix AS text))) ELSE command END"
+        )
+    return name
