@@ -63,6 +63,10 @@ async def run_up(
         kube = await connect_kube(settings.kubernetes)
         stack.push_async_callback(kube.close)
         settings, registered = await _cluster(kube, settings, narrator, way)
+        # The state directory is ours alone, so there is nobody to take turns with.
+        settings = msgspec.structs.replace(
+            settings, lease=msgspec.structs.replace(settings.lease, enabled=False)
+        )
         await _parts(settings, stop, bus, kube, narrator, registered, on_ready)
     if farewell:
         _farewell(narrator, settings)

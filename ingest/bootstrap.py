@@ -1,11 +1,12 @@
 """Composition root of the ingest deployment: builds the parts, runs sessions until told to stop.
 
     bus ── session: 8 watchers ─► publisher ─► EVENTS        (session after session)
-    kube ─┤
-          └ webhook server, if enabled; it does not depend on sessions
+    kube ─┤   (of several replicas in the one that holds the Lease)
+          └ webhook server, if enabled; in every replica, it does not depend on sessions
 
-Health: ready means that every watched kind is followed; alive means that the process runs, since
-everything that fails here is tried again by itself.
+Health: ready means that every watched kind is followed, or that another replica holds the Lease and
+this one could take it; alive means that the process runs, since everything that fails here is tried
+again by itself.
 
 Invariant: what was made here is closed here, in reverse order; what was given is left alone.
 """
@@ -23,6 +24,7 @@ from podgroup.objects import WATCHED_KINDS, Kind
 from podgroup.runtime import jetstream
 from podgroup.runtime import kube as kubernetes
 from podgroup.runtime.backoff import Backoff
+from podgroup.runtime.election import Elector
 from podgroup.runtime.health import Checks
 from podgroup.runtime.jetstream import (
     Bus,
@@ -34,6 +36,7 @@ from podgroup.runtime.jetstream import (
     StreamMissing,
 )
 from podgroup.runtime.kube import KubeClient
+from podgroup.runtime.lease import lease_name
 from podgroup.runtime.log import get_logger
 from podgroup.runtime.metrics import of as metrics_of
 from podgroup.runtime.settings import Settings
@@ -80,7 +83,14 @@ async def run_ingest(
 
             server = await stack.enter_async_context(webhook(settings, kube))
             server.answered = WebhookMetrics(metrics, server.counts).answered
-        await ingest.run(bus, kube, stop)
+        log_, api = bus, kube
+        if not settings.lease.enabled:
+            await ingest.run(log_, api, stop)
+            return
+        name = lease_name("ingest", settings.cluster)
+        elector = Elector(api, settings.lease, name, metrics=metrics)
+        ingest.stand_by(log_, elector)
+        await elector.run(lambda: ingest.run(log_, api, stop), stop)
 
 
 class Asked(Changed):
@@ -95,6 +105,7 @@ class _Ingest:
         self._metrics = metrics
         metrics.watch(self._following, self._pending_bytes)
         self._bus: Bus | None = None
+        self._elector: Elector | None = None
         self._session: Session | None = None
         self._known: Known | None = None
         self._afresh = False
@@ -105,6 +116,8 @@ class _Ingest:
     def problem(self) -> str:
         if self._bus is None or not self._bus.connected:
             return "not connected to NATS"
+        if self._elector is not None and not self._elector.leading:
+            return self._elector.problem
         return self._session.problem if self._session else self._cause or "starting"
 
     def _following(self) -> dict[Kind, bool]:
@@ -114,8 +127,12 @@ class _Ingest:
     def _pending_bytes(self) -> int:
         return self._session.publisher.pending_bytes if self._session else 0
 
+    def stand_by(self, bus: Bus, elector: Elector) -> None:
+        """Say how it stands by that candidate, while it does not lead."""
+        self._bus, self._elector = bus, elector
+
     async def run(self, bus: Bus, kube: KubeClient, stop: asyncio.Event) -> None:
-        self._bus = bus
+        self._bus, self._cause = bus, ""
         while not stop.is_set():
             try:
                 session = await _unless(stop, self._open(bus, kube))

@@ -1,4 +1,4 @@
-"""Wiring: settings -> a running projection.
+"""Wiring: settings -> a running projection; with Leases, one after the other, when it is our turn.
 
 Invariant: what was made here is closed here; a bus that was handed in stays open.
 """
@@ -6,13 +6,17 @@ Invariant: what was made here is closed here; a bus that was handed in stays ope
 import asyncio
 import gc
 import sys
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 
 from podgroup.runtime.backoff import Backoff
+from podgroup.runtime.election import Elector
 from podgroup.runtime.health import Checks
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.jetstream import connect as connect_bus
+from podgroup.runtime.kube import connect as connect_kube
+from podgroup.runtime.lease import lease_name
 from podgroup.runtime.log import get_logger
+from podgroup.runtime.metrics import Metrics
 from podgroup.runtime.metrics import of as metrics_of
 from podgroup.runtime.settings import Settings
 from projector import migrate
@@ -22,7 +26,7 @@ from projector.lag import watching
 from projector.metrics import ProjectorMetrics
 from projector.projection import Projection
 from projector.retention import retaining
-from projector.store import ReadModelReplaced, SqlStore
+from projector.store import ReadModelReplaced, SqlStore, StaleProjector
 
 log = get_logger("projector")
 
@@ -41,7 +45,8 @@ async def run_projector(
 
     Raises:
         DatabaseError: the database is not at the schema this version needs (`gatelog migrate`).
-        StaleProjector: another projector writes this shard.
+        StaleProjector: another projector writes this shard, and there are no Leases.
+        KubeError: the API server cannot be reached as configured (with Leases).
         BusError: the streams cannot be prepared and retrying does not help.
     """
     url = database_url(settings)
@@ -51,49 +56,99 @@ async def run_projector(
     # many short waits of a commit would cost that much while the fold is busy.
     sys.setswitchinterval(0.0005)
     _collect_rarely()
-    own_bus: Bus | None = None
-    try:
+    async with AsyncExitStack() as stack:
         if bus is None:
-            bus = own_bus = await connect_bus(settings.nats, "projector")
+            bus = await connect_bus(settings.nats, "projector")
+            stack.push_async_callback(bus.close)
         await bus.ensure_streams(settings.streams)
-        metrics = ProjectorMetrics(metrics_of(checks, settings))
-        log.info("projector_started", database=shown(url), mode=settings.mode)
+        metrics = metrics_of(checks, settings)
+        part = _Projector(settings, bus, url, stop, metrics)
+        if checks is not None:
+            checks.ready("projector", lambda: part.problem)
+        if not settings.lease.enabled:
+            await part.run()
+            return
+        kube = await connect_kube(settings.kubernetes, part="projector")
+        stack.push_async_callback(kube.close)
+        name = lease_name("projector", settings.cluster, settings.projector.shard)
+        part.elector = Elector(kube, settings.lease, name, metrics=metrics)
+        await part.elector.run(part.term, stop)
+
+
+class _Projector:
+    """Projections, one after the other: each begins with what the database holds."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        bus: Bus,
+        url: str,
+        stop: asyncio.Event,
+        metrics: Metrics,
+    ) -> None:
+        self._settings = settings
+        self._bus = bus
+        self._url = url
+        self._stop = stop
+        self._shared = metrics
+        self._metrics = ProjectorMetrics(metrics)
+        self._projection: Projection | None = None
+        self.elector: Elector | None = None
+
+    @property
+    def problem(self) -> str:
+        """Why this replica is not ready, "" when it works or could take over."""
+        if self._projection is not None:
+            return self._projection.problem
+        if not self._bus.connected:
+            return f"NATS: {self._bus.last_error or 'not connected'}"
+        return self.elector.problem if self.elector is not None else "starting"
+
+    async def term(self) -> None:
+        """Work for as long as the Lease is ours, or until another one has written."""
+        try:
+            await self.run(alone=True)
+        except StaleProjector as error:
+            # The Lease said that there is no other: it is given back, whoever that was.
+            log.warning("overtaken", error=str(error))
+
+    async def run(self, *, alone: bool = False) -> None:
+        """Fold until `stop`. `alone`: end what a replica that is gone left open at the database.
+
+        Raises:
+            StaleProjector: another projector writes this shard.
+        """
+        settings, bus = self._settings, self._bus
+        shard, days = settings.projector.shard, settings.database.retention_days
+        log.info("projector_started", database=shown(self._url), mode=settings.mode, shard=shard)
         async with (
-            watching(metrics.lag, bus, settings.cluster, settings.projector.shard),
-            archiving(settings, bus, metrics_of(checks, settings)),
-            retaining(url, settings.database.retention_days),
+            watching(self._metrics.lag, bus, settings.cluster, shard),
+            archiving(settings, bus, self._shared),
+            retaining(self._url, days),
         ):
-            while await _replaced(settings, bus, stop, checks, metrics):
-                log.warning("read_model_replaced", database=shown(url))
-    finally:
-        if own_bus is not None:
-            await own_bus.close()
+            while await self._replaced(alone=alone):
+                log.warning("read_model_replaced", database=shown(self._url))
 
-
-async def _replaced(
-    settings: Settings,
-    bus: Bus,
-    stop: asyncio.Event,
-    checks: Checks | None,
-    metrics: ProjectorMetrics,
-) -> bool:
-    """Run a projection; True when its read model was rebuilt under it, so that a new one is due."""
-    url = database_url(settings)
-    store = SqlStore(
-        url,
-        settings.cluster,
-        settings.projector.shard,
-        statement_timeout_s=settings.database.statement_timeout_s,
-    )
-    projection = Projection(settings, bus, store, stop, metrics=metrics)
-    if checks is not None:
-        checks.ready("projector", lambda: projection.problem)
-    try:
-        await projection.run()
-    except ReadModelReplaced:
-        return not stop.is_set()
-    log.info("projector_stopped", position=projection.world.meta.position)
-    return False
+    async def _replaced(self, *, alone: bool) -> bool:
+        """Run a projection; True when its read model was rebuilt under it, so another is due."""
+        store = SqlStore(
+            self._url,
+            self._settings.cluster,
+            self._settings.projector.shard,
+            statement_timeout_s=self._settings.database.statement_timeout_s,
+            alone=alone,
+        )
+        self._projection = projection = Projection(
+            self._settings, self._bus, store, self._stop, metrics=self._metrics
+        )
+        try:
+            await projection.run()
+        except ReadModelReplaced:
+            return not self._stop.is_set()
+        finally:
+            self._projection = None
+            log.info("projector_stopped", position=projection.world.meta.position)
+        return False
 
 
 def _collect_rarely() -> None:

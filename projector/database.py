@@ -66,15 +66,17 @@ def shown(url: str) -> str:
     return parse(url).render_as_string(hide_password=True)
 
 
-def writer(url: str, statement_timeout_s: float = 60.0) -> Engine:
-    """Return an engine for the one writer of a shard, and for migrations.
+def writer(url: str, statement_timeout_s: float = 60.0, owner: str = "") -> Engine:
+    """Return an engine for the one writer of a shard (`owner` names it), and for migrations.
 
     SQLite: the file and its directory are made; a transaction takes the write lock when it begins,
     so it never fails half way because another one wrote first.
     """
     parsed = parse(url)
     if parsed.get_backend_name() == "postgresql":
-        return _postgres(parsed, statement_timeout_s, {"application_name": "gatelog-projector"})
+        # What pg_stat_activity shows; PostgreSQL cuts it at 63 bytes.
+        name = f"gatelog-projector/{owner}"[:63] if owner else "gatelog-projector"
+        return _postgres(parsed, statement_timeout_s, {"application_name": name})
     Path(parsed.database or "").resolve().parent.mkdir(parents=True, exist_ok=True)
     return _sqlite(parsed, "BEGIN IMMEDIATE", read_only=False)
 

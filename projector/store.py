@@ -18,7 +18,7 @@ from typing import Any, Protocol, cast
 
 import msgspec
 import psycopg
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from podgroup.events import Decision
@@ -33,6 +33,13 @@ REBUILT = "rebuilt/"
 """What `writer` of a checkpoint begins with that a rebuild has put in place."""
 
 _LOST = (psycopg.OperationalError, psycopg.InterfaceError, sqlite3.OperationalError, DBAPIError)
+
+
+_END_OTHERS = """
+SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+WHERE application_name = current_setting('application_name') AND pid <> pg_backend_pid()
+AND usename = current_user AND datname = current_database()
+"""
 
 
 class StoreUnavailable(Exception):
@@ -71,12 +78,24 @@ class Store(Protocol):
 
 
 class SqlStore:
-    """The store in PostgreSQL or SQLite, for one shard of one cluster."""
+    """The store in PostgreSQL or SQLite, for one shard of one cluster.
+
+    `alone`: the caller knows that it is the only writer of the shard, so sessions that others have
+    left open at PostgreSQL are ended by the first `load`. A process that was stopped in the middle
+    of a transaction, or a host that vanished, would hold the checkpoint's lock for minutes.
+    """
 
     def __init__(
-        self, url: str, cluster: str, shard: int = 0, *, statement_timeout_s: float = 60.0
+        self,
+        url: str,
+        cluster: str,
+        shard: int = 0,
+        *,
+        statement_timeout_s: float = 60.0,
+        alone: bool = False,
     ) -> None:
-        self._engine: Engine = writer(url, statement_timeout_s)
+        self._engine: Engine = writer(url, statement_timeout_s, f"{shard}/{cluster}")
+        self._alone = alone
         self._name = shown(url)
         self._cluster = cluster
         self._shard = shard
@@ -92,6 +111,9 @@ class SqlStore:
             StoreUnavailable: no connection.
         """
         with self._transaction() as connection:
+            if self._alone and self._engine.dialect.name == "postgresql":
+                connection.execute(text(_END_OTHERS))
+                self._alone = False
             return load_shard(connection, self._cluster, self._shard)
 
     def decisions(self, *, after: int = 0, unresolved: bool = False) -> list[Decision]:

@@ -14,7 +14,7 @@ from gatelog.errors import FAILED
 HELP = (
     "Look at everything gatelog needs: settings, database (reachable, schema, checkpoint, what is "
     "stuck), NATS (streams, how far the projector is behind), Kubernetes (version, permissions, "
-    "kinds, what gates pods). Exit code 1 if a check failed. Changes nothing."
+    "kinds, what gates pods, who holds the Leases). Exit code 1 if a check failed. Changes nothing."
 )
 EPILOG = """[bold]Examples[/]
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from gatelog import clusterinfo, install, manifests
 from gatelog.errors import CommandFailed, explain
+from gatelog.examine import leases
 from gatelog.examine.findings import Finding, fail, ok, warn
 from podgroup.runtime.kube import KubeClient, KubeError, connect
 from podgroup.runtime.settings import Settings
@@ -38,6 +39,7 @@ async def examine(settings: Settings) -> list[Finding]:
             findings.append(await _permissions(kube, name, file))
         findings.append(_kinds(await clusterinfo.kueue(kube)))
         findings += await _admission(kube, settings)
+        findings += await leases.examine(kube, settings)
         return findings
     except (KubeError, CommandFailed) as error:
         remedy = "is the API server up, and does kubectl work with the same kubeconfig?"

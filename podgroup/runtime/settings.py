@@ -256,7 +256,9 @@ class WebhookSettings(Section, frozen=True, kw_only=True):
 class ProjectorSettings(Section, frozen=True, kw_only=True):
     """Folding the log, deciding, and writing the read model."""
 
-    shard: Annotated[int, Meta(ge=0, le=1023, description="The shard this projector folds.")] = 0
+    shard: Annotated[
+        int, Meta(ge=0, le=1023, description="The shard this projector folds, from 0.")
+    ] = 0
     batch_messages: Annotated[
         int, Meta(ge=1, le=10_000, description="Messages of the log per transaction at most.")
     ] = 5000
@@ -268,6 +270,44 @@ class ProjectorSettings(Section, frozen=True, kw_only=True):
         float,
         Meta(ge=1, le=3600, description="Seconds after which an unseen decision is reissued."),
     ] = 60.0
+
+
+class LeaseSettings(Section, frozen=True, kw_only=True):
+    """Replicas of ingest and projector: one works, the others stand by (Kubernetes Leases)."""
+
+    enabled: Annotated[
+        bool,
+        Meta(
+            description="Hold a Lease while watching (ingest) or folding (projector). Off: run one "
+            "of each."
+        ),
+    ] = False
+    namespace: Annotated[
+        str,
+        Meta(description="Namespace of the Leases. Empty: our own in a pod, else default."),
+    ] = ""
+    duration_s: Annotated[
+        int,
+        Meta(ge=1, le=600, description="Seconds without renewal after which another takes over."),
+    ] = 12
+    renew_deadline_s: Annotated[
+        float,
+        Meta(
+            ge=0.5,
+            le=600,
+            description="Seconds without renewal after which the leader itself stops; less than "
+            "duration_s.",
+        ),
+    ] = 8.0
+    retry_period_s: Annotated[
+        float,
+        Meta(
+            ge=0.1,
+            le=60,
+            description="Seconds between renewals, and between looks of those who stand by; less "
+            "than renew_deadline_s.",
+        ),
+    ] = 2.0
 
 
 class QueueingSettings(Section, frozen=True, kw_only=True):
@@ -403,7 +443,13 @@ class Settings(Section, frozen=True, kw_only=True):
         Meta(description="Who admits: our own quota queues, or Kueue's scheduler."),
     ] = "builtin"
     shards: Annotated[
-        int, Meta(ge=1, le=1024, description="Shards of the log by namespace (kueue mode only).")
+        int,
+        Meta(
+            ge=1,
+            le=1024,
+            description="Shards of the log by namespace, each with a projector of its own (kueue "
+            "mode only: in builtin mode quota is shared by all namespaces).",
+        ),
     ] = 1
     state_dir: Annotated[
         str, Meta(description="Directory for embedded storage and generated certificates.")
@@ -418,5 +464,6 @@ class Settings(Section, frozen=True, kw_only=True):
     projector: ProjectorSettings = field(default_factory=ProjectorSettings)
     queueing: QueueingSettings = field(default_factory=QueueingSettings)
     actuator: ActuatorSettings = field(default_factory=ActuatorSettings)
+    lease: LeaseSettings = field(default_factory=LeaseSettings)
     health: HealthSettings = field(default_factory=HealthSettings)
     log: LogSettings = field(default_factory=LogSettings)

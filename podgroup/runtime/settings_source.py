@@ -94,7 +94,33 @@ def _build(values: Mapping[str, Any]) -> Settings:
     for name, section in _sections().items():
         chosen = {p.split(".", 1)[1]: v for p, v in values.items() if p.startswith(f"{name}.")}
         top[name] = section(**chosen)
-    return Settings(**top)
+    settings = Settings(**top)
+    check(settings)
+    return settings
+
+
+def check(settings: Settings) -> None:
+    """Look at what only several settings together can get wrong.
+
+    Raises:
+        SettingsError: they do not go together.
+    """
+    shards, shard, lease = settings.shards, settings.projector.shard, settings.lease
+    if shards > 1 and settings.mode == "builtin":
+        raise SettingsError(
+            f"shards = {shards} with mode = builtin: quota is shared by all namespaces, so one "
+            "projector must see them all; set shards = 1, or mode = kueue where Kueue keeps quota"
+        )
+    if shard >= shards:
+        raise SettingsError(
+            f"projector.shard = {shard}: with shards = {shards} it must be from 0 to {shards - 1}"
+        )
+    if not lease.retry_period_s < lease.renew_deadline_s < lease.duration_s:
+        raise SettingsError(
+            "lease: retry_period_s must be less than renew_deadline_s, and that less than "
+            f"duration_s; they are {lease.retry_period_s}, {lease.renew_deadline_s} and "
+            f"{lease.duration_s}"
+        )
 
 
 def _sections() -> dict[str, type[Section]]:

@@ -15,6 +15,8 @@ import yaml
 
 from ingest.kinds import watched_kinds
 from ingest.webhook.policy import JOB_KINDS, OWN_NAMESPACE, PASSED_KINDS
+from podgroup.runtime.lease import lease_name
+from podgroup.runtime.service import GRACE_S
 from podgroup.runtime.settings import Settings
 from podgroup.runtime.settings_source import describe, load
 from tests.deploy.manifests import (
@@ -220,7 +222,7 @@ def test_ingest_may_read_what_it_watches_and_nothing_else():
             parts = path.strip("/").split("/")
             group = "" if parts[0] == "api" else parts[1]
             wanted |= {(group, parts[-1], verb) for verb in ("get", "list", "watch")}
-    assert bound(BASE, "gatelog-ingest") == wanted
+    assert bound(BASE, "gatelog-ingest") == wanted | LEASE
 
 
 def test_the_webhook_may_get_every_owner_it_walks_through():
@@ -245,12 +247,44 @@ def test_the_actuator_may_write_what_its_commands_write():
     }
 
 
-def test_the_projector_has_no_rights_and_no_token():
-    assert bound(BASE, "gatelog-projector") == set()
-    for name in ("gatelog-projector", "gatelog-migrate", "nats"):
+LEASE = {("coordination.k8s.io", "leases", verb) for verb in ("get", "update", "create")}
+
+
+def test_the_projector_may_hold_a_lease_and_nothing_else():
+    assert bound(BASE, "gatelog-projector") == LEASE
+    for name in ("gatelog-migrate", "nats"):
         assert pod_template(pods()[name])["spec"]["automountServiceAccountToken"] is False
     for account in of_kind(BASE, "ServiceAccount").values():
         assert account["automountServiceAccountToken"] is False
+
+
+def test_leases_are_those_of_the_settings_and_no_others():
+    found = settings()
+    assert found.lease.enabled
+    assert found.lease.namespace == OWN_NAMESPACE
+    wanted = {
+        "gatelog-ingest-lease": lease_name("ingest", found.cluster),
+        "gatelog-projector-lease": lease_name("projector", found.cluster, found.projector.shard),
+    }
+    roles = of_kind(BASE, "Role")
+    assert set(roles) == set(wanted)
+    for name, lease in wanted.items():
+        named, unnamed = roles[name]["rules"]
+        assert named["resourceNames"] == [lease]
+        # RBAC does not know a new object's name: "create" with resourceNames allows nothing.
+        assert (unnamed["verbs"], unnamed.get("resourceNames")) == (["create"], None)
+
+
+def test_every_deployment_has_two_replicas_that_are_kept_apart():
+    for name, deployment in of_kind(BASE, "Deployment").items():
+        spec = deployment["spec"]
+        assert (spec["replicas"], spec["strategy"]["type"]) == (2, "RollingUpdate")
+        (spread,) = pod_template(deployment)["spec"]["topologySpreadConstraints"]
+        assert spread["topologyKey"] == "kubernetes.io/hostname"
+        assert spread["labelSelector"] == spec["selector"]
+        assert name in of_kind(BASE, "PodDisruptionBudget")
+        # What SIGTERM may take (`service.GRACE_S`), and the release of the Lease, fit in.
+        assert pod_template(deployment)["spec"]["terminationGracePeriodSeconds"] > GRACE_S + 5
 
 
 def test_no_role_uses_a_wildcard_or_reads_secrets():
@@ -296,7 +330,7 @@ def test_network_is_closed_but_for_what_each_part_needs():
     assert deny == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
     assert allowed("gatelog-ingest", "egress") == {53, 443, 6443, 4222}
     assert allowed("gatelog-actuator", "egress") == {53, 443, 6443, 4222}
-    assert allowed("gatelog-projector", "egress") == {53, 4222, 5432}
+    assert allowed("gatelog-projector", "egress") == {53, 443, 6443, 4222, 5432}
     assert allowed("gatelog-migrate", "egress") == {53, 5432}
     assert allowed("nats", "egress") == {53}
     for name in pods():
@@ -308,7 +342,7 @@ def test_network_is_closed_but_for_what_each_part_needs():
 
 def test_disruption_budgets_never_block_a_drain():
     budgets = of_kind(BASE, "PodDisruptionBudget")
-    assert {"gatelog-ingest", "gatelog-actuator"} <= set(budgets)
+    assert set(of_kind(BASE, "Deployment")) <= set(budgets)
     for name, budget in budgets.items():
         deployment = of_kind(BASE, "Deployment")[name]
         assert budget["spec"]["selector"] == deployment["spec"]["selector"]

@@ -12,6 +12,7 @@ from typing import Any, cast
 from actuator.metrics import ActuatorMetrics
 from ingest.metrics import IngestMetrics, WebhookMetrics
 from podgroup.engine import new_world
+from podgroup.runtime.election import lease_metrics
 from podgroup.runtime.metrics import Family, Metrics
 from projector.archive.keeping import ArchiveMetrics, Behind
 from projector.metrics import ProjectorMetrics
@@ -26,6 +27,7 @@ SECTIONS = {
     "Projector": "gatelog_projector_",
     "Archive (projector)": "gatelog_archive_",
     "Actuator": "gatelog_actuator_",
+    "Leases (ingest and projector)": "gatelog_lease_",
 }
 
 
@@ -39,6 +41,7 @@ def everything() -> Metrics:
     IngestMetrics(metrics).watch(dict, lambda: 0)
     WebhookMetrics(metrics, Counter())
     ActuatorMetrics(metrics).watch(nobody, nobody, lambda: 0)
+    lease_metrics(metrics, dict)
     return metrics
 
 

@@ -16,7 +16,7 @@ UNITS = ("seconds", "bytes", "events")
 LABELS = {
     *("cluster", "version", "mode", "cluster_queue", "flavor", "resource", "reason", "rule"),
     *("action", "status", "state", "source", "kind", "type", "outcome", "verb", "result"),
-    "webhook",
+    *("webhook", "lease", "change"),
 }
 ABBREVIATIONS = ("_ms", "_sec", "_secs", "_millis", "_milliseconds", "_kb", "_mb", "_minutes")
 
