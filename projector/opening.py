@@ -16,7 +16,7 @@ from podgroup.engine import load_world, new_world, rejoin_frames
 from podgroup.policy import Policy
 from podgroup.runtime.jetstream import Bus, StreamState
 from podgroup.runtime.log import get_logger
-from podgroup.runtime.settings import QueueingSettings
+from podgroup.runtime.settings import QueueingSettings, SettingsError
 from podgroup.state import World
 from projector.checkpoint import Checkpoint
 from projector.loading import Loaded
@@ -56,6 +56,23 @@ def world_of(loaded: Loaded | None, cluster: str, mode: str, policy: Policy | No
         loaded.workloads,
         policy,
     )
+
+
+def check_shard(world: World, shard: int, shards: int) -> None:
+    """See that what is stored for this shard belongs to it.
+
+    Raises:
+        SettingsError: the number of shards was changed while groups were there.
+    """
+    for group in world.groups.values():
+        home = subjects.shard_of(group.namespace, shards)
+        if home != shard:
+            raise SettingsError(
+                f"shards = {shards}: group {group.namespace}/{group.name} is stored for shard "
+                f"{shard}, but belongs to shard {home}. The number of shards was changed while "
+                "groups were there: set it back until none is left, or begin under another "
+                "`cluster` name (docs/scaling.md)"
+            )
 
 
 async def refill_frames(

@@ -36,7 +36,7 @@ from projector import epochs
 from projector.announcing import Announcer
 from projector.committing import Committer, Place
 from projector.metrics import ProjectorMetrics
-from projector.opening import decisions_lost, policy_of, refill_frames, world_of
+from projector.opening import check_shard, decisions_lost, policy_of, refill_frames, world_of
 from projector.outbox import Outbox
 from projector.record_rows import Settled, settled, with_raw
 from projector.store import Store, StoreUnavailable
@@ -155,6 +155,7 @@ class Projection:
         self._fresh = loaded is None
         if loaded is None:
             return
+        check_shard(self.world, self._shard, settings.shards)
         checkpoint = loaded.checkpoint
         self._at = self.world.at = checkpoint.at
         self._outbox.published = checkpoint.published

@@ -289,7 +289,7 @@ class LeaseSettings(Section, frozen=True, kw_only=True):
     duration_s: Annotated[
         int,
         Meta(ge=1, le=600, description="Seconds without renewal after which another takes over."),
-    ] = 12
+    ] = 10
     renew_deadline_s: Annotated[
         float,
         Meta(
@@ -298,7 +298,7 @@ class LeaseSettings(Section, frozen=True, kw_only=True):
             description="Seconds without renewal after which the leader itself stops; less than "
             "duration_s.",
         ),
-    ] = 8.0
+    ] = 7.0
     retry_period_s: Annotated[
         float,
         Meta(
@@ -307,7 +307,7 @@ class LeaseSettings(Section, frozen=True, kw_only=True):
             description="Seconds between renewals, and between looks of those who stand by; less "
             "than renew_deadline_s.",
         ),
-    ] = 2.0
+    ] = 1.5
 
 
 class QueueingSettings(Section, frozen=True, kw_only=True):

@@ -8,25 +8,23 @@ the same decisions.
 """
 
 import asyncio
-import json
 import random
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
-from gatelog.replay.running import verify
-from podgroup.codec import decode_batch, decode_decision, split_decisions
-from podgroup.engine import new_world, step
-from podgroup.names import ADMISSION_GATE, MANAGED_LABEL, POD_FINALIZER
 from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.jetstream import connect
-from podgroup.runtime.settings import DatabaseSettings, Settings
-from podgroup.subjects import DECISIONS, EVENTS, decisions, events_of
-from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator, make_queue, pod
+from tests.support.invariants import (
+    QuotaWatch,
+    all_done,
+    describe,
+    gated,
+    hold_against_the_log,
+    verified,
+)
+from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator, make_queue
 
 GROUPS, PODS, QUOTA = 40, 300, 60
 NAMESPACE, CLUSTER = "kill", "kill"
@@ -61,39 +59,6 @@ def sizes() -> list[int]:
         elif sum(found) > PODS and found[i] > 1:
             found[i] -= 1
     return found
-
-
-def gated(name: str, group: str, total: int) -> dict[str, Any]:
-    """A pod as admission injects it: there is no webhook here, it would die with ingest."""
-    body = pod(name, group, total, script="run=300ms,succeed")
-    body["metadata"]["labels"][MANAGED_LABEL] = "true"
-    body["metadata"]["finalizers"] = [POD_FINALIZER]
-    body["spec"]["schedulingGates"] = [{"name": ADMISSION_GATE}]
-    return body
-
-
-class QuotaWatch:
-    """Watches the pods over HTTP and adds up what is past the gate, at every moment."""
-
-    def __init__(self, api: Api) -> None:
-        self.api = api
-        self.using: dict[str, str] = {}
-        self.most = 0
-
-    async def run(self) -> None:
-        path = f"{self.api.url}/api/v1/namespaces/{NAMESPACE}/pods"
-        params = {"watch": "1", "resourceVersion": "0"}
-        async with self.api.http.get(path, params=params, timeout=None) as answer:
-            async for line in answer.content:
-                item = json.loads(line)
-                body = item["object"]
-                name = body["metadata"].get("name", "")
-                done = body.get("status", {}).get("phase") in ("Succeeded", "Failed")
-                if item["type"] == "DELETED" or done or body["spec"].get("schedulingGates"):
-                    self.using.pop(name, None)
-                else:
-                    self.using[name] = name
-                self.most = max(self.most, len(self.using))
 
 
 async def create_all(api: Api, rnd: random.Random) -> None:
@@ -132,26 +97,6 @@ async def torment(
     return done
 
 
-async def all_done(api: Api) -> bool:
-    pods = await api.pods(NAMESPACE)
-    if len(pods) != PODS:
-        return False
-    for body in pods.values():
-        if body["status"].get("phase") != "Succeeded" or body["metadata"].get("finalizers"):
-            return False
-    workloads = (
-        await api.call("GET", f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{NAMESPACE}/workloads")
-    )["items"]
-    return len(workloads) == GROUPS and all(
-        any(
-            c["type"] == "Finished" and c["reason"] == "Succeeded"
-            for c in w.get("status", {}).get("conditions", [])
-        )
-        and not w["metadata"].get("finalizers")
-        for w in workloads
-    )
-
-
 @pytest.mark.timeout(300)
 @pytest.mark.parity("B18")
 async def test_nothing_is_lost_doubled_or_wrong(
@@ -180,7 +125,7 @@ async def test_nothing_is_lost_doubled_or_wrong(
     try:
         async with Api(simulator.url, TOKEN) as api:
             await make_queue(api, NAMESPACE, cpu=str(QUOTA))
-            watch = QuotaWatch(api)
+            watch = QuotaWatch(api, NAMESPACE)
             watching = asyncio.create_task(watch.run())
             for child in children:
                 child.start()
@@ -188,9 +133,11 @@ async def test_nothing_is_lost_doubled_or_wrong(
             done = await torment(children, nats, random.Random(SEED + 1), over)
             await creating
             try:
-                await api.until("the undisturbed end", lambda: all_done(api), 120)
+                await api.until(
+                    "the undisturbed end", lambda: all_done(api, NAMESPACE, PODS, GROUPS), 120
+                )
             except AssertionError:
-                print(await describe(api), *(c.tail(15) for c in children), sep="\n")
+                print(await describe(api, NAMESPACE), *(c.tail(15) for c in children), sep="\n")
                 raise
             assert done == {"ingest": KILLS, "project": KILLS, "actuate": KILLS, "nats": NATS_KILLS}
             assert watch.most <= QUOTA, f"{watch.most} pods of 1 cpu past the gate at once"
@@ -201,96 +148,5 @@ async def test_nothing_is_lost_doubled_or_wrong(
         for child in children:
             child.stop()
         simulator.stop()
-    await hold_against_the_log(database, nats)
-    await verified(database, nats)
-
-
-async def verified(database: str, nats: EmbeddedNats) -> None:
-    """What `gatelog replay --verify` looks at: every table, row by row."""
-    settings = Settings(
-        cluster=CLUSTER, database=DatabaseSettings(url=database), nats=nats.settings()
-    )
-    result, tables = await verify(settings, lambda _: None)
-    assert not [text for table in tables for text in table.examples]
-    assert sum(table.different for table in tables) == 0
-    assert not result.differences
-    assert {t.table: t.rows for t in tables}["pods"] == PODS
-
-
-async def describe(api: Api) -> str:
-    lines = []
-    for name, body in sorted((await api.pods(NAMESPACE)).items()):
-        phase, meta = body["status"].get("phase"), body["metadata"]
-        if phase != "Succeeded" or meta.get("finalizers"):
-            lines.append(
-                f"{name} {phase} gates={body['spec'].get('schedulingGates')} "
-                f"finalizers={meta.get('finalizers')}"
-            )
-    return "\n".join(lines)
-
-
-async def hold_against_the_log(database: str, nats: EmbeddedNats) -> None:
-    """The read model is what the log says, line by line."""
-    from projector.database import reader as reader_of
-
-    engine = reader_of(database)
-    with engine.connect() as connection:
-
-        def rows(sql: str) -> list[Any]:
-            return list(connection.execute(sa.text(sql)).all())
-
-        history = rows("select seq, ord, kind, reason, message from history order by seq, ord")
-        decided = rows(
-            "select id, number, as_of_seq, action, target, rule from decisions order by number"
-        )
-        states = Counter(row[0] for row in rows("select state from groups"))
-        checkpoint = rows("select max(seq) from checkpoints")[0][0]
-        doubled = rows(
-            "select decision_id, delivery, attempt, status, count(*) from outcomes "
-            "group by 1, 2, 3, 4 having count(*) > 1"
-        )
-    engine.dispose()
-    assert states == {"Finished": GROUPS}
-    assert not doubled
-    assert [row[1] for row in decided] == list(range(1, len(decided) + 1)), "numbers have gaps"
-    targets = Counter(
-        (row[3], row[4])
-        for row in decided
-        if row[3] in ("UngatePod", "FinalizePod", "CreateWorkload", "AdmitGroup", "FinishGroup")
-    )
-    assert set(targets.values()) == {1}, [t for t, n in targets.items() if n > 1]
-
-    bus = await connect(nats.settings(), "test", deadline_s=20)
-    world = new_world(CLUSTER)
-    recorded: dict[int, dict[str, Any]] = {}
-    reader = bus.read(DECISIONS, decisions(CLUSTER, 0), 1)
-    while messages := await reader.next(2):
-        for message in messages:
-            for body in split_decisions(message.body):
-                decision = decode_decision(body)
-                recorded.setdefault(decision.as_of, {})[decision.id] = decision
-    await reader.close()
-    assert {d for of in recorded.values() for d in of} == {row[0] for row in decided}
-    reader = bus.read(EVENTS, events_of(CLUSTER, 0), 1)
-    only_now, only_then = [], []
-    while messages := await reader.next(2):
-        for message in messages:
-            if message.sequence <= checkpoint:
-                difference = step(
-                    world,
-                    message.sequence,
-                    message.at,
-                    decode_batch(message.body),
-                    recorded.get(message.sequence, {}),
-                )
-                only_now += difference.only_now
-                only_then += difference.only_then
-    await reader.close()
-    await bus.close()
-    assert not only_now, only_now[:3]
-    assert not only_then, only_then[:3]
-    notes = [(n.seq, n.ord, n.kind, n.reason, n.message) for n in world.journal.notes]
-    told = [tuple(row) for row in history]
-    # The beginning of an epoch is told by the projector when it finds the stream, not by the log.
-    assert told[0] == (0, 0, "EpochStarted", "epoch 1", "first start")
-    assert told[1:] == notes
+    await hold_against_the_log(database, nats.settings(), CLUSTER, GROUPS)
+    await verified(database, nats.settings(), CLUSTER, PODS)

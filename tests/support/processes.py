@@ -49,6 +49,10 @@ class Child:
     def kill(self) -> None:
         self._end(signal.SIGKILL)
 
+    def send(self, number: signal.Signals) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
     def stop(self, patience_s: float = 10) -> None:
         self._end(signal.SIGTERM, patience_s)
 

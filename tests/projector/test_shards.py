@@ -1,0 +1,143 @@
+"""Two shards, each with a projector of its own, are together what one shard is."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+
+from podgroup.runtime.embedded import EmbeddedNats
+from podgroup.runtime.jetstream import Bus, connect
+from podgroup.runtime.settings import (
+    DatabaseSettings,
+    ProjectorSettings,
+    Settings,
+    SettingsError,
+    StreamSettings,
+)
+from podgroup.subjects import events, shard_of
+from projector import migrate
+from projector.database import reader
+from projector.store import SqlStore
+from projector.tables import UtcTime, metadata
+from tests.projector.running import eventually, running
+from tests.projector.sharded import NAMESPACES, SHARDS, Sharded
+
+# Times are those of two streams, numbers count within a shard, as_of_seq is where a transaction
+# ended, and what the fold keeps for itself contains times as well.
+LEFT_OUT = {"cluster", "shard", "number", "folded", "as_of_seq"}
+RELISTS = ("RelistStarted", "RelistCompleted")
+OF_THE_STREAM = {"checkpoints", "epochs", "objects"}
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/shards.db"
+    found: str = request.getfixturevalue("postgres_database")
+    return found
+
+
+@pytest.fixture
+async def logs(tmp_path: Path) -> AsyncIterator[tuple[Bus, Bus]]:
+    """Two empty logs, so that positions are the same in both."""
+    async with AsyncExitStack() as stack:
+        found = []
+        for name in ("one", "two"):
+            server = EmbeddedNats(tmp_path / name, sync_always=False)
+            await server.start()
+            stack.push_async_callback(server.stop)
+            bus = await connect(server.settings(), "test", deadline_s=20)
+            stack.push_async_callback(bus.close)
+            await bus.ensure_streams(StreamSettings())
+            found.append(bus)
+        yield found[0], found[1]
+
+
+def settings(database: str, cluster: str, shards: int, shard: int) -> Settings:
+    return Settings(
+        cluster=cluster,
+        mode="kueue",
+        shards=shards,
+        database=DatabaseSettings(url=database),
+        projector=ProjectorSettings(shard=shard),
+    )
+
+
+async def publish(logs: tuple[Bus, Bus], story: Sharded) -> None:
+    one, two = (bus.publisher() for bus in logs)
+    for n, laid in enumerate(story.laid):
+        source: Any = laid.source
+        await one.send(events("one", 0, source), laid.one, f"one/{n}")
+        await two.send(events("two", laid.shard, source), laid.many, f"two/{n}")
+    await one.flush()
+    await two.flush()
+
+
+def rows(database: str, cluster: str) -> dict[str, list[tuple[Any, ...]]]:
+    engine = reader(database)
+    found: dict[str, list[tuple[Any, ...]]] = {}
+    with engine.connect() as connection:
+        for table in metadata.sorted_tables:
+            if table.name in OF_THE_STREAM or "cluster" not in table.c:
+                continue
+            columns = [
+                column
+                for column in table.c
+                if column.name not in LEFT_OUT and not isinstance(column.type, UtcTime)
+            ]
+            query = sa.select(*columns).where(table.c.cluster == cluster)
+            if table.name == "history":
+                # Each shard has lists of its own, and says so.
+                query = query.where(table.c.kind.not_in(("EpochStarted", *RELISTS)))
+            found[table.name] = sorted(map(tuple, connection.execute(query)), key=repr)
+    engine.dispose()
+    return found
+
+
+async def test_two_shards_are_together_what_one_is(database: str, logs: tuple[Bus, Bus]) -> None:
+    story = Sharded(groups=12, size=3)
+    homes = {shard_of(name, SHARDS) for name in NAMESPACES}
+    assert homes == set(range(SHARDS))
+    migrate.upgrade(database)
+    await publish(logs, story)
+    last = len(story.laid)
+    async with AsyncExitStack() as stack:
+        one = await stack.enter_async_context(running(settings(database, "one", 1, 0), logs[0]))
+        both = [
+            await stack.enter_async_context(running(settings(database, "two", 2, n), logs[1]))
+            for n in range(SHARDS)
+        ]
+        every = (one, *both)
+        await eventually(lambda: not any(p.problem for p in every), "caught up", 40)
+        await eventually(lambda: one.world.meta.position >= last, "the end", 40)
+    single, together = rows(database, "one"), rows(database, "two")
+    assert single.keys() == together.keys()
+    assert len(single["pods"]) == 36
+    assert len(single["groups"]) == 12
+    assert len(single["decisions"]) == story.decisions
+    for table, expected in single.items():
+        assert together[table] == expected, table
+
+
+async def test_a_shard_refuses_groups_that_belong_elsewhere(
+    database: str, logs: tuple[Bus, Bus]
+) -> None:
+    """The number of shards was changed while groups were there."""
+    story = Sharded(groups=4, size=2)
+    del story.laid[len(story.laid) // 2 :]
+    migrate.upgrade(database)
+    await publish(logs, story)
+    async with running(settings(database, "one", 1, 0), logs[0]) as one:
+        await eventually(lambda: not one.problem, "caught up", 40)
+        assert one.world.groups
+    stored = SqlStore(database, "one")
+    assert stored.load() is not None
+    stored.close()
+    changed = msgspec.structs.replace(settings(database, "one", 1, 0), shards=3)
+    with pytest.raises(SettingsError, match="number of shards"):
+        async with running(changed, logs[0]) as one:
+            await eventually(lambda: not one.problem, "caught up", 10)
