@@ -1,0 +1,129 @@
+"""Three copies of the log on three servers: one dies under load, and another, and nothing is lost.
+
+The streams are made with the replicas that the settings say. The server that leads EVENTS is killed
+and started again, twice, while pods come and go; everything that was decided and done must be in
+the log afterwards, and the read model must be what the log says.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from podgroup.subjects import DECISIONS, EVENTS, PARKED
+from tests.support.invariants import QuotaWatch, all_done, gated, hold_against_the_log, verified
+from tests.support.natscluster import NatsCluster
+from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator, make_queue
+
+NAMESPACE, CLUSTER, QUOTA = "copies", "copies", 30
+SEED = 20261121
+
+
+@pytest.fixture
+async def servers(tmp_path: Path) -> AsyncIterator[NatsCluster]:
+    found = NatsCluster(tmp_path / "nats")
+    try:
+        await found.start()
+        yield found
+    finally:
+        found.stop()
+
+
+class Load:
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self.pods = self.groups = 0
+
+    async def run(self) -> None:
+        rnd = random.Random(SEED)
+        while True:
+            size = rnd.randint(1, 8)
+            self.groups += 1
+            group = f"g{self.groups:03d}"
+            for index in range(size):
+                body = gated(f"{group}-p{index}", group if size > 1 else "", size)
+                await self.api.call("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", body)
+                self.pods += 1
+            await asyncio.sleep(rnd.uniform(0.05, 0.3))
+
+
+@pytest.mark.timeout(300)
+async def test_a_server_of_three_dies_under_load(
+    postgres_database: str, servers: NatsCluster, tmp_path: Path
+) -> None:
+    simulator = Simulator(tmp_path, "--kubelet", "scripted")
+    simulator.start()
+    env = {
+        "GATELOG_CLUSTER": CLUSTER,
+        "GATELOG_DATABASE_URL": postgres_database,
+        "GATELOG_NATS_URL": servers.settings.url,
+        "GATELOG_NATS_CONNECT_TIMEOUT_S": "2",
+        "GATELOG_NATS_PING_INTERVAL_S": "2",
+        "GATELOG_STREAMS_REPLICAS": "3",
+        "KUBECONFIG": str(simulator.kubeconfig),
+        "GATELOG_LOG_FORMAT": "json",
+        "GATELOG_STATE_DIR": str(tmp_path / "state"),
+    }
+    migrate = Child("migrate", [GATELOG, "migrate"], env, tmp_path)
+    migrate.start()
+    assert migrate.process is not None
+    assert await asyncio.to_thread(migrate.process.wait, 60) == 0, migrate.tail()
+    children = [Child(n, [GATELOG, n], env, tmp_path) for n in ("ingest", "project", "actuate")]
+    pauses = []
+    try:
+        async with Api(simulator.url, TOKEN) as api:
+            await make_queue(api, NAMESPACE, cpu=str(QUOTA))
+            watch, load = QuotaWatch(api, NAMESPACE), Load(api)
+            watching = asyncio.create_task(watch.run())
+            for child in children:
+                child.start()
+            creating = asyncio.create_task(load.run())
+            await api.until("some are done", lambda: succeeded(api, 20), 90)
+            for stream in (EVENTS, DECISIONS, PARKED):
+                info = await servers.stream(stream)
+                assert info is not None
+                assert info["config"]["num_replicas"] == 3
+                await servers.until_whole(stream)
+            for _ in range(2):
+                node = await servers.leader(EVENTS)
+                done = await count(api)
+                begin = time.monotonic()
+                await asyncio.to_thread(node.kill)
+                await api.until("others go on", lambda done=done: succeeded(api, done + 20), 90)
+                pauses.append(time.monotonic() - begin)
+                node.start()
+                for stream in (EVENTS, DECISIONS):
+                    await servers.until_whole(stream)
+            creating.cancel()
+            await asyncio.gather(creating, return_exceptions=True)
+            end = (NAMESPACE, load.pods, load.groups)
+            try:
+                await api.until("the undisturbed end", lambda: all_done(api, *end), 90)
+            except AssertionError:
+                print(*(child.tail(15) for child in children), sep="\n")
+                raise
+            assert watch.most <= QUOTA
+            watching.cancel()
+            await asyncio.sleep(1)
+            assert all(child.running and child.starts == 1 for child in children)
+    finally:
+        for child in children:
+            child.stop()
+        simulator.stop()
+    print(f"\n{load.pods} pods in {load.groups} groups")
+    for pause in pauses:
+        print(f"the leader of EVENTS killed, 20 more pods done after {pause:.2f} s")
+    await hold_against_the_log(postgres_database, servers.settings, CLUSTER, load.groups)
+    await verified(postgres_database, servers.settings, CLUSTER, load.pods)
+
+
+async def count(api: Api) -> int:
+    found = (await api.pods(NAMESPACE)).values()
+    return sum(pod["status"].get("phase") == "Succeeded" for pod in found)
+
+
+async def succeeded(api: Api, least: int) -> bool:
+    return await count(api) >= least
