@@ -53,6 +53,8 @@ class SqliteStage:
         raw: Any = self._pooled.connection.driver_connection
         self._raw: sqlite3.Connection = raw
         self._raw.execute(f"PRAGMA busy_timeout = {int(_BUSY_S * 1000)}").close()
+        # Sorting a key's index must not keep all keys of a long log in memory.
+        self._raw.execute("PRAGMA temp_store = FILE").close()
         self._raw.execute(f"ATTACH ? AS {_NAME}", (str(self._file),))
         for pragma in ("locking_mode = EXCLUSIVE", "journal_mode = MEMORY", "synchronous = OFF"):
             self._raw.execute(f"PRAGMA {_NAME}.{pragma}").close()
