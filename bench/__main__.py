@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
-from bench import asking, core, ingesting, latency, projecting, rebuilding
+from bench import asking, core, ingesting, latency, projecting, rebuilding, sizes
 from bench.figures import Figure, show, write
 from bench.processes import machine
 
@@ -36,6 +36,7 @@ PARTS: dict[str, Callable[[], AsyncIterator[Figure]]] = {
     "rebuild": rebuilding.run,
     "ingest": ingesting.run,
     "latency": latency.run,
+    "sizes": sizes.run,
     "queries": asking.run,
 }
 

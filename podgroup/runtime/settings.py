@@ -67,7 +67,11 @@ class StreamSettings(Section, frozen=True, kw_only=True):
     ] = 30 * DAY_S
     max_bytes: Annotated[
         int,
-        Meta(ge=1024**2, description="Bytes of EVENTS, after compression, before the oldest go."),
+        Meta(
+            ge=1024**2,
+            description="Bytes of EVENTS, as NATS counts them (before compression), "
+            "before the oldest go.",
+        ),
     ] = 10 * GIB
     decisions_max_bytes: Annotated[
         int, Meta(ge=1024**2, description="Bytes of DECISIONS before the oldest go.")

@@ -248,13 +248,14 @@ async def test_long_work_is_kept_from_being_delivered_again(
     assert {o.delivery for o in seen} == {1}
 
 
-async def test_two_actuators_share_the_work_and_each_effect_happens_once(
+async def test_three_actuators_share_the_work_and_each_effect_happens_once(
     lab: Lab, bus: Bus, outcomes: Outcomes
 ) -> None:
     targets = [await lab.pod(f"p{n:03}") for n in range(200)]
     before = {t.name: await generation(lab, t) for t in targets}
     await decide(bus, *map(ungate, targets))
-    async with actuator(lab, bus, max_in_flight=4), actuator(lab, bus, max_in_flight=4):
+    few = {"max_in_flight": 4}
+    async with actuator(lab, bus, **few), actuator(lab, bus, **few), actuator(lab, bus, **few):
         seen = await outcomes.until(200)
     assert {o.status for o in seen} == {"applied"}
     assert len({o.decision for o in seen}) == 200
