@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
-from bench import asking, core, ingesting, latency, projecting, rebuilding, sizes
+from bench import asking, core, ingesting, latency, projecting, rebuilding, resident, sizes
 from bench.figures import Figure, show, write
 from bench.processes import machine
 
@@ -30,8 +30,14 @@ async def _core() -> AsyncIterator[Figure]:
         yield figure
 
 
+async def _resident() -> AsyncIterator[Figure]:
+    for figure in resident.run():
+        yield figure
+
+
 PARTS: dict[str, Callable[[], AsyncIterator[Figure]]] = {
     "core": _core,
+    "resident": _resident,
     "projector": projecting.run,
     "rebuild": rebuilding.run,
     "ingest": ingesting.run,

@@ -1,5 +1,8 @@
 """The core in memory: decode, fold and decide, without any I/O. Cost per event by group size.
 
+Each shape twice: trickling, one event a message, with a look at its group and a row of decisions
+after each; and under load, messages as the ingester and the actuator make them then (`.load`).
+
 The limit is decoding alone. The journal is taken away every thousand messages, as the projector
 does; what it costs to write it down is the projector's figure.
 """
@@ -14,27 +17,37 @@ from bench.story import CLUSTER, Story
 from podgroup.codec import decode_batch
 from podgroup.engine import new_world, step, take
 
-SHAPES = ((200, 10), (20, 100), (2, 1000))
+SHAPES = ((200, 10), (20, 100), (2, 1000), (1, 10_000))
+LOAD_BYTES = 900_000
 TAKE_EVERY = 1000
 REPEAT = 3
 
 
 def run() -> Iterator[Figure]:
     """Measure each shape; median of `REPEAT` runs after a warm-up, processor time."""
-    for groups, size in SHAPES:
-        story = Story(groups, size)
-        _fold(story)
-        whole = median(_timed(_fold, story) for _ in range(REPEAT))
-        bare = median(_timed(_decode, story) for _ in range(REPEAT))
-        each_us = whole / story.events * 1e6
+    for suffix, message_bytes in (("", 0), (".load", LOAD_BYTES)):
+        costs_us = []
+        for groups, size in SHAPES:
+            story = Story(groups, size, message_bytes=message_bytes)
+            _fold(story)
+            whole = median(_timed(_fold, story) for _ in range(REPEAT))
+            bare = median(_timed(_decode, story) for _ in range(REPEAT))
+            costs_us.append(whole / story.events * 1e6)
+            yield Figure(
+                name=f"core.fold_decide.{groups}x{size}{suffix}",
+                value=story.events / whole,
+                unit="events/s",
+                limit=story.events / bare,
+                limit_name="decoding alone",
+                samples=REPEAT,
+                note=f"{costs_us[-1]:.1f} us per event, {story.events} events in "
+                f"{len(story.messages)} messages, {story.decisions} decisions",
+            )
         yield Figure(
-            name=f"core.fold_decide.{groups}x{size}",
-            value=story.events / whole,
-            unit="events/s",
-            limit=story.events / bare,
-            limit_name="decoding alone",
-            samples=REPEAT,
-            note=f"{each_us:.0f} us per event, {story.events} events, {story.decisions} decisions",
+            name=f"core.growth{suffix}",
+            value=max(costs_us) / min(costs_us),
+            unit="times",
+            note="cost per event, the largest of these shapes by the smallest",
         )
 
 

@@ -53,7 +53,7 @@ from podgroup.objects import (
 )
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
-_READY = (Condition(type="Ready", status="True"),)
+READY = (Condition(type="Ready", status="True"),)
 CLUSTER = "bench"
 
 
@@ -107,7 +107,7 @@ class Story:
             self._change(uid, node="node-1")
         self._settle()
         for uid in uids:
-            self._change(uid, phase="Running", conditions=_READY)
+            self._change(uid, phase="Running", conditions=READY)
         self._settle()
         for uid in uids:
             self._change(uid, phase="Succeeded", conditions=())
@@ -171,7 +171,7 @@ class Story:
     def _publish(self, events: tuple[e.Event, ...]) -> None:
         source = "actuator" if isinstance(events[0], e.OutcomeRecorded) else "watch"
         batch = Batch(source=source, events=events)
-        position, body = len(self.messages) + 1, encode_batch(batch)
+        position, body = self._world.meta.position + 1, encode_batch(batch)
         message = Message(position, self._now, source, body, len(events))
         self.messages.append(message)
         self.counts["outcomes" if source == "actuator" else "deltas"] += len(events)
@@ -315,6 +315,10 @@ class Story:
         found = msgspec.structs.replace(found, resource_version=self._bump())
         self._workloads[name] = found
         self._log(e.WorkloadApplied(workload=found))
+        if isinstance(command, c.FinalizeWorkload) and command.delete:
+            # Of more owners than it has references to: nothing else would delete it.
+            last = msgspec.structs.replace(self._workloads.pop(name), resource_version=self._bump())
+            self._log(e.WorkloadDeleted(workload=last))
         return found.uid, found.resource_version
 
 

@@ -80,6 +80,8 @@ JOB_UID: Final[str] = "kueue.x-k8s.io/job-uid"  # label, single pods only
 MULTIKUEUE_ORIGIN: Final[str] = "kueue.x-k8s.io/multikueue-origin"  # label
 SINGLE_PODSET: Final[str] = "main"
 MAX_ROLES: Final[int] = 18
+MAX_OWNERS: Final[int] = 1000
+"""Owner references written to one Workload at most (B16): about 170 bytes each in 1.5 MiB."""
 
 # -- pod conditions ----------------------------------------------------------------------------
 TERMINATION_TARGET: Final[str] = "TerminationTarget"

@@ -39,15 +39,13 @@ from podgroup.names import (
     JOB_UID,
     MAX_EXEC_SECONDS,
     MAX_INT32,
+    MAX_OWNERS,
     MAX_ROLES,
     PROVREQ_PREFIX,
     SINGLE_PODSET,
     integer,
 )
 from podgroup.state import Group, Pod
-
-MAX_OWNERS = 1000
-"""Owner references written to one Workload at most (B16): about 170 bytes each in 1.5 MiB."""
 
 
 class Problem(NamedTuple):

@@ -20,12 +20,11 @@ Invariant: deleting excess never takes a role below its count.
 
 from podgroup.commands import FinalizePod, UpdateWorkload
 from podgroup.decide.closing import delete_excess
-from podgroup.decide.composing import MAX_OWNERS
 from podgroup.decide.context import Deciding, normal, pod_ref, workload_free, workload_ref
 from podgroup.decide.order import active_key, replace_key, start_key
 from podgroup.fold.decisions import RULE_REPLACED
 from podgroup.members import Flag
-from podgroup.names import EVENT_OWNER_REFERENCES_ADDED
+from podgroup.names import EVENT_OWNER_REFERENCES_ADDED, MAX_OWNERS
 from podgroup.state import Group, Role
 
 

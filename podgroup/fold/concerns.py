@@ -13,6 +13,7 @@ Invariant: looking at everything instead (`World.thorough`) decides, notes and s
 """
 
 from podgroup.members import Flag
+from podgroup.names import MAX_OWNERS
 from podgroup.objects import PodView, WorkloadView
 from podgroup.state import Group, World
 
@@ -212,6 +213,8 @@ def alike(before: WorkloadView, view: WorkloadView) -> bool:
 def of_workload(world: World, group: Group) -> Look:
     """Return the look that is due when the Workload may be written again, or says what we wrote."""
     members = world.members[group.id]
-    if not members.flags or members.sets[Flag.UNOWNED] or not calm(world, group):
+    if not members.flags or not calm(world, group):
+        return None
+    if members.sets[Flag.UNOWNED] and len(members.owned) < MAX_OWNERS:
         return None
     return WORKLOAD if group.workload_expect is None else 0

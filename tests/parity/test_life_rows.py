@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from podgroup.decide.composing import MAX_OWNERS
 from podgroup.engine import step
 from podgroup.events import Batch, PodApplied
 from podgroup.names import (
@@ -15,6 +14,7 @@ from podgroup.names import (
     GROUP_NAME,
     GROUP_TOTAL_COUNT,
     MANAGED_LABEL,
+    MAX_OWNERS,
     PODSET_LABEL,
     QUEUE_NAME,
     SUSPENDING_PARENT,

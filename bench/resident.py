@@ -1,0 +1,89 @@
+"""Resident memory of the core: many live pods, folded in a process that does nothing else.
+
+The log is made here and goes to a file; a fresh process reads it message by message, folds and
+decides, and says how much of the machine's memory it has in the end, journal taken away as the
+projector does. What Python and the code take before the first message is part of it.
+"""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from bench.figures import Figure
+from bench.story import CLUSTER, READY, Message, Story
+from podgroup.codec import decode_batch
+from podgroup.engine import new_world, step, take
+
+GROUPS, SIZE = 5000, 30
+AT_ONCE = 250
+MESSAGE_BYTES = 900_000
+_decoder = msgspec.msgpack.Decoder(Message)
+
+
+class _Living(Story):
+    """A story that goes on until all its pods run, and keeps no message in memory."""
+
+    def __init__(self, groups: int, size: int, file: Path) -> None:
+        with file.open("wb") as self._out:
+            super().__init__(groups, size, AT_ONCE, message_bytes=MESSAGE_BYTES)
+
+    def _wave(self, names: list[str], size: int) -> None:
+        uids = [self._create(name, i, size) for i in range(size) for name in names]
+        self._settle()
+        for uid in uids:
+            self._change(uid, node="node-1", phase="Running", conditions=READY)
+        self._settle()
+        for message in self.messages:
+            body = msgspec.msgpack.encode(message)
+            self._out.write(len(body).to_bytes(4, "big") + body)
+        self.messages.clear()
+
+
+def run() -> Iterator[Figure]:
+    """Make the log and measure a fresh process that folds it."""
+    with tempfile.TemporaryDirectory() as place:
+        file = Path(place, "log")
+        story = _Living(GROUPS, SIZE, file)
+        command = [sys.executable, "-m", "bench.resident", str(file)]
+        answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
+    before_kib, after_kib, pods, groups = map(int, answer.stdout.split())
+    if (pods, groups) != (GROUPS * SIZE, GROUPS):
+        raise RuntimeError(f"{pods} pods in {groups} groups were folded")
+    yield Figure(
+        name="core.resident",
+        value=after_kib / 1024,
+        unit="MiB",
+        note=f"{pods} running pods in {groups} groups after {story.events} events; "
+        f"{before_kib / 1024:.0f} MiB before the first",
+    )
+
+
+def _resident_kib() -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1])
+    raise RuntimeError("no VmRSS in /proc/self/status")
+
+
+def _messages(file: Path) -> Iterator[Message]:
+    with file.open("rb") as source:
+        while size := source.read(4):
+            yield _decoder.decode(source.read(int.from_bytes(size, "big")))
+
+
+def fold(file: Path) -> None:
+    """Fold a log; print resident KiB before and after, pods and groups."""
+    world = new_world(CLUSTER)
+    before = _resident_kib()
+    for message in _messages(file):
+        step(world, message.position, message.at, decode_batch(message.body))
+        take(world)
+    sys.stdout.write(f"{before} {_resident_kib()} {len(world.pods)} {len(world.groups)}\n")
+
+
+if __name__ == "__main__":
+    fold(Path(sys.argv[1]))
