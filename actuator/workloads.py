@@ -196,6 +196,16 @@ def ours(command: CreateWorkload, live: Mapping[str, Any]) -> bool:
     return marked and _counts(live) == sorted((p.name, p.count) for p in command.pod_sets)
 
 
+def made_for(command: CreateWorkload, live: Mapping[str, Any]) -> bool:
+    """Tell whether an existing Workload was made by this command: it has an owner in common.
+
+    Pods have one life, so a Workload of an earlier life of the group never has. Waiting for one of
+    our own to go would be waiting for ever: it goes when a later command on it is carried out.
+    """
+    owners = {ref.get("uid") for ref in live["metadata"].get("ownerReferences") or ()}
+    return any(owner.uid in owners for owner in command.owners)
+
+
 def _counts(live: Mapping[str, Any]) -> list[tuple[str, int]]:
     pod_sets = live.get("spec", {}).get("podSets") or ()
     return sorted((p["name"], p.get("count", 1)) for p in pod_sets)

@@ -45,6 +45,8 @@ async def create(api: KubeApi, command: CreateWorkload) -> Verdict:
         return judge(found)
     live = found.object()
     if live["metadata"].get("deletionTimestamp"):
+        if workloads.made_for(command, live):
+            return applied(found, f"{found.path}: was made, and is being deleted by now")
         return Verdict(
             status="retrying",
             http_status=reply.status,

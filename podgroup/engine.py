@@ -88,7 +88,9 @@ def step(
             _park_event(world, here, ordinal, event, error)
     world.meta.position = position
     world.at = at
-    return decide_all(world, here, recorded)
+    difference = decide_all(world, here, recorded)
+    world.meta.at = at
+    return difference
 
 
 def take(world: World) -> Taken:

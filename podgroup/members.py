@@ -84,6 +84,7 @@ class Members:
     __slots__ = (
         "_declaring",
         "_order",
+        "_speaking",
         "charged_for",
         "counts",
         "flags",
@@ -112,6 +113,7 @@ class Members:
         self.owned: frozenset[str] = frozenset()
         """Uids of the Workload's owner references."""
         self._order: list[tuple[datetime, str]] = []
+        self._speaking: list[tuple[datetime, str]] = []
         self._declaring: list[tuple[datetime, str]] = []
 
     def put(
@@ -153,6 +155,8 @@ class Members:
         if old is not None and old[1]:
             self._uncount(old)
         if new[1]:
+            if old is None or not old[1]:
+                heapq.heappush(self._speaking, (created_at, uid))
             self.queues[queue] += 1
             self.totals[total] += 1
             if total and not total.startswith("total/"):
@@ -179,11 +183,11 @@ class Members:
         return counts[flag] if counts is not None else 0
 
     def listed(self, flag: int) -> list[str]:
-        """Return the uids with one of the `LISTED` flags, in the order they got it.
+        """Return the uids with one of the `LISTED` flags, sorted: an order that restarts keep.
 
         For flags of `IDLE_ONLY` pods with a decision in flight are left out.
         """
-        return list(self.sets[flag])
+        return sorted(self.sets[flag])
 
     def with_flags(self, flags: int, role: str = "") -> Iterator[str]:
         """Go over all pods (of a role) that have all of `flags`: a pass, not for every event."""
@@ -192,7 +196,15 @@ class Members:
                 yield uid
 
     def first(self) -> str | None:
-        """Return the pod that stands for the group: the oldest, ties broken by uid."""
+        """Return the pod that stands for the group: the oldest, ties broken by uid.
+
+        One that failed does so only when all have: it says nothing of those that came after it.
+        """
+        while self._speaking:
+            stamp = self.stamps.get(self._speaking[0][1])
+            if stamp is not None and stamp[1]:
+                return self._speaking[0][1]
+            heapq.heappop(self._speaking)
         while self._order and self._order[0][1] not in self.flags:
             heapq.heappop(self._order)
         return self._order[0][1] if self._order else None

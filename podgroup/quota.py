@@ -40,6 +40,8 @@ class Quotas(Struct):
     fresh: dict[str, dict[str, None]] = field(default_factory=dict)
     preemptors: dict[str, dict[str, None]] = field(default_factory=dict)
     """ClusterQueue -> groups that wait for their own preemptions: first in line until they fit."""
+    left: dict[str, None] = field(default_factory=dict)
+    """ClusterQueues that a pending group left, which may have been in the way of others."""
 
     def enqueue(self, group: str, cluster_queue: str, priority: int, queued_at: datetime) -> None:
         """Make `group` pending; a changed place or queue moves it."""
@@ -60,6 +62,7 @@ class Quotas(Struct):
         keys = self.pending[queue]
         del keys[bisect.bisect_left(keys, key)]
         self.fresh.get(queue, {}).pop(group, None)
+        self.left[queue] = None
         if group in self.preemptors.get(queue, ()):
             del self.preemptors[queue][group]
             self.dirty[queue] = None

@@ -286,6 +286,8 @@ class Meta(Struct):
     """What is known of the log itself. Stored with the checkpoint."""
 
     position: int = 0
+    at: datetime | None = None
+    """Timestamp of the message at `position`."""
     epoch: int = 1
     decisions: int = 0
     versions: dict[str, str] = {}

@@ -28,6 +28,7 @@ Invariant: deciding twice on the same state decides nothing the second time.
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import datetime, timedelta
 
 from msgspec import Struct
 
@@ -96,7 +97,9 @@ def decide(world: World, here: At, recorded: Mapping[str, Decision] | None = Non
         # After a start every group is looked at once, in case the rules are newer than the state.
         # What the message touched comes first, as if there had been no start.
         world.touched.update(dict.fromkeys(g for g in sorted(world.groups) if g not in looked_at))
+        d.here = At(here.position, _before_timers(world, here))
         looked_at.update(_look(d))
+        d.here = here
     rest = d.apply_rest() if recorded is not None else []
     for decision in rest:
         group = world.groups.get(GroupID(decision.group))
@@ -116,7 +119,17 @@ def _due(world: World) -> bool:
     for look in world.touched.values():
         if look != 0:
             return True
-    return bool(world.quotas.dirty) or any(world.quotas.fresh.values())
+    quotas = world.quotas
+    return bool(quotas.dirty or quotas.left) or any(quotas.fresh.values())
+
+
+def _before_timers(world: World, here: At) -> datetime:
+    """Return the time as of which groups are looked at that nothing has happened to.
+
+    What falls due falls due by a timer in the log, so that a replay without this start agrees.
+    """
+    due = min((timer.due_at for timer in world.meta.timers.values()), default=here.at)
+    return min(world.meta.at or here.at, due - timedelta(microseconds=1))
 
 
 def _line_up(d: Deciding) -> None:
@@ -220,6 +233,9 @@ def _keep_up(d: Deciding, group: Group) -> None:
 
 def _carry_on(d: Deciding, group: Group) -> None:
     if not group.parked:
+        holding = group.holding
+        if holding is not None and holding.seq == d.here.position and d.world.mode == "builtin":
+            expiring(d, group)  # its time begins with its admission
         starting(d, group)
         mirroring(d, group)
         sweep(d, group)

@@ -131,8 +131,12 @@ def retire_admissions(d: Deciding, group: Group) -> None:
 def admit_pending(d: Deciding) -> None:
     """Look at every ClusterQueue where something changed, by name."""
     quotas = d.world.quotas
-    if not quotas.dirty and not any(quotas.fresh.values()):
+    if not quotas.dirty and not quotas.left and not any(quotas.fresh.values()):
         return
+    for name in quotas.left:
+        queue = d.world.cluster_queues.get(name)
+        if queue is not None and queue.strategy == "StrictFIFO":
+            quotas.dirty[name] = None  # whoever left may have been what the others waited behind
     for name in sorted({*quotas.dirty, *(q for q, groups in quotas.fresh.items() if groups)}):
         full = name in quotas.dirty
         quotas.dirty.pop(name, None)
@@ -140,6 +144,7 @@ def admit_pending(d: Deciding) -> None:
         queue = d.world.cluster_queues.get(name)
         if queue is not None:
             _Pass(d, queue, None if full else set(fresh)).run()
+    quotas.left.clear()  # who left in a pass was seen to by it
 
 
 class _Pass:

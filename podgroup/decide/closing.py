@@ -148,6 +148,8 @@ def _dissolve(d: Deciding, group: Group) -> None:
                 events=normal(EVENT_STOPPED, message),
             ),
         )
+    if members.count(Flag.OPENING):
+        return  # a gate that is being removed may be off by now: stop that pod first
     if group.holding is not None:
         d.emit(
             group,
@@ -247,7 +249,8 @@ def sweep(d: Deciding, group: Group) -> None:
     """Release the Workload of a group none of whose pods is left.
 
     Its owner references point at nothing any more, so garbage collection deletes it as soon as our
-    finalizer is off; groups too big for complete owner references (B16) are deleted by us.
+    finalizer is off. It is deleted by us where that need not come: in groups too big for complete
+    owner references (B16), and where pods were taken out of a group that is not over.
     """
     workload = group.workload
     if len(d.members(group)) or workload is None or not workload_free(group):
@@ -255,12 +258,13 @@ def sweep(d: Deciding, group: Group) -> None:
     if group.single and not (group.finish is not None and group.finish.written):
         return
     owners = set(workload.owner_uids)
-    bounded = group.composed_total > len(owners)
-    if WORKLOAD_FINALIZER in workload.finalizers or (bounded and workload.deleted_at is None):
+    # Owners that are gone take it along; there may be others (B16), or some that left the group.
+    lasts = group.composed_total > len(owners) or group.finish is None
+    if WORKLOAD_FINALIZER in workload.finalizers or (lasts and workload.deleted_at is None):
         d.emit(
             group,
             "sweep",
             "NoPodsLeft",
             "no pod of the group is left",
-            FinalizeWorkload(target=workload_ref(group), delete=bounded),
+            FinalizeWorkload(target=workload_ref(group), delete=lasts),
         )

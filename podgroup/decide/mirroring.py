@@ -236,6 +236,8 @@ def _release_due(d: Deciding, group: Group, workload: WorkloadView) -> bool:
     """Kueue mode: an evicted Workload still holds quota and nothing of the group runs."""
     if group.evicted is None or not workload.cluster_queue:
         return False
+    if d.members(group).count(Flag.OPENING):
+        return False  # its gate may be off by now
     return group.single or not still_running(d, group)
 
 

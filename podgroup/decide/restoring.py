@@ -9,10 +9,10 @@ it is refused the group says so (`explaining`, `reporting`), and each try comes 
 Invariant: nothing is tried again before a pod of the group changed or half a minute passed.
 """
 
-from podgroup.commands import PodSetSpec
+from podgroup.commands import PodSetSpec, ReleaseQuota
 from podgroup.decide.closing import recompose
 from podgroup.decide.composing import create
-from podgroup.decide.context import Deciding, pod_ref, workload_free
+from podgroup.decide.context import Deciding, group_ref, pod_ref, workload_free
 from podgroup.decide.order import active_key
 from podgroup.fold.placing import set_named
 from podgroup.members import Flag
@@ -34,7 +34,19 @@ def restoring(d: Deciding, group: Group) -> None:
     if sets:
         everyone = [pod for name in pods for pod in pods[name]]
         create(d, group, sets, everyone, "the Workload is missing and made again: ")
-    elif group.holding is None:
+        return
+    if group.holding is not None and not foreign and not any(pods.values()):
+        message = "no pod has a place in the group, and no Workload can be made of them"
+        d.emit(
+            group,
+            "dissolve",
+            "NoPodsLeft",
+            message,
+            ReleaseQuota(
+                target=group_ref(group), reason="NoPodsLeft", message=message, requeue=True
+            ),
+        )
+    if group.holding is None:
         # Also tells why there can be no Workload, if that is so.
         recompose(d, group)
 

@@ -87,6 +87,8 @@ def _yield(d: Deciding, group: Group) -> None:
     evicted, holding = group.evicted, group.holding
     if evicted is None or holding is None or d.world.mode == "kueue":
         return
+    if d.members(group).count(Flag.OPENING):
+        return  # a gate that is being removed may be off by now: stop that pod first
     if not group.single and still_running(d, group):
         return
     # A single pod that was started is stopped and never comes back; one at its gate waits again.

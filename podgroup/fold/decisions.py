@@ -75,6 +75,9 @@ def apply_decision(world: World, decision: Decision) -> None:
             admit(world, here, group, admission, decision.id)
         case EvictGroup():
             group.evicted = Eviction(command.reason, command.message, here.at, command.preempted_by)
+            if group.holding is not None and not command.preempted_by:
+                # What it holds is as good as free for those who wait; a preemptor knows already.
+                world.quotas.dirty[group.holding.admission.cluster_queue] = None
             if command.reason == EVICTED_PODS_READY_TIMEOUT:
                 _back_off(world, here, group)
             note(

@@ -399,8 +399,13 @@ def _leave(world: World, here: At, group: Group, pod: Pod, why: str) -> None:
     note(world, here, "PodLeft", group=group.id, pod=pod.view.uid, reason=why)
     settle(world, group, pod)
     group.reported -= pod.reported is not None
-    world.members[group.id].drop(pod.view.uid)
-    del world.pods[PodUID(pod.view.uid)]
+    uid = PodUID(pod.view.uid)
+    world.members[group.id].drop(uid)
+    del world.pods[uid]
+    # What is stored of it must go too, or a restart finds a pod of a group that may have ended.
+    pod.gone_at = here.at
+    world.gone_pods[uid] = pod
+    world.journal.pods.discard(uid)
     lead(world, group)
     touch(world, group.id)
     retire(world, here, group.id)

@@ -105,12 +105,6 @@ def _concerns(world: World, kind: str, namespace: str, name: str) -> None:
             if group.queue == name and group.namespace == namespace:
                 touch(world, group.id)
         elif kind == "ResourceFlavor":
-            holding = group.holding
-            if holding is not None and any(
-                name in assignment.flavors.values() for assignment in holding.admission.assignments
-            ):
-                touch(world, group.id)
-        elif kind == "ResourceFlavor":
             # Pods that are to start in a flavor wait while it is not there.
             if group.holding is not None and _uses(group, name):
                 touch(world, group.id)

@@ -205,7 +205,10 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
     expectation = group.workload_expect
     if expectation is not None:
         version = expectation.result_version
-        if version and not newer(version, view.resource_version):
+        # Made, whatever became of the answer: waiting for that may be waiting for ever, because
+        # a Workload that is deleted meanwhile keeps its name until we let go of it.
+        made = expectation.action == "CreateWorkload" and before is None
+        if made or (version and not newer(version, view.resource_version)):
             unexpect(world, group, None)
     if not group.composed and view.deleted_at is None:
         _adopt(world, here, group, view)

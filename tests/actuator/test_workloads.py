@@ -250,6 +250,12 @@ def test_an_existing_workload_is_ours_or_not(
     assert workloads.ours(command, live) is answer
 
 
+@pytest.mark.parametrize(("uid", "answer"), [("owner-uid", True), ("earlier", False)])
+def test_a_workload_that_shares_an_owner_was_made_by_this_command(uid: str, answer: bool) -> None:
+    live = existing(ownerReferences=[workloads.owner_reference(pod_ref("owner", uid))])
+    assert workloads.made_for(create_workload(OWNER, group=True), live) is answer
+
+
 def test_an_update_appends_missing_owners_and_sets_what_differs() -> None:
     new = pod_ref("new", "new-uid")
     command = UpdateWorkload(

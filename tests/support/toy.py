@@ -507,7 +507,7 @@ class Toy:
                 Assignment(
                     name=p.name,
                     flavors={"cpu": "f"},
-                    usage={"cpu": 1000 * p.count},
+                    usage={"cpu": p.requests.get("cpu", 0) * p.count},
                     count=p.count,
                 )
                 for p in w.pod_sets

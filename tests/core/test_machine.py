@@ -1,0 +1,204 @@
+"""Users, crashes, duplicates, conflicts, relists and evictions in any order, against the core.
+
+Hypothesis writes programs for `tests.support.rough`: there is what a step does and what must hold
+after each. At the end of a program everything comes to rest and is held against the API server's
+view; the log is folded again without the crashes; everything is deleted, and nothing may be left.
+
+A program that failed once is kept in kept_programs.json, with what it found, and played every time.
+A new one is printed as such an entry. Hypothesis plays 40 programs; GATELOG_TEST_PROGRAMS=5000
+plays as many (about 15 a second).
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from tests.support.rough import Rough
+
+KEPT = json.loads(Path(__file__).with_name("kept_programs.json").read_text())
+PROGRAMS = int(os.environ.get("GATELOG_TEST_PROGRAMS", "40"))
+
+
+def whole(rough: Rough) -> None:
+    """What ends every program."""
+    rough.step_fold(10_000)
+    rough.rest()
+    rough.replayed()
+    rough.emptied()
+
+
+@pytest.mark.parametrize("kept", KEPT, ids=[entry["found"] for entry in KEPT])
+def test_programs_that_failed_once(kept: dict[str, Any]) -> None:
+    rough = Rough(**kept["begin"])
+    rough.play(kept["steps"])
+    whole(rough)
+
+
+def test_every_step_is_played_by_some_kept_program_or_rule() -> None:
+    steps = {name.removeprefix("step_") for name in dir(Rough) if name.startswith("step_")}
+    assert {verb for entry in KEPT for verb, *_ in entry["steps"]} <= steps
+    assert steps <= set(dir(Machine))
+
+
+some = st.integers(0, 11)
+
+
+class Machine(RuleBasedStateMachine):
+    """One program. Rules that move things on are there more than once, so that things happen."""
+
+    @initialize(
+        mode=st.sampled_from(["builtin", "builtin", "kueue"]),
+        strategy=st.sampled_from(["BestEffortFIFO", "StrictFIFO"]),
+        within=st.sampled_from(["LowerPriority", "Never", "LowerOrNewerEqualPriority"]),
+        ready_s=st.sampled_from([0, 30]),
+    )
+    def begin(self, mode: str, strategy: str, within: str, ready_s: int) -> None:
+        self.begun: dict[str, Any] = {
+            "mode": mode,
+            "strategy": strategy,
+            "within": within,
+            "ready_s": ready_s,
+        }
+        self.steps: list[list[Any]] = []
+        self.rough = Rough(**self.begun)
+
+    def _do(self, verb: str, *numbers: int) -> None:
+        self.steps.append([verb, *numbers])
+        with Kept(self.begun, self.steps):
+            self.rough.do_step(verb, *numbers)
+
+    @rule(group=some, cpu=st.integers(0, 1), more=st.integers(0, 5))
+    def create(self, group: int, cpu: int, more: int) -> None:
+        self._do("create", group, cpu, more)
+
+    @rule(group=some, cpu=st.integers(0, 1))
+    def fill(self, group: int, cpu: int) -> None:
+        self._do("fill", group, cpu)
+
+    @rule(pick=some)
+    def delete(self, pick: int) -> None:
+        self._do("delete", pick)
+
+    @rule(pick=some)
+    def run(self, pick: int) -> None:
+        self._do("run", pick)
+
+    @rule(pick=some, good=st.integers(0, 1))
+    def end(self, pick: int, good: int) -> None:
+        self._do("end", pick, good)
+
+    @rule(pick=some, what=st.integers(0, 6))
+    def relabel(self, pick: int, what: int) -> None:
+        self._do("relabel", pick, what)
+
+    @rule(pick=some, what=st.integers(0, 1))
+    def tamper(self, pick: int, what: int) -> None:
+        self._do("tamper", pick, what)
+
+    @rule(pick=some)
+    def drop(self, pick: int) -> None:
+        self._do("drop", pick)
+
+    @rule(pick=some)
+    def active(self, pick: int) -> None:
+        self._do("active", pick)
+
+    @rule(cpu=st.integers(0, 6))
+    def quota(self, cpu: int) -> None:
+        self._do("quota", cpu)
+
+    @rule(how=st.integers(0, 2))
+    def stop_queue(self, how: int) -> None:
+        self._do("stop_queue", how)
+
+    @rule()
+    def local(self) -> None:
+        self._do("local")
+
+    @rule(pick=some, what=st.integers(0, 2))
+    def core(self, pick: int, what: int) -> None:
+        self._do("core", pick, what)
+
+    @rule(kind=st.integers(0, 5), count=st.integers(0, 3))
+    def see(self, kind: int, count: int) -> None:
+        self._do("see", kind, count)
+
+    @rule(kind=st.integers(0, 5), how=st.integers(0, 2))
+    def relist(self, kind: int, how: int) -> None:
+        self._do("relist", kind, how)
+
+    @rule(back=some)
+    def again(self, back: int) -> None:
+        self._do("again", back)
+
+    @rule(seconds=st.integers(0, 60))
+    def wait(self, seconds: int) -> None:
+        self._do("wait", seconds)
+
+    @rule(count=st.integers(0, 3))
+    def fold(self, count: int) -> None:
+        self._do("fold", count)
+
+    @rule(count=st.integers(0, 3))
+    def crash(self, count: int) -> None:
+        self._do("crash", count)
+
+    @rule(pick=some, how=st.integers(0, 3))
+    def act(self, pick: int, how: int) -> None:
+        self._do("act", pick, how)
+
+    @rule(pick=some, twice=st.integers(0, 2))
+    def hear(self, pick: int, twice: int) -> None:
+        self._do("hear", pick, twice)
+
+    @rule(kind=st.integers(0, 1), pick=some)
+    def on_it_goes(self, kind: int, pick: int) -> None:
+        """What mostly happens: seen, folded, done, heard."""
+        for verb, *numbers in (["see", kind, 3], ["fold", 3], ["act", pick, 0], ["hear", pick, 0]):
+            self._do(verb, *numbers)
+
+    @rule(pick=some)
+    def on_it_goes_all_the_way(self, pick: int) -> None:
+        for _ in range(3):
+            for verb, *numbers in (["see", 0, 3], ["see", 1, 3], ["fold", 3], ["act", pick, 0]):
+                self._do(verb, *numbers)
+        self._do("hear", pick, 0)
+
+    def teardown(self) -> None:
+        if hasattr(self, "rough"):
+            with Kept(self.begun, self.steps):
+                whole(self.rough)
+
+
+class Kept:
+    """Tells a program that fails as an entry of kept_programs.json."""
+
+    def __init__(self, begun: dict[str, Any], steps: list[list[Any]]) -> None:
+        self.entry = {"found": "", "begin": begun, "steps": steps}
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, AssertionError | LookupError | ValueError):
+            error.add_note(f"to be kept: {json.dumps(self.entry)}")
+
+
+@pytest.mark.timeout(max(120, PROGRAMS))
+@pytest.mark.parity("B18")
+def test_whatever_happens_in_whatever_order() -> None:
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            max_examples=PROGRAMS,
+            stateful_step_count=50,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
