@@ -346,7 +346,7 @@ async def test_somebody_elses_workload_of_that_name_is_left_alone(lab: Lab) -> N
 
 
 async def test_a_workload_that_is_being_deleted_is_waited_for(lab: Lab) -> None:
-    owner, target, _ = await made(lab)
+    _owner, target, _ = await made(lab)
     await lab.api.delete(target, {})
     next_life = await lab.pod("p1")
     verdict = await carry_out(lab, create_workload(next_life))
