@@ -26,7 +26,9 @@ gatelog export yesterday.jsonl.gz
 gatelog export train.jsonl.gz --group team-a/train --pseudonymise
 
 gatelog export night.jsonl.gz --since 2026-11-21T00:00:00Z --until 2026-11-21T06:00:00Z"""
-IMPORT_HELP = "Make a read model from an export or a watch recording, in an empty database."
+IMPORT_HELP = (
+    "Make a read model from an export, a watch recording or an archive, in an empty database."
+)
 IMPORT_EPILOG = """[bold]Examples[/]
 
 gatelog import yesterday.jsonl.gz --to yesterday.sqlite3
@@ -94,7 +96,10 @@ def export(
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(help="An export or a watch recording.")],
+    file: Annotated[
+        str,
+        typer.Argument(help="An export, a watch recording, or an archive (a directory or URL)."),
+    ],
     to: Annotated[
         str, typer.Option("--to", metavar="URL|FILE", help="Empty database to write to.")
     ],

@@ -6,7 +6,6 @@ Invariant: exit code 0 when nothing differs, 1 when something does; nothing live
 import asyncio
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,13 +17,14 @@ from gatelog.errors import FAILED, UsageFailed
 from podgroup.runtime.settings import Settings
 
 if TYPE_CHECKING:
+    from projector.replay.compare import TableResult
     from projector.replay.fold import Result
 
 HELP = (
     "Fold the log again: check the read model row by row (--verify), make it anew while the "
     "projector runs (--rebuild), see what today's rules would have decided (--redecide), have the "
-    "read model as it was (--at), go through a group event by event (--group), or fold an export "
-    "or a watch recording (FILE)."
+    "read model as it was (--at), go through a group event by event (--group), or do so with an "
+    "export, a watch recording or an archive (FILE), without NATS."
 )
 EPILOG = """[bold]Examples[/]
 
@@ -40,11 +40,18 @@ gatelog replay --group team-a/train --step
 
 gatelog replay export.jsonl.gz --redecide
 
-gatelog replay recording.jsonl.gz --to recording.sqlite3"""
+gatelog replay recording.jsonl.gz --to recording.sqlite3
+
+gatelog replay recording.jsonl.gz --verify --db recording.sqlite3
+
+gatelog replay s3://backups/gatelog --cluster prod --to prod.sqlite3"""
 
 
 def replay(
-    file: Annotated[Path | None, typer.Argument(help="An export or a watch recording.")] = None,
+    file: Annotated[
+        str | None,
+        typer.Argument(help="An export, a watch recording, or an archive (a directory or URL)."),
+    ] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Compare the read model with the log, row by row.")
     ] = False,
@@ -82,18 +89,24 @@ def replay(
     chosen = sum((verify, rebuild, redecide, at is not None, bool(group)))
     if chosen > 1 or not (chosen or file):
         raise UsageFailed("choose one of FILE, --verify, --rebuild, --redecide, --at or --group")
-    if file and (verify or rebuild):
-        raise UsageFailed("--verify and --rebuild are of the log itself: leave FILE out")
+    if file and rebuild:
+        raise UsageFailed("--rebuild is of the log itself: leave FILE out")
+    if file and verify and to:
+        raise UsageFailed("--verify writes nothing: name the database to compare with --db")
     if from_epoch and not rebuild:
         raise UsageFailed("--from-epoch goes with --rebuild")
     from gatelog import asking
 
-    settings = asking.read_settings(config, assign, state_dir, None if file else db, cluster)
+    settings = asking.read_settings(
+        config, assign, state_dir, None if file and not verify else db, cluster
+    )
     settings = options.with_archive(settings, archive)
     target = options.database_option(to or (db if file else None))
     console = Console(stderr=True)
     if group:
         return _steps(settings, file, group, by_key=step and sys.stdin.isatty(), console=console)
+    if file and verify:
+        return _verify_file(settings, file)
     if file:
         moment = _moment(at) if at is not None else None
         return of_file(settings, file, target, redecide=redecide, moment=moment)
@@ -137,6 +150,19 @@ def _verify(settings: Settings, console: Console) -> int | None:
 
     with Shown(console, "folding the log") as shown:
         result, tables = asyncio.run(running.verify(settings, shown))
+    return _compared(result, tables)
+
+
+def _verify_file(settings: Settings, file: str) -> int | None:
+    from gatelog.replay import offline
+
+    log = offline.open_source(file, settings)
+    result, tables = asyncio.run(offline.verify(log, settings))
+    _unread(file, log.unread)
+    return _compared(result, tables) or (FAILED if log.unread else None)
+
+
+def _compared(result: "Result", tables: "list[TableResult]") -> int | None:
     wrong = 0
     for table in tables:
         wrong += table.different
@@ -214,23 +240,22 @@ def _moment(text: str) -> int | datetime:
 
 def of_file(
     settings: Settings,
-    file: Path,
+    file: str,
     target: str | None,
     *,
     redecide: bool = False,
     moment: int | datetime | None = None,
 ) -> int | None:
     """Fold a file and say what came of it; 1 if some of it could not be read, or differs."""
-    from gatelog.replay import running
+    from gatelog.replay import offline
     from gatelog.replay.recordings import Recording
 
-    _there(file)
-    log = running.open_file(file, settings.cluster)
+    log = offline.open_source(file, settings)
     if redecide and isinstance(log, Recording):
         raise UsageFailed(f"{file}: a watch recording has no decisions of ours to compare with")
     if moment is not None and target is None:
         raise UsageFailed("--at needs --to: an empty database to write to, e.g. --to then.sqlite3")
-    result = asyncio.run(running.of_file(log, target, moment=moment))
+    result = asyncio.run(offline.folded(log, target, moment=moment))
     _unread(file, log.unread)
     if redecide:
         if log.header.selection:
@@ -247,31 +272,25 @@ def of_file(
     return FAILED if log.unread else None
 
 
-def _unread(file: Path, unread: list[str]) -> None:
+def _unread(file: str, unread: list[str]) -> None:
     for text in unread:
         sys.stderr.write(f"gatelog: {file}: {text}\n")
 
 
-def _there(file: Path) -> None:
-    if not file.is_file():
-        raise UsageFailed(f"{file}: no such file")
-
-
 def _steps(
-    settings: Settings, file: Path | None, group: str, *, by_key: bool, console: Console
+    settings: Settings, file: str | None, group: str, *, by_key: bool, console: Console
 ) -> int | None:
     from gatelog.asking import parse_title
     from gatelog.console import console as terminal
-    from gatelog.replay import running
+    from gatelog.replay import offline, running
     from gatelog.replay.keys import walk
     from gatelog.replay.steps import Stepper, screen, text
 
     namespace, name = parse_title(group)
     if file is not None:
-        _there(file)
         stepper = Stepper(namespace, name)
-        log = running.open_file(file, settings.cluster)
-        asyncio.run(running.of_file(log, None, stepper))
+        log = offline.open_source(file, settings)
+        asyncio.run(offline.folded(log, None, stepper))
         _unread(file, log.unread)
         found = stepper.steps
     else:

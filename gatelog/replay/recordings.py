@@ -3,9 +3,12 @@
 A recording is a (gzipped) file of JSON lines `{"t": seconds, "resource": ..., "type": ...,
 "object": ...}`, where `resource` is the plural of a kind and `object` is as the API server sent it;
 lines of other resources (what users did, remarks) are passed over. It begins in an empty
-namespace: every kind is given an empty relist first.
+namespace: every kind is given an empty relist first. Seconds count from the start of the recording,
+which the file does not name; the youngest object tells it, to the second: nothing was seen before
+it was created.
 
-Invariant: a line that cannot be read stops nothing; it is counted and named.
+Invariant: a line that cannot be read stops nothing; it is counted and named. What comes out depends
+on the file's bytes alone, so two folds of it, or of a copy, are equal.
 """
 
 from collections.abc import AsyncIterator
@@ -37,11 +40,27 @@ KINDS: dict[str, Kind] = {
 }
 
 
+EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+
+
 class _Line(Struct):
     t: float
     resource: str
     type: str
     object: Raw
+
+
+class _Meta(Struct, rename="camel", frozen=True):
+    creation_timestamp: datetime | None = None
+
+
+class _Object(Struct):
+    metadata: _Meta = _Meta()
+
+
+class _Dated(Struct):
+    t: float
+    object: _Object
 
 
 class Recording:
@@ -52,7 +71,7 @@ class Recording:
         self.header = Header(cluster=cluster, mode="kueue")
         self.unread: list[str] = []
         self.lines = 0
-        self._began = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        self._began = _began(path)
         self._translators = {row.kind: row.translator for row in watched_kinds("")}
 
     async def entries(self) -> AsyncIterator[Entry]:
@@ -108,3 +127,18 @@ class Recording:
             return event
         self.unread.append(f"line {number}: {line.resource} {line.type}: {item}")
         return None
+
+
+def _began(path: Path) -> datetime:
+    """Return when a recording began; a moment of no meaning if no line tells."""
+    decoder = msgspec.json.Decoder(_Dated)
+    found = EPOCH
+    for raw in Lines(path):
+        try:
+            line = decoder.decode(raw)
+            created = line.object.metadata.creation_timestamp
+            if created is not None and created.tzinfo is not None:
+                found = max(found, created.astimezone(UTC) - timedelta(seconds=line.t))
+        except (msgspec.MsgspecError, OverflowError, ValueError):
+            continue  # named when it is folded
+    return found

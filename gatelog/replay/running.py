@@ -8,8 +8,6 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import sqlalchemy as sa
@@ -29,15 +27,11 @@ from projector.database import database_url, reader
 from projector.loading import load_decisions
 from projector.opening import policy_of
 from projector.replay.compare import TableResult, compare
-from projector.replay.files import FileLog, FileRefused, is_export
 from projector.replay.fold import Result, Sink, fold
-from projector.replay.log import Entry, Log
-
-if TYPE_CHECKING:
-    from gatelog.replay.recordings import Recording
+from projector.replay.log import Log
 
 _CONNECT_S = 15.0
-_SNAPSHOT = {"postgresql": {"isolation_level": "REPEATABLE READ"}, "sqlite": {}}
+SNAPSHOT = {"postgresql": {"isolation_level": "REPEATABLE READ"}, "sqlite": {}}
 Progress = Callable[[int], None]
 
 
@@ -123,7 +117,7 @@ async def verify(settings: Settings, progress: Progress) -> tuple[Result, list[T
         url = f"sqlite:///{folder}/replay.sqlite3"
         migrate.upgrade(url)
         # One transaction: what is compared is what was there when the checkpoint was read.
-        with live.execution_options(**_SNAPSHOT[live.dialect.name]).connect() as connection:
+        with live.execution_options(**SNAPSHOT[live.dialect.name]).connect() as connection:
             at = place(connection, settings.cluster, shard)
             async with open_bus(settings) as bus:
                 log = await log_of(bus, settings, at)
@@ -205,53 +199,3 @@ async def _folded(settings: Settings, progress: Progress, stepper: Stepper | Non
             each=stepper.look if stepper is not None else None,
             progress=progress,
         )
-
-
-def open_file(path: Path, cluster: str) -> "FileLog | Recording":
-    """Return an export or a watch recording as a log.
-
-    Raises:
-        CommandFailed: it is an export that this gatelog cannot read.
-    """
-    if not is_export(path):
-        from gatelog.replay.recordings import Recording
-
-        return Recording(path, cluster)
-    try:
-        return FileLog(path)
-    except FileRefused as error:
-        raise CommandFailed(str(error)) from None
-
-
-async def of_file(
-    log: "FileLog | Recording",
-    target: str | None,
-    stepper: Stepper | None = None,
-    moment: int | datetime | None = None,
-) -> Result:
-    """Fold a file, up to `moment` if given, into the empty database `target` if given."""
-    header = log.header
-    sink = None
-    if target is not None:
-        migrate.upgrade(target)
-        sink = Sink(target, header.cluster, header.shard, header.mode)
-    result = await fold(
-        log.entries() if moment is None else _up_to(log, moment),
-        header.cluster,
-        header.mode,
-        header.policy,
-        sink=sink,
-        epoch=header.epoch,
-        base=header.base,
-        each=stepper.look if stepper is not None else None,
-    )
-    if sink is not None:
-        sink.close()
-    return result
-
-
-async def _up_to(log: Log, moment: int | datetime) -> AsyncIterator[Entry]:
-    async for entry in log.entries():
-        if entry.position > moment if isinstance(moment, int) else entry.at > moment:
-            return
-        yield entry

@@ -13,6 +13,8 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack
 
+import msgspec
+
 from projector.archive.segments import Segment, Span, chain, folder_of, gaps, parse
 from projector.archive.shelf import Shelf
 from projector.archive.writing import ArchiveDamaged
@@ -46,7 +48,6 @@ class ArchivedLog:
         self.segments = tuple(segments)
         self.unread: list[str] = []
         self.lines = 0
-        self.header: Header | None = None
         self._folder = folder
         self._first = first
         self._last = last
@@ -132,32 +133,39 @@ def before_the_stream(
     return chosen, wanted
 
 
-async def whole_archive(shelf: Shelf, cluster: str, shard: int) -> ArchivedLog:
-    """Return the newest epoch of an archive as a log of its own.
+class WholeArchive(ArchivedLog):
+    """The newest epoch of an archive as a log of its own, from its first segment on.
 
-    Raises:
-        LogIncomplete: there is none of this cluster, or positions are missing in it.
-        ShelfUnavailable, ArchiveDamaged: it cannot be read.
+    What cannot be read is noted in `unread`. `header` is that of the first segment.
     """
-    folder = folder_of(cluster, shard)
-    names = await asyncio.to_thread(shelf.names, folder)
-    known = sorted(one for one in map(parse, names) if one is not None)
-    if not known:
-        raise LogIncomplete(
-            f"{shelf.url}: no segments of cluster {cluster}, shard {shard} (folder {folder}); "
-            "--cluster names another"
-        )
-    epoch = [one for one in known if one.epoch == known[-1].epoch]
-    first = epoch[0].first
-    if holes := gaps(epoch, first):
-        raise LogIncomplete(
-            f"{shelf.url}/{folder}: {', '.join(map(str, holes))} are missing between its segments: "
-            "they expired before they were archived, or a file was removed"
-        )
-    chosen, wanted = chain(epoch, first)
-    log = ArchivedLog(shelf, folder, chosen, first=first, last=wanted - 1, lenient=True)
-    log.header = await asyncio.to_thread(_header, shelf, folder, chosen[0])
-    return log
+
+    def __init__(self, shelf: Shelf, cluster: str, shard: int) -> None:
+        """Look what there is.
+
+        Raises:
+            LogIncomplete: there is none of this cluster, or positions are missing in it.
+            ShelfUnavailable, ArchiveDamaged: it cannot be read.
+        """
+        folder = folder_of(cluster, shard)
+        known = sorted(one for one in map(parse, shelf.names(folder)) if one is not None)
+        if not known:
+            raise LogIncomplete(
+                f"{shelf.url}: no segments of cluster {cluster}, shard {shard} (folder {folder}); "
+                "--cluster names another"
+            )
+        epoch = [one for one in known if one.epoch == known[-1].epoch]
+        first = epoch[0].first
+        if holes := gaps(epoch, first):
+            raise LogIncomplete(
+                f"{shelf.url}/{folder}: {', '.join(map(str, holes))} are missing between its "
+                "segments: they expired before they were archived, or a file was removed. A single "
+                "segment can be read as a FILE of its own"
+            )
+        chosen, wanted = chain(epoch, first)
+        super().__init__(shelf, folder, chosen, first=first, last=wanted - 1, lenient=True)
+        self.header = msgspec.structs.replace(_header(shelf, folder, chosen[0]), last=wanted - 1)
+        if first > 1 and epoch[0].epoch == 1:
+            self.unread.append(f"{Span(1, first - 1)} were never archived: the log begins later")
 
 
 def _header(shelf: Shelf, folder: str, segment: Segment) -> Header:
@@ -165,4 +173,4 @@ def _header(shelf: Shelf, folder: str, segment: Segment) -> Header:
         try:
             return FileLog(path).header
         except FileRefused as error:
-            raise ArchiveDamaged(str(error)) from None
+            raise ArchiveDamaged(f"{error}. Restore it from a copy, or move it away") from None

@@ -30,12 +30,17 @@ def gatelog(
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def played(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Played]:
-    """A bit of everything, on each database."""
-    url = f"sqlite:///{tmp_path}/live.sqlite3"
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """URL of an empty database, of each kind."""
     if request.param == "postgresql":
-        url = str(request.getfixturevalue("postgres_database"))
-    server, found = played_in(tmp_path, url, busy_toy())
+        return str(request.getfixturevalue("postgres_database"))
+    return f"sqlite:///{tmp_path}/live.sqlite3"
+
+
+@pytest.fixture
+def played(database: str, tmp_path: Path) -> Iterator[Played]:
+    """A bit of everything, on each database."""
+    server, found = played_in(tmp_path, database, busy_toy())
     yield found
     asyncio.run(server.stop())
 

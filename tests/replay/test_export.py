@@ -14,7 +14,7 @@ import pytest
 
 from podgroup.events import Batch, Undecodable
 from projector.database import reader
-from projector.replay.compare import compare
+from projector.replay.compare import TABLES, compare
 from projector.replay.files import Export, FileLog, Header
 from projector.replay.fold import fold
 from projector.replay.log import Entry
@@ -59,8 +59,36 @@ def test_an_imported_export_is_the_read_model(
     copy.dispose()
     assert [text for table in results for text in table.examples] == []
     assert all(table.rows for table in results)
+    for database in (played.url, str(to)):
+        code, out, err = gatelog("replay", str(file), "--verify", "--db", database)
+        assert (code, err) == (0, ""), out
+        assert out.count(" equal") == len(TABLES)
     code, out, _ = gatelog("history", "ns/a", "--db", str(to), "--cluster", CLUSTER)
     assert code == 0 and "replaced a0" in " ".join(out.split())
+
+
+def test_a_file_that_is_older_than_the_database_is_not_compared_with_it(
+    gatelog: Gatelog, exported: Path, simple: Played, tmp_path: Path
+) -> None:
+    live = ("--verify", "--db", simple.url)
+    (middle,) = rows(
+        Path(simple.url.removeprefix("sqlite:///")), "select at from history where seq = 60"
+    )[0]
+    early, count = tmp_path / "early.gz", len(simple.toy.messages)
+    assert gatelog("export", str(early), "--until", middle, *simple.options)[0] == 0
+    code, out, err = gatelog("replay", str(early), *live)
+    assert code == 1 and out == ""
+    assert f"the database stands at position {count}, the file ends at " in err
+    # The other way round is no hindrance: the file is folded as far as the database stands.
+    then = tmp_path / "then.sqlite3"
+    assert gatelog("import", str(early), "--to", str(then))[0] == 0
+    code, out, err = gatelog("replay", str(exported), "--verify", "--db", str(then))
+    assert (code, err) == (0, ""), out
+    found = lines(exported)
+    found[30]["decisions"], found[30]["batch"]["events"] = [], []
+    exported.write_bytes(gzip.compress("\n".join(map(json.dumps, found)).encode()))
+    code, out, err = gatelog("replay", str(exported), *live)
+    assert code == 1 and "DIFFERENT" in out and "sha256 differs" in err
 
 
 def test_the_header_says_what_it_is(exported: Path, simple: Played) -> None:

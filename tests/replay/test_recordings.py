@@ -5,10 +5,15 @@ import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
+from projector import tables
+from projector.database import writer
+from projector.replay.compare import TABLES
 from tests.replay.conftest import Ran
 from tests.support.recordings import FOLDER
 
@@ -136,3 +141,59 @@ def test_a_recording_as_of_a_moment(gatelog: Gatelog, tmp_path: Path) -> None:
         assert database.execute("select max(seq) from history").fetchone()[0] <= 100
     code, _, err = gatelog("replay", file, "--at", "100")
     assert code == 2 and "--at needs --to" in err
+
+
+def test_a_database_made_from_a_recording_is_verified_against_it(
+    gatelog: Gatelog, database: str, tmp_path: Path
+) -> None:
+    file = FOLDER / "busy_namespace.jsonl.gz"
+    code, _, err = gatelog("replay", str(file), "--db", database)
+    assert (code, err) == (0, "")
+    # A copy is as good: nothing depends on where the file is, or how old.
+    copy = tmp_path / "copy.jsonl.gz"
+    copy.write_bytes(file.read_bytes())
+    code, out, err = gatelog("replay", str(copy), "--verify", "--db", database)
+    assert (code, err) == (0, ""), out
+    assert out.count(" equal") == len(TABLES)
+    found = {line.split()[0]: int(line.split()[1]) for line in out.splitlines()[:-1]}
+    assert all(found[name] > 0 for name in ("groups", "roles", "pods", "history", "waits"))
+
+    engine = writer(database)
+    with engine.begin() as connection:
+        connection.execute(sa.update(tables.pods).values(node="elsewhere"))
+    engine.dispose()
+    code, out, _ = gatelog("replay", str(file), "--verify", "--db", database)
+    assert code == 1 and f" {found['pods']} rows  {found['pods']} DIFFERENT" in out
+
+
+def test_the_times_of_a_recording_are_those_of_its_objects(
+    gatelog: Gatelog, tmp_path: Path
+) -> None:
+    file, to = FOLDER / "single_pod_lifecycle.jsonl.gz", tmp_path / "one.sqlite3"
+    assert gatelog("replay", str(file), "--to", str(to))[0] == 0
+    with gzip.open(file, "rt") as lines:
+        found = [json.loads(line) for line in lines]
+    created = next(
+        datetime.fromisoformat(one["object"]["metadata"]["creationTimestamp"])
+        for one in found
+        if one["resource"] == "pods"
+    )
+    with closing(sqlite3.connect(to)) as database:
+        (seen,) = database.execute("select at from history where kind = 'PodSeen'").fetchone()
+    assert abs((datetime.fromisoformat(seen) - created).total_seconds()) < 5
+
+
+def test_what_cannot_be_compared_is_said(gatelog: Gatelog, tmp_path: Path) -> None:
+    busy, other = (str(FOLDER / f"{n}.jsonl.gz") for n in ("busy_namespace", "serving_group"))
+    to = f"sqlite:///{tmp_path}/x.sqlite3"
+    code, _, err = gatelog("replay", busy, "--verify", "--db", to)
+    assert code == 1 and "no such database" in err
+    assert gatelog("replay", busy, "--to", to)[0] == 0
+    code, out, err = gatelog("replay", other, "--verify", "--db", to)
+    assert code == 1 and out == "" and "the file ends at" in err
+    code, _, err = gatelog("replay", busy, "--verify", "--db", to, "--to", to)
+    assert code == 2 and "--verify writes nothing" in err
+    code, _, err = gatelog("replay", busy, "--verify", "--db", to, "--cluster", "prod")
+    assert code == 1 and "no checkpoint of cluster 'prod'" in err
+    code, _, err = gatelog("replay", busy, "--rebuild", "--db", to)
+    assert code == 2 and "leave FILE out" in err

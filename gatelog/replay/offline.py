@@ -1,0 +1,133 @@
+"""Replay without NATS: of an export, a segment of an archive, a whole archive, or a recording.
+
+Theory. All of them are logs (`projector.replay.log.Log`) that bring along by which rules they were
+decided, so what is done with the streams can be done with them. What of them cannot be read is
+listed by them and stops nothing; whoever folds one shows `unread` afterwards.
+
+Invariant: nothing is written but an empty database that was named for it.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from gatelog.errors import CommandFailed, UsageFailed
+from gatelog.replay.running import SNAPSHOT, place
+from gatelog.replay.steps import Stepper
+from podgroup.runtime.settings import Settings
+from projector import migrate
+from projector.archive.reading import WholeArchive
+from projector.archive.shelf import open_shelf
+from projector.database import database_url, reader
+from projector.replay.compare import TableResult, compare
+from projector.replay.files import FileLog, FileRefused, Header, is_export
+from projector.replay.fold import Result, Sink, fold
+from projector.replay.log import Entry, Log
+
+
+class Source(Log, Protocol):
+    """A log that needs nobody. `unread` and `lines` are complete when it was read to its end."""
+
+    header: Header
+    unread: list[str]
+    lines: int
+
+
+def open_source(where: str, settings: Settings) -> Source:
+    """Return what a path or URL names as a log.
+
+    Raises:
+        UsageFailed: there is nothing.
+        CommandFailed: it is an export that this gatelog cannot read.
+        LogIncomplete, ShelfUnavailable, ArchiveDamaged: it is an archive that cannot be read.
+    """
+    path = Path(where).expanduser()
+    if "://" in where or path.is_dir():
+        return WholeArchive(open_shelf(where), settings.cluster, settings.projector.shard)
+    if not path.exists():
+        raise UsageFailed(f"{where}: no such file")
+    if not is_export(path):
+        from gatelog.replay.recordings import Recording
+
+        return Recording(path, settings.cluster)
+    try:
+        return FileLog(path)
+    except FileRefused as error:
+        raise CommandFailed(str(error)) from None
+
+
+async def folded(
+    log: Source,
+    target: str | None,
+    stepper: Stepper | None = None,
+    moment: int | datetime | None = None,
+) -> Result:
+    """Fold a log, up to `moment` if given, into the empty database `target` if given."""
+    header = log.header
+    sink = None
+    if target is not None:
+        migrate.upgrade(target)
+        sink = Sink(target, header.cluster, header.shard, header.mode)
+    result = await fold(
+        log.entries() if moment is None else _up_to(log, moment),
+        header.cluster,
+        header.mode,
+        header.policy,
+        sink=sink,
+        epoch=header.epoch,
+        base=header.base,
+        each=stepper.look if stepper is not None else None,
+    )
+    if sink is not None:
+        sink.close()
+    return result
+
+
+async def verify(log: Source, settings: Settings) -> tuple[Result, list[TableResult]]:
+    """Fold a log into a fresh database and compare that of the settings with it, row by row.
+
+    Raises:
+        CommandFailed: that database is of something else, or of more than is in the log.
+    """
+    url, header = database_url(settings), log.header
+    engine = reader(url)
+    try:
+        migrate.check(url)
+        with engine.execution_options(**SNAPSHOT[engine.dialect.name]).connect() as connection:
+            at = place(connection, header.cluster, header.shard)
+            stands = at.base + at.stream_seq
+            if (at.epoch, at.mode) != (header.epoch, header.mode):
+                raise CommandFailed(
+                    f"the database is of epoch {at.epoch}, mode {at.mode}, the file of epoch "
+                    f"{header.epoch}, mode {header.mode}: they are not of the same log"
+                )
+            with tempfile.TemporaryDirectory(prefix="gatelog-replay-") as folder:
+                again = f"sqlite:///{folder}/replay.sqlite3"
+                result = await folded(log, again, moment=stands)
+                reached = result.world.meta.position
+                if reached < stands and not log.unread:
+                    raise CommandFailed(
+                        f"the database stands at position {stands}, the file ends at {reached}: "
+                        "export again, or compare a database made from this file (gatelog import)"
+                    )
+                other = reader(again)
+                try:
+                    with other.connect() as copy:
+                        found = await asyncio.to_thread(
+                            compare, connection, copy, header.cluster, header.shard, at.base
+                        )
+                finally:
+                    other.dispose()
+    finally:
+        engine.dispose()
+    return result, found
+
+
+async def _up_to(log: Log, moment: int | datetime) -> AsyncIterator[Entry]:
+    async for entry in log.entries():
+        if entry.position > moment if isinstance(moment, int) else entry.at > moment:
+            return
+        yield entry
