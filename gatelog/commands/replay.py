@@ -257,6 +257,12 @@ def of_file(
         raise UsageFailed("--at needs --to: an empty database to write to, e.g. --to then.sqlite3")
     result = asyncio.run(offline.folded(log, target, moment=moment))
     _unread(file, log.unread)
+    if (held := getattr(log, "covered", None)) is not None and held.first > 1:
+        sys.stderr.write(
+            f"gatelog: {file} is one segment of an archive, of positions {held.first} to "
+            f"{held.last}: what was before is not in it. The whole archive is its directory or "
+            "URL\n"
+        )
     if redecide:
         if log.header.selection:
             sys.stderr.write(

@@ -15,7 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from gatelog.replay.exporting import export
+from gatelog.replay.offline import open_source
+from gatelog.replay.offline import verify as verify_file
 from podgroup.runtime.embedded import EmbeddedNats
+from podgroup.runtime.settings import DatabaseSettings, NatsSettings, Settings
+from projector.replay.selecting import Wanted
 from tests.support.invariants import (
     QuotaWatch,
     all_done,
@@ -150,3 +155,14 @@ async def test_nothing_is_lost_doubled_or_wrong(
         simulator.stop()
     await hold_against_the_log(database, nats.settings(), CLUSTER, GROUPS)
     await verified(database, nats.settings(), CLUSTER, PODS)
+    await same_in_a_file(database, nats.settings(), tmp_path / "log.jsonl.gz")
+
+
+async def same_in_a_file(database: str, nats: NatsSettings, file: Path) -> None:
+    """Export the log; what the file folds to is the read model as well, row by row."""
+    settings = Settings(cluster=CLUSTER, database=DatabaseSettings(url=database), nats=nats)
+    await export(settings, file, Wanted(), None, lambda _: None)
+    log = open_source(str(file), settings)
+    result, tables = await verify_file(log, settings)
+    assert [text for table in tables for text in table.examples] == log.unread == []
+    assert result.pods == PODS and not result.differences

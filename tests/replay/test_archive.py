@@ -14,6 +14,7 @@ from pathlib import Path
 
 import nats
 import pytest
+import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 from moto.server import ThreadedMotoServer
@@ -23,9 +24,12 @@ from podgroup.runtime.jetstream import connect
 from podgroup.runtime.metrics import Metrics
 from podgroup.runtime.settings import ArchiveSettings, DatabaseSettings, Settings
 from podgroup.subjects import DECISIONS, EVENTS
+from projector import tables
 from projector.archive.keeping import Keeper
 from projector.archive.segments import Segment, Span, chain, folder_of, gaps, name_of, parse
 from projector.archive.shelf import ShelfUnavailable, open_shelf
+from projector.database import writer
+from projector.replay.compare import TABLES
 from projector.replay.files import FileLog
 from tests.projector.support import busy_toy
 from tests.replay.conftest import Ran
@@ -38,7 +42,7 @@ SMALL = ("--set", "archive.segment_bytes=20000")
 
 
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def bucket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     """An object store on loopback, with its place in the environment as users give it."""
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
@@ -55,7 +59,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         ("AWS_SECRET_ACCESS_KEY", "test"),
     ):
         monkeypatch.setenv(name, value)
-    yield "s3://backups/gatelog"
+    yield f"s3://backups/{tmp_path.name}"  # what is in buckets outlives the server
     server.stop()
 
 
@@ -122,6 +126,103 @@ def test_what_the_stream_dropped_is_read_from_the_archive(
     file = tmp_path / "whole.jsonl.gz"
     code, out, err = gatelog("export", str(file), *at, *simple.options)
     assert (code, err) == (0, "") and f"{count} messages" in out
+
+
+def test_an_archive_is_a_log_without_nats(
+    gatelog: Gatelog, simple: Played, place: str, tmp_path: Path
+) -> None:
+    count = len(simple.toy.messages)
+    assert gatelog("archive", "--to", place, *SMALL, *simple.options)[0] == 0
+    of = ("--cluster", CLUSTER)
+    to = f"sqlite:///{tmp_path}/copy.sqlite3"
+    code, out, err = gatelog("import", place, "--to", to, *of)
+    assert (code, err) == (0, ""), out
+    for database in (simple.url, to):
+        code, out, err = gatelog("replay", place, "--verify", "--db", database, *of)
+        assert (code, err) == (0, ""), out
+        assert f"{count} messages" in out and out.count(" equal") == len(TABLES)
+    code, out, err = gatelog("replay", place, "--redecide", *of)
+    assert (code, err) == (0, "") and f"{count} messages decided again: no decisions differ" in out
+    code, out, _ = gatelog("replay", place, "--group", "ns/a", *of)
+    assert code == 0 and "decided  admit: AdmitGroup a" in out
+    then = tmp_path / "then.sqlite3"
+    assert gatelog("replay", place, "--at", "40", "--to", str(then), *of)[0] == 0
+    with closing(sqlite3.connect(then)) as database:
+        assert database.execute("select seq from checkpoints").fetchall() == [(40,)]
+    code, _, err = gatelog("replay", place, "--redecide", "--cluster", "prod")
+    assert code == 1 and "no segments of cluster prod" in err and "--cluster names another" in err
+
+
+def test_what_is_wrong_with_an_archive_is_said_and_the_rest_is_read(
+    gatelog: Gatelog, simple: Played, tmp_path: Path
+) -> None:
+    place, of = tmp_path / "archive", ("--cluster", CLUSTER)
+    code, _, err = gatelog("replay", "ftp://nowhere/x", *of)
+    assert code == 1 and "give a directory, or s3://" in err
+    place.mkdir()
+    code, _, err = gatelog("import", str(place), "--to", str(tmp_path / "no.sqlite3"), *of)
+    assert code == 1 and f"{place}: no segments of cluster {CLUSTER}" in err
+    assert gatelog("archive", "--to", str(place), *SMALL, *simple.options)[0] == 0
+    first, second, *_ = (place / FOLDER / one.name for one in segments(str(place)))
+    whole = second.read_bytes()
+    second.write_bytes(whole[: len(whole) // 2])
+    to = tmp_path / "half.sqlite3"
+    code, out, err = gatelog("import", str(place), "--to", str(to), *of)
+    assert code == 1 and f"{second.name}: the file ends in the middle" in err
+    read = int(out.split(" events of ")[1].split()[0])
+    assert len(simple.toy.messages) // 2 < read
+    second.write_bytes(b"")
+    code, out, err = gatelog("replay", str(place), *of)
+    assert code == 1 and f"{second.name}: is no export of gatelog" in err and "folded" in out
+    second.unlink()
+    code, out, err = gatelog("replay", str(place), *of)
+    assert code == 1 and out == "" and "are missing between its segments" in err
+    second.write_bytes(whole)
+    first.write_bytes(b"nothing")
+    code, out, err = gatelog("replay", str(place), *of)
+    assert code == 1 and first.name in err and "Restore it from a copy" in err
+    first.unlink()
+    code, out, err = gatelog("replay", str(place), *of)
+    assert code == 1 and "were never archived" in err and "folded" in out
+
+
+def test_a_single_segment_is_a_file(gatelog: Gatelog, simple: Played, tmp_path: Path) -> None:
+    place, to = tmp_path / "archive", tmp_path / "one.sqlite3"
+    assert gatelog("archive", "--to", str(place), *SMALL, *simple.options)[0] == 0
+    first, second, *_ = segments(str(place))
+    file = place / FOLDER / first.name
+    code, out, err = gatelog("import", str(file), "--to", str(to))
+    assert (code, err) == (0, ""), out
+    with closing(sqlite3.connect(to)) as database:
+        assert database.execute("select seq from checkpoints").fetchall() == [(first.last,)]
+    code, out, err = gatelog("replay", str(file), "--verify", "--db", str(to))
+    assert (code, err) == (0, ""), out
+    code, out, err = gatelog("replay", str(file), "--redecide")
+    assert (code, err) == (0, ""), out
+    code, out, err = gatelog("replay", str(place / FOLDER / second.name))
+    assert code == 0 and f"of positions {second.first} to {second.last}" in err
+    assert "what was before is not in it" in err
+
+
+def test_a_rebuild_reads_what_the_stream_dropped_from_the_archive(
+    gatelog: Gatelog, played: Played, tmp_path: Path
+) -> None:
+    place = str(tmp_path / "archive")
+    assert gatelog("archive", "--to", place, *SMALL, *played.options)[0] == 0
+    expire(played, EVENTS, 20)
+    expire(played, DECISIONS, 2)
+    engine = writer(played.url)
+    with engine.begin() as connection:
+        connection.execute(sa.update(tables.pods).values(node="elsewhere"))
+        connection.execute(sa.delete(tables.waits))
+    engine.dispose()
+    code, _, err = gatelog("replay", "--rebuild", *played.options)
+    assert code == 1 and "are no longer in the stream" in err and "--archive" in err
+    code, out, err = gatelog("replay", "--rebuild", "--archive", place, *played.options)
+    assert code == 0, err
+    assert f"{len(played.toy.messages)} messages" in out
+    code, out, err = gatelog("replay", "--verify", "--archive", place, *played.options)
+    assert (code, err) == (0, ""), out
 
 
 def test_on_both_databases(gatelog: Gatelog, played: Played, tmp_path: Path) -> None:
