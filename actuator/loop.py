@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from actuator.kubeapi import KubeApi
 from actuator.kubeevents import Emitter
+from actuator.line import ON_BEHALF
 from actuator.metrics import ActuatorMetrics
 from actuator.outcomelog import OutcomeLog
 from actuator.park import decision_head, parked_body
@@ -172,6 +173,8 @@ class Loop:
         try:
             if turn.before is not None:
                 await turn.before.wait()
+            # Set in the decision's own task, or in that of its message when it is the only one.
+            ON_BEHALF.set(decision.group)
             return await self._tries.carry_out(held, decision)
         finally:
             held.left -= 1

@@ -9,16 +9,18 @@ when answers become slow or fail with 5xx. Fairness between clients is the serve
 
 What lets a pod start is urgent and goes before what only shows how things stand (Workloads that
 mirror, conditions, Events): four turns to one while both wait, so that neither starves the other.
+Among the equally urgent, a group of many requests does not starve one of few: see `line`.
 
 Invariant: 1 <= limit <= ceiling; never more than `limit` slots are taken, but for those already
-taken when it sank; waiters of one urgency are served in the order they came.
+taken when it sank; who waits is served, and within a line in the order of arrival.
 """
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+
+from actuator.line import ON_BEHALF, Line
 
 SLOW_S = 1.0
 """Mean answer time, in seconds, above which the server counts as congested."""
@@ -54,8 +56,8 @@ class Pace:
         self._limit = float(min(first, ceiling))
         self._slow_start = True
         self._taken = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._urgent: deque[asyncio.Future[None]] = deque()
+        self._waiting = Line()
+        self._urgent = Line()
         self._in_a_row = 0
         self._mean_s = 0.0
         self._decreased_at = float("-inf")
@@ -91,7 +93,7 @@ class Pace:
             self._taken += 1
             return
         turn = asyncio.get_running_loop().create_future()
-        (self._urgent if urgent else self._waiting).append(turn)
+        (self._urgent if urgent else self._waiting).join(turn, ON_BEHALF.get())
         self._serve()
         try:
             await turn
@@ -118,9 +120,9 @@ class Pace:
     def _next(self) -> "asyncio.Future[None]":
         if self._urgent and (not self._waiting or self._in_a_row < URGENT_TURNS):
             self._in_a_row += 1
-            return self._urgent.popleft()
+            return self._urgent.next()
         self._in_a_row = 0
-        return self._waiting.popleft()
+        return self._waiting.next()
 
     def _hold_over(self) -> None:
         self._wake = None

@@ -74,6 +74,7 @@ class Tries:
         waits: Backoff | None = None
         attempt = counted = 0
         reported_at = float("-inf")
+        report: asyncio.Future[int] | None = None
         while not self._stopping.is_set():
             attempt += 1
             began = time.monotonic()
@@ -95,9 +96,10 @@ class Tries:
             if counted >= settings.max_attempts:
                 reason = f"gave up after {attempt} tries; the last: {verdict.message}"
                 return await self.give_up(held, reason, decision, attempt)
-            if began - reported_at >= REPORT_EVERY_S:
+            # While the log is away too, the first report waits and no further one joins it.
+            if began - reported_at >= REPORT_EVERY_S and (report is None or report.done()):
                 reported_at = began
-                self._record(held, decision, verdict, attempt)
+                report = self._record(held, decision, verdict, attempt)
             waits = waits or Backoff(settings.retry_first_s, ceiling_s=settings.retry_ceiling_s)
             await first(self._stopping, self._wait_s(verdict, waits))
         return Retry(0, "the actuator is stopping")

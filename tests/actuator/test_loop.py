@@ -264,6 +264,26 @@ async def test_three_actuators_share_the_work_and_each_effect_happens_once(
     assert await pending(bus) == []
 
 
+async def test_a_single_pod_does_not_wait_for_a_large_group(
+    lab: Lab, bus: Bus, outcomes: Outcomes
+) -> None:
+    """600 pods, 8 requests at once, 20 ms each: in one line the single one would be last."""
+    targets = [await lab.pod(f"p{n:03}") for n in range(600)]
+    single = await lab.pod("single")
+    lab.cluster.faults.delay(20, method="PATCH")
+    large = [decision(ungate(target), n) for n, target in enumerate(targets, 1)]
+    last = decision(ungate(single), 601, group="group-2", name="single")
+    subject = subjects.decisions(CLUSTER, 0)
+    for part in (large[n : n + 32] for n in range(0, 600, 32)):
+        body = codec.join_decisions([codec.encode_decision(each) for each in part])
+        await bus.publish(subject, body, part[0].id)
+    await bus.publish(subject, codec.encode_decision(last), last.id)
+    async with actuator(lab, bus, max_in_flight=8, ack_wait_s=30):
+        seen = await outcomes.until(601)
+    order = [outcome.decision for outcome in seen]
+    assert order.index(last.id) < 100
+
+
 async def generation(lab: Lab, target: ObjectRef) -> int:
     live = await lab.live(target)
     assert live is not None

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from actuator.line import FEW, ON_BEHALF
 from actuator.pace import Pace
 
 
@@ -88,9 +89,9 @@ async def test_turns_are_served_in_order() -> None:
             slot.answered(200)
 
     async with asyncio.TaskGroup() as group:
-        for number in range(20):
+        for number in range(12):
             group.create_task(one(number))
-    assert seen == list(range(20))
+    assert seen == list(range(12))
 
 
 async def test_a_cancelled_waiter_takes_no_turn() -> None:
@@ -152,3 +153,38 @@ async def test_what_lets_pods_start_goes_first_and_starves_nothing() -> None:
         first.answered(200)
     await asyncio.gather(*tasks)
     assert served == ["u0", "u1", "u2", "u3", "o0", "u4", "u5", "o1", "o2"]
+
+
+async def served_of(*asked: tuple[str, int]) -> list[str]:
+    """The groups in the order their requests were served, one at a time; all wait before."""
+    pace = Pace(1, first=1)
+    served: list[str] = []
+
+    async def one(group: str) -> None:
+        ON_BEHALF.set(group)
+        async with pace.slot(urgent=True) as slot:
+            served.append(group)
+            slot.answered(200)
+
+    async with pace.slot() as first:
+        tasks = [asyncio.create_task(one(group)) for group, count in asked for _ in range(count)]
+        await asyncio.sleep(0)
+        first.answered(200)
+    await asyncio.gather(*tasks)
+    return served
+
+
+async def test_a_single_request_does_not_wait_for_ten_thousand_of_a_group() -> None:
+    served = await served_of(("large", 10_000), ("single", 1))
+    assert served.index("single") <= 2 * FEW
+    assert len(served) == 10_001
+
+
+async def test_a_flood_of_single_ones_leaves_a_large_group_every_other_turn() -> None:
+    served = await served_of(("large", 500), *((f"single-{n}", 1) for n in range(1000)))
+    assert served[:1000].count("large") >= 500 - FEW
+
+
+async def test_large_groups_are_served_one_after_the_other() -> None:
+    served = await served_of(("a", 500), ("b", 500))
+    assert served[: 500 + FEW].count("a") == 500
