@@ -25,6 +25,8 @@ NOTES = {
     "QuotaReleased": ("quota released", ""),
     "WorkloadGone": ("Workload gone", "bad"),
     "WorkloadDeletionRequested": ("Workload being deleted", "bad"),
+    "WorkloadRefused": ("Workload refused", "bad"),
+    "TotalCountChanged": ("size changed {pods}", "bad"),
     "Parked": ("set aside", "bad"),
     "DeltaRefused": ("not taken", "bad"),
     "OperatorActed": ("operator acted", ""),
@@ -61,6 +63,7 @@ ACTIONS = {
     "ReleaseQuota": ("quota released", ""),
     "FinishGroup": ("finished", "good"),
     "CreateWorkload": ("write the Workload", ""),
+    "ReportPod": ("tell {pods}", ""),
 }
 QUIET_ACTIONS = frozenset(
     {"WriteWorkloadStatus", "UpdateWorkload", "FinalizeWorkload", "EmitEvent"}

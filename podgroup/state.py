@@ -230,6 +230,10 @@ class Group(Struct):
     state: str = ""
     reason: str = ""
     message: str = ""
+    disowned: tuple[tuple[PodUID, str, bool], ...] = ()
+    """(uid, name, gated) of pods that were taken out of our hands, until we let go of them."""
+    left: bool = False
+    """Its only pod was taken out of our hands at its gate, and may be given back."""
     recounted: tuple[PodUID, str, str] | None = None
     """(pod, old, new) of a total count that was changed after composition, until it is told."""
     report_key: str = ""
@@ -282,6 +286,15 @@ class Timer(Struct, frozen=True):
     purpose: str
 
 
+class Refusal(Struct):
+    """A pod that cannot be read: what is wrong with it, and whether it was told."""
+
+    namespace: str
+    name: str
+    message: str
+    told: bool = False
+
+
 class Meta(Struct):
     """What is known of the log itself. Stored with the checkpoint."""
 
@@ -298,6 +311,10 @@ class Meta(Struct):
     """Kinds that are not installed."""
     frames: dict[str, Frame] = {}
     timers: dict[str, Timer] = {}
+    refused: dict[str, Refusal] = {}
+    """Pods that cannot be read, by uid: the latest few."""
+    untold: int = 0
+    """How many of them were not told yet."""
 
 
 Key = tuple[str, str]

@@ -87,6 +87,7 @@ def validate_update(old: Pod, new: Pod, policy: WebhookPolicy, facts: Facts) -> 
         before = set(dialect_errors(old, policy))
         errors += [e for e in dialect_errors(new, policy) if e not in before]
     warnings = [] if new.has_parent else _owner_warning(new, policy)
+    warnings += _let_go_warning(old, new)
     return Verdict(tuple(errors), tuple(warnings))
 
 
@@ -103,6 +104,16 @@ def _common(pod: Pod, policy: WebhookPolicy) -> list[FieldError]:
 def _owner_warning(pod: Pod, policy: WebhookPolicy) -> list[str]:
     labelled = pod.labels.get(names.MANAGED_LABEL) == names.MANAGED_VALUE
     return [OWNER_WARNING] if labelled and controller_is_managed(pod, policy) else []
+
+
+def _let_go_warning(old: Pod, new: Pod) -> list[str]:
+    taken_off = names.MANAGED_LABEL in old.labels and names.MANAGED_LABEL not in new.labels
+    if not taken_off or names.ADMISSION_GATE not in new.gates:
+        return []
+    return [
+        f"{new.title()} is not queued without label {names.MANAGED_LABEL}: its scheduling gate "
+        f"{names.ADMISSION_GATE} stays; put the label back to have it queued again"
+    ]
 
 
 def _queueless_warning(pod: Pod) -> list[str]:

@@ -2,6 +2,7 @@
 
 After each message, for every group it touched (in order of first touch):
 
+    disowning   disown: pods that lost the managed label
     failing     what can never start ends
     closing     ends: orphan, discard, dissolve, finish, release
     prebuilt    a Workload that the pods bring along
@@ -37,6 +38,7 @@ from podgroup.decide.checking import checking
 from podgroup.decide.closing import closing, sweep
 from podgroup.decide.composing import composing
 from podgroup.decide.context import Deciding
+from podgroup.decide.disowning import disowning, tell_refused
 from podgroup.decide.expiring import expiring
 from podgroup.decide.explaining import explain
 from podgroup.decide.failing import failing
@@ -100,6 +102,8 @@ def decide(world: World, here: At, recorded: Mapping[str, Decision] | None = Non
         d.here = At(here.position, _before_timers(world, here))
         looked_at.update(_look(d))
         d.here = here
+    if world.meta.untold:
+        tell_refused(d)
     rest = d.apply_rest() if recorded is not None else []
     for decision in rest:
         group = world.groups.get(GroupID(decision.group))
@@ -120,7 +124,7 @@ def _due(world: World) -> bool:
         if look != 0:
             return True
     quotas = world.quotas
-    return bool(quotas.dirty or quotas.left) or any(quotas.fresh.values())
+    return bool(world.meta.untold or quotas.dirty or quotas.left) or any(quotas.fresh.values())
 
 
 def _before_timers(world: World, here: At) -> datetime:
@@ -198,6 +202,7 @@ def _guarded(d: Deciding, group: Group, rules: Callable[[Deciding, Group], None]
 
 
 def _shape_up(d: Deciding, group: Group) -> None:
+    disowning(d, group)
     if group.parked:
         d.world.quotas.dequeue(group.id)
         return

@@ -70,6 +70,9 @@ def _orphan(d: Deciding, group: Group) -> None:
     gone = not len(members) and group.workload is not None
     if not deleting and not gone:
         return
+    if group.left:
+        _withdraw(d, group)
+        return
     if members.count(Flag.TERMINATED):
         return  # finished rather than orphaned: the finish rule says how it ended
     d.emit(
@@ -81,6 +84,18 @@ def _orphan(d: Deciding, group: Group) -> None:
             target=group_ref(group), reason=FINISHED_OWNER_NOT_FOUND, message=ORPHAN_MESSAGE
         ),
     )
+
+
+def _withdraw(d: Deciding, group: Group) -> None:
+    """The pod waits, and not in our hands: without a Workload it can be queued anew one day."""
+    if workload_free(group):
+        d.emit(
+            group,
+            "disown",
+            "Unmanaged",
+            "the pod is not in our hands any more",
+            FinalizeWorkload(target=workload_ref(group), delete=True),
+        )
 
 
 def _discard(d: Deciding, group: Group) -> None:

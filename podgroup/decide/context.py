@@ -13,7 +13,7 @@ from podgroup.commands import AnyCommand, KubeEvent, ObjectRef
 from podgroup.events import Decision
 from podgroup.fold.common import At, park
 from podgroup.fold.decisions import apply_decision
-from podgroup.ids import PodUID, decision_id
+from podgroup.ids import GroupID, PodUID, decision_id
 from podgroup.members import Members
 from podgroup.state import Group, Pod, World
 
@@ -46,16 +46,33 @@ class Deciding:
         self, group: Group, rule: str, reason: str, message: str, command: AnyCommand
     ) -> Decision:
         """Make a decision: `reason` is a word for machines, `message` a sentence for people."""
+        whose = (group.id, group.namespace, group.name)
+        return self._make(whose, rule, reason, message, command)
+
+    def emit_apart(self, rule: str, reason: str, message: str, command: AnyCommand) -> Decision:
+        """Make a decision about an object that belongs to no group known here."""
+        whose = (GroupID(""), command.target.namespace, command.target.name)
+        return self._make(whose, rule, reason, message, command)
+
+    def _make(
+        self,
+        whose: tuple[GroupID, str, str],
+        rule: str,
+        reason: str,
+        message: str,
+        command: AnyCommand,
+    ) -> Decision:
+        identity, namespace, title = whose
         target = command.target
         name = f"{target.kind}/{target.namespace}/{target.name}/{target.uid}"
         decision = Decision(
-            id=decision_id(self.here.position, group.id, rule, name),  # type: ignore[arg-type] # a position is an int on the wire
+            id=decision_id(self.here.position, identity, rule, name),  # type: ignore[arg-type] # a position is an int on the wire
             number=self.world.meta.decisions + 1,
             as_of=self.here.position,
             at=self.here.at,
-            group=group.id,
-            namespace=group.namespace,
-            name=group.name,
+            group=identity,
+            namespace=namespace,
+            name=title,
             rule=rule,
             reason=reason,
             message=message,

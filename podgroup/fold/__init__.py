@@ -35,9 +35,13 @@ from podgroup.fold.relists import relist_completed, relist_started, synced
 from podgroup.fold.workloads import claim, link, workload_applied, workload_deleted
 from podgroup.ids import PodUID, newer
 from podgroup.journal import ParkedRow
-from podgroup.state import GROUP, World
+from podgroup.state import GROUP, Refusal, World
 
 __all__ = ["At", "evolve", "link", "synced"]
+
+
+MAX_REFUSED = 100
+"""Pods that cannot be read of which it is remembered what they were told."""
 
 
 def evolve(world: World, here: At, event: Event, ordinal: int = 0) -> World:
@@ -105,6 +109,20 @@ def _refused(world: World, here: At, event: DeltaRefused, ordinal: int) -> None:
         reason=event.field,
         message=f"{event.kind} {event.namespace}/{event.name}: {event.message}",
     )
+    if event.kind == "Pod" and event.uid and event.name:
+        _remember(world, event)
+
+
+def _remember(world: World, event: DeltaRefused) -> None:
+    """Keep what is wrong with a pod until it was told: once, not with each of its changes."""
+    refused = world.meta.refused
+    message = event.message if event.field in event.message else f"{event.field}: {event.message}"
+    known = refused.pop(event.uid, None)
+    if known is None and len(refused) >= MAX_REFUSED:
+        world.meta.untold -= not refused.pop(next(iter(refused))).told
+    told = known is not None and known.message == message and known.told
+    world.meta.untold += (not told) - (known is not None and not known.told)
+    refused[event.uid] = Refusal(event.namespace, event.name, message, told)
 
 
 def _group_refused(world: World, event: DeltaRefused) -> str:

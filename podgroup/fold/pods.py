@@ -41,6 +41,7 @@ from podgroup.names import (
     MANAGED_LABEL,
     MANAGED_VALUE,
     MAX_INT32,
+    POD_FINALIZER,
     POD_GROUP_ROLE,
     POD_GROUP_ROLE_COUNT,
     PRIORITY_CLASS,
@@ -66,6 +67,8 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
     version = known.view.resource_version if known is not None else ""
     if stale(world, "Pod", view.resource_version, version, in_frame):
         return
+    if world.meta.refused:
+        _mended(world, uid, known)
     if known is not None and _declares_same(known.view, view):
         _change(world, here, world.groups[known.group], known, view, same=True)
         return
@@ -75,7 +78,7 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
     moved = False
     if not _concerns_us(view):
         if known is not None:
-            _leave(world, here, world.groups[known.group], known, "the managed label was removed")
+            _disown(world, here, world.groups[known.group], known)
         return
     if known is not None:
         group = world.groups[known.group]
@@ -105,10 +108,20 @@ def pod_deleted(world: World, here: At, view: PodView, *, inferred: bool = False
     """Fold the end of a pod. `inferred`: a relist did not list it, nobody saw it go."""
     uid = PodUID(view.uid)
     _see_version(world, view)
+    if world.meta.refused:
+        _mended(world, uid, None)
     pod = world.pods.get(uid)
     if pod is None:
         return
     group = world.groups[pod.group]
+    if not inferred and view.deleted_at is None and POD_FINALIZER in view.finalizers:
+        # No object with a finalizer is deleted before somebody asked for it: it left our selector.
+        _disown(world, here, group, pod)
+        return
+    if inferred and pod.held and not pod.deleting and not _being_released(pod):
+        # Gone, or out of our selector: a patch that names its uid will find out.
+        group.disowned += ((uid, view.name, pod.gated),)
+        touch(world, group.id)
     flags = world.members[group.id].flags[uid]
     if not inferred:
         flags |= _see(world, here, group, pod, view, same=_declares_same(pod.view, view))
@@ -124,6 +137,36 @@ def pod_deleted(world: World, here: At, view: PodView, *, inferred: bool = False
     if unexpect(world, group, pod):
         touch(world, group.id)
     _forget(world, group, pod, flags)
+
+
+def _being_released(pod: Pod) -> bool:
+    return pod.expect is not None and pod.expect.action in ("FinalizePod", "DeletePod")
+
+
+def _disown(world: World, here: At, group: Group, pod: Pod) -> None:
+    """A pod is there, and nobody wants us to care for it any more: it lost the managed label."""
+    uid = PodUID(pod.view.uid)
+    if pod.held:
+        group.disowned += ((uid, pod.view.name, pod.gated),)
+    group.left = group.single and pod.gated
+    pod.gone_at = here.at
+    pod.fate = pod.fate or LOST
+    why = f"label {MANAGED_LABEL} was removed"
+    note(world, here, "PodLeft", group=group.id, pod=uid, reason="Unmanaged", message=why)
+    unexpect(world, group, pod)
+    _forget(world, group, pod, world.members[group.id].flags[uid])
+    touch(world, group.id)
+
+
+def _mended(world: World, uid: PodUID, known: Pod | None) -> None:
+    """A pod that could not be read can be, or is gone."""
+    refusal = world.meta.refused.pop(uid, None)
+    if refusal is None:
+        return
+    world.meta.untold -= not refusal.told
+    if known is not None and known.reported is not None:
+        world.groups[known.group].report_key = ""  # it was told of that: say what holds now
+        touch(world, known.group)
 
 
 def _see_version(world: World, view: PodView) -> None:
@@ -175,6 +218,7 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
     pod = Pod(view, group.id, name, here.position, gated)
     world.pods[uid] = pod
     world.gone_pods.pop(uid, None)
+    group.left = False
     _told(group, pod)
     for gate in view.gates:
         _gate(world, pod, gate, added_at=view.created_at)
@@ -487,7 +531,7 @@ def retire(world: World, here: At, identity: GroupID) -> None:
     group = world.groups.get(identity)
     if group is None or len(world.members[identity]) or group.workload is not None:
         return
-    if group.workload_expect is not None:
+    if group.workload_expect is not None or group.disowned:
         return
     group.gone_at = here.at
     group.state = "Gone"

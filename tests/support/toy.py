@@ -86,6 +86,8 @@ class Toy:
         self.events: list[tuple[str, str, str]] = []
         self.said: list[tuple[str, str, str]] = []
         """(object, reason, message) of every Event."""
+        self.unseen: set[str] = set()
+        """Pods outside the watch's selector: what happens to them is no event."""
         self.refusing = ""
         """What the API server says to every new Workload, "" while it takes them."""
         self._uid = 0
@@ -228,10 +230,24 @@ class Toy:
             del self.pods[uid]
             self.send(e.PodDeleted(pod=view))
             self.collect(uid)
-        else:
+        elif MANAGED_LABEL in view.labels or uid not in self.unseen:
+            self.unseen.discard(uid)
             self.send(e.PodApplied(pod=view))
         if settle:
             self.settle()
+
+    def unlabel(self, name: str) -> None:
+        """Take the managed label off; a watch with a selector says DELETED, with the state before.
+
+        From then on nothing is seen of the pod until it has the label again.
+        """
+        before = self.named(name)
+        labels = {k: v for k, v in before.labels.items() if k != MANAGED_LABEL}
+        left = msgspec.structs.replace(before, resource_version=self.bump(), labels=labels)
+        self.pods[left.uid] = self.last[name] = left
+        self.unseen.add(left.uid)
+        seen = msgspec.structs.replace(before, resource_version=left.resource_version)
+        self.do(e.PodDeleted(pod=seen))
 
     def run(self, *names: str) -> None:
         for name in names:

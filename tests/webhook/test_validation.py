@@ -476,6 +476,18 @@ async def test_owner_warning_on_update(
     assert silent.warnings == ()  # W-58
 
 
+@pytest.mark.parity("C-07")
+async def test_who_takes_the_managed_label_off_a_waiting_pod_is_warned() -> None:
+    gated = {"schedulingGates": [{"name": names.ADMISSION_GATE}]}
+    old, new = raw_pod(labels={Q: "q", **MANAGED}), raw_pod(labels={Q: "q"})
+    assert (await updated(old, new)).warnings == ()
+    for one in (old, new):
+        one["spec"] |= gated
+    verdict = await updated(old, new)
+    assert verdict.allowed and "put the label back" in verdict.warnings[0]
+    assert (await updated(new, new)).warnings == ()
+
+
 async def test_a_pod_being_deleted_keeps_its_bad_metadata_but_not_a_new_group() -> None:
     old, new = group(total=None), group(total=None)
     for raw in (old, new):

@@ -1,0 +1,81 @@
+"""Rules about pods that are not in our hands: no longer, or not yet.
+
+    disown    a pod lost label kueue.x-k8s.io/managed: our finalizer comes off, so that nothing of
+              ours keeps it when it is deleted, and it is told. Its gate stays: nothing has
+              admitted it, and whoever wants it to run without quota can take the gate off.
+    refuse    a pod cannot be read (an annotation that is too long, a field of another type): it is
+              told what is wrong, once for each thing
+
+A pod that gets the label back is queued again. A pod that a complete list no longer contains, and
+that nobody released, may be gone or only without its label: the finalizer comes off if it is there.
+
+Invariant: these are the only decisions about pods that are members of no group.
+"""
+
+from podgroup.commands import FinalizePod, KubeEvent, ObjectRef, ReportPod
+from podgroup.decide.context import Deciding
+from podgroup.ids import PodUID
+from podgroup.names import ADMISSION_GATE, MANAGED_LABEL
+from podgroup.state import Group
+
+UNMANAGED = "Unmanaged"
+REFUSED = "PodRefused"
+MAX_TOLD = 50
+"""Pods told after one message of the log at most; the others are told after the next."""
+
+
+def disowning(d: Deciding, group: Group) -> None:
+    """Let go of the pods that were taken out of our hands."""
+    if not group.disowned:
+        return
+    for uid, name, gated in group.disowned:
+        target = ObjectRef(kind="Pod", namespace=group.namespace, name=name, uid=uid)
+        message = f"label {MANAGED_LABEL} was removed: gatelog lets go of this pod"
+        if gated:
+            message += (
+                f". Its gate {ADMISSION_GATE} stays, because nothing has admitted it: put the "
+                "label back to have it queued again, or delete the pod"
+            )
+        event = KubeEvent(
+            type="Warning" if gated else "Normal", reason=UNMANAGED, message=message, on=target
+        )
+        d.emit(
+            group,
+            "disown",
+            UNMANAGED,
+            f"pod {name} is not in our hands any more",
+            FinalizePod(target=target, events=(event,)),
+        )
+        if gated:
+            d.emit(
+                group,
+                "report",
+                UNMANAGED,
+                message,
+                ReportPod(target=target, status="False", reason=UNMANAGED, message=message),
+            )
+    group.disowned = ()
+
+
+def tell_refused(d: Deciding) -> None:
+    """Tell pods that cannot be read what is wrong with them."""
+    meta = d.world.meta
+    waiting = [uid for uid, refusal in meta.refused.items() if not refusal.told]
+    for uid in waiting[:MAX_TOLD]:
+        refusal = meta.refused[uid]
+        refusal.told = True
+        meta.untold -= 1
+        pod = d.world.pods.get(PodUID(uid))
+        after = "goes by what it last read of it" if pod is not None else "leaves it alone"
+        message = f"gatelog cannot read this pod and {after} until it is mended: {refusal.message}"
+        command = ReportPod(
+            target=ObjectRef(kind="Pod", namespace=refusal.namespace, name=refusal.name, uid=uid),
+            status="False",
+            reason=REFUSED,
+            message=message,
+            events=(KubeEvent(type="Warning", reason=REFUSED, message=message),),
+        )
+        if pod is not None:
+            d.emit(d.world.groups[pod.group], "refuse", REFUSED, message, command)
+        else:
+            d.emit_apart("refuse", REFUSED, message, command)
