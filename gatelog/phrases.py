@@ -63,7 +63,6 @@ ACTIONS = {
     "ReleaseQuota": ("quota released", ""),
     "FinishGroup": ("finished", "good"),
     "CreateWorkload": ("write the Workload", ""),
-    "ReportPod": ("tell {pods}", ""),
 }
 QUIET_ACTIONS = frozenset(
     {"WriteWorkloadStatus", "UpdateWorkload", "FinalizeWorkload", "EmitEvent"}
