@@ -71,7 +71,7 @@ async def test_a_pod_without_its_label_is_let_go_and_queued_again_with_it(stack:
         await api.until("the finalizer is off and the gate stays", released)
         (row,) = stack.sql("SELECT fate, gone_at FROM pods WHERE name = 'foo'")
         assert row["fate"] == "lost" and row["gone_at"] is not None
-        history = stack.command("history", "label/foo").stdout
+        history = " ".join(stack.command("history", "label/foo").stdout.split())
         assert f"label {MANAGED_LABEL} was removed" in history
 
         await api.merge(path, {"metadata": {"labels": {MANAGED_LABEL: "true"}}})
