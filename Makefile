@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: install demo test check fmt conformance bench soak clean
+.PHONY: install demo test check fmt conformance bench soak chaos clean
 
 install: $(STAMP)
 
@@ -25,6 +25,11 @@ bench: $(STAMP)
 # Half an hour of mixed load at 200 pods a second; the summary is kept in bench/soak.json.
 soak: $(STAMP)
 	$(BIN)/python -m bench.soak
+
+# Ten minutes at most: faults under load, a table, findings kept in bench/chaos.jsonl. SEED=n repeats.
+SEED ?= 1
+chaos: $(STAMP)
+	$(BIN)/python -m tests.chaos --minutes 9.5 --seed $(SEED)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -69,7 +69,9 @@ class Workload:
         return self.open and self.true("QuotaReserved")
 
     def of(self, pod_set: str) -> list[Pod]:
-        return self.pods if self.single else [p for p in self.pods if p.role == pod_set]
+        # Pods that came past admission name no role; with one role there is nothing to name.
+        only = self.single or len(self.counts) == 1
+        return self.pods if only else [p for p in self.pods if p.role == pod_set]
 
     @property
     def usage_milli(self) -> int:

@@ -1,0 +1,1 @@
+"""Faults on purpose while a cluster is busy, seeded, and what must hold afterwards."""

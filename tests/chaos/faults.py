@@ -1,0 +1,302 @@
+"""The faults: each a small function that does harm, ends it, and says how often it did.
+
+A fault is given the lab and a seeded generator; when it returns, everything is as before, except
+for what it broke. Why one exists is in its docstring, which is also what the table of a run says.
+
+Invariant: a fault never repairs what gatelog should.
+"""
+
+import asyncio
+import os
+import random
+import resource
+import shutil
+import signal
+import sqlite3
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from podgroup.subjects import DECISIONS, EVENTS, events
+from tests.chaos.lab import CLUSTER, PARTS, Lab
+
+Does = Callable[[Lab, random.Random], Awaitable[int]]
+
+
+class Fault(Struct, frozen=True):
+    """A fault by name; `databases` are those it makes a difference to."""
+
+    name: str
+    does: Does
+    databases: tuple[str, ...] = ("sqlite", "postgres")
+
+
+FAULTS: dict[str, Fault] = {}
+
+
+def fault(name: str, *databases: str) -> Callable[[Does], Does]:
+    """Enter a function among the faults."""
+
+    def enter(does: Does) -> Does:
+        FAULTS[name] = Fault(name, does, databases or ("sqlite", "postgres"))
+        return does
+
+    return enter
+
+
+async def kill_part(part: str, lab: Lab, pick: random.Random) -> int:
+    """SIGKILL one of gatelog's processes three times, at any moment."""
+    for _ in range(3):
+        await lab.kill(part)
+        await asyncio.sleep(pick.uniform(0, 0.5))
+        lab.revive(part)
+        await asyncio.sleep(pick.uniform(0.5, 2))
+    return 3
+
+
+async def pause(part: str, lab: Lab, pick: random.Random) -> int:
+    """SIGSTOP a process for 5 to 15 seconds, then let it go on with what it believes."""
+    pid = lab.pid(part)
+    os.kill(pid, signal.SIGSTOP)
+    await asyncio.sleep(pick.uniform(5, 15))
+    os.kill(pid, signal.SIGCONT)
+    return 1
+
+
+for _part in PARTS:
+    fault(f"kill {_part}")(partial(kill_part, _part))
+    fault(f"pause {_part}")(partial(pause, _part))
+fault("pause nats")(partial(pause, "nats"))
+
+
+@fault("kill nats")
+async def kill_nats(lab: Lab, pick: random.Random) -> int:
+    """SIGKILL nats-server twice."""
+    for _ in range(2):
+        lab.nats.kill()
+        await asyncio.sleep(pick.uniform(0, 1))
+        await lab.nats.start()
+        await asyncio.sleep(pick.uniform(0.5, 2))
+    return 2
+
+
+@fault("kill postgres", "postgres")
+async def kill_postgres(lab: Lab, pick: random.Random) -> int:
+    """SIGKILL PostgreSQL with all its processes, twice; it recovers from its own log."""
+    assert lab.postgres is not None
+    for _ in range(2):
+        lab.postgres.signal(signal.SIGKILL)
+        await asyncio.sleep(pick.uniform(0, 1))
+        await asyncio.to_thread(lab.postgres.start)
+        await asyncio.sleep(pick.uniform(0.5, 2))
+    return 2
+
+
+@fault("pause postgres", "postgres")
+async def pause_postgres(lab: Lab, pick: random.Random) -> int:
+    """SIGSTOP PostgreSQL for 5 to 15 seconds."""
+    assert lab.postgres is not None
+    pids = lab.postgres.pids()
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    await asyncio.sleep(pick.uniform(5, 15))
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
+    return 1
+
+
+async def cut(between: str, lab: Lab, pick: random.Random) -> int:
+    """Reset all connections five times; once nobody listens for two seconds."""
+    proxy = lab.proxies[between]
+    for _ in range(5):
+        proxy.cut()
+        await asyncio.sleep(pick.uniform(0.1, 1))
+    await proxy.refuse()
+    await asyncio.sleep(2)
+    await proxy.start()
+    return 6
+
+
+async def stall(between: str, lab: Lab, pick: random.Random) -> int:
+    """Pass nothing on for 5 to 15 seconds, with all connections open."""
+    lab.proxies[between].hold()
+    await asyncio.sleep(pick.uniform(5, 15))
+    lab.proxies[between].release()
+    return 1
+
+
+for _between in ("nats", "api", "postgres"):
+    _where = ("postgres",) if _between == "postgres" else ()
+    fault(f"cut {_between}", *_where)(partial(cut, _between))
+    fault(f"stall {_between}", *_where)(partial(stall, _between))
+
+
+async def storm(rules: list[dict[str, Any]], lab: Lab, pick: random.Random) -> int:
+    """Half of all requests are answered with errors, for 5 to 8 seconds."""
+    await lab.misbehave(rules=[{"fraction": 0.5, **rule} for rule in rules])
+    await asyncio.sleep(pick.uniform(5, 8))
+    async with lab.api.http.get(f"{lab.api.url}/_sim/faults") as answer:
+        found = await answer.json()
+    await lab.misbehave(clear=True)
+    return sum(rule["hits"] for rule in found["rules"])
+
+
+_WRITES = "POST|PUT|PATCH|DELETE"
+fault("api 429")(partial(storm, [{"status": 429, "retry_after_s": 1}]))
+fault("api 500")(partial(storm, [{"status": 500}]))
+fault("api 500 after the write")(
+    partial(storm, [{"status": 500, "method": _WRITES, "after": True}])
+)
+fault("api 409")(partial(storm, [{"status": 409, "method": _WRITES}]))
+
+
+@fault("watches dropped")
+async def watches_dropped(lab: Lab, pick: random.Random) -> int:
+    """All watches end, some in the middle of a line."""
+    for i in range(5):
+        await lab.misbehave(drop_watches=True, abrupt=bool(i % 2))
+        await asyncio.sleep(pick.uniform(0.2, 1.5))
+    return 5
+
+
+@fault("watches gone (410)")
+async def watches_gone(lab: Lab, pick: random.Random) -> int:
+    """The API server forgets its history and ends all watches: 410, everything listed again."""
+    for _ in range(3):
+        await lab.misbehave(compact=True, drop_watches=True)
+        await asyncio.sleep(pick.uniform(0.5, 2))
+    return 3
+
+
+@fault("watches silent")
+async def watches_silent(lab: Lab, pick: random.Random) -> int:
+    """Watches stay open and say nothing for 5 to 10 seconds."""
+    await lab.misbehave(stall_watches=True)
+    await asyncio.sleep(pick.uniform(5, 10))
+    await lab.misbehave(stall_watches=False)
+    return 1
+
+
+@fault("database read-only", "postgres")
+async def read_only(lab: Lab, pick: random.Random) -> int:
+    """PostgreSQL takes no writes, as a standby after a failover, for 4 to 8 seconds."""
+    assert lab.postgres is not None
+    await asyncio.to_thread(lab.postgres.read_only, True)
+    await asyncio.sleep(pick.uniform(4, 8))
+    await asyncio.to_thread(lab.postgres.read_only, False)
+    return 1
+
+
+@fault("database locked", "sqlite")
+async def locked(lab: Lab, pick: random.Random) -> int:
+    """Somebody else holds SQLite's write lock for 4 to 8 seconds."""
+    with closing(sqlite3.connect(lab.file, isolation_level=None, timeout=10)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        await asyncio.sleep(pick.uniform(4, 8))
+        connection.execute("ROLLBACK")
+    return 1
+
+
+@fault("disk full", "sqlite")
+async def disk_full(lab: Lab, pick: random.Random) -> int:
+    """No file of the projector may grow beyond 32 KiB for 4 to 8 seconds: writes fail midway."""
+    pid = lab.pid("projector")
+    _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (32 * 1024, hard))
+    await asyncio.sleep(pick.uniform(4, 8))
+    if lab.pid("projector") == pid and lab.children["projector"].running:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
+    return 1
+
+
+async def deleted(stream: str, lab: Lab, _: random.Random) -> int:
+    """A stream is deleted under everybody."""
+    async with lab.jetstream() as jetstream:
+        await jetstream.delete_stream(stream)
+    await asyncio.sleep(3)
+    return 1
+
+
+fault("EVENTS deleted")(partial(deleted, EVENTS))
+fault("DECISIONS deleted")(partial(deleted, DECISIONS))
+
+
+@fault("log rolled back")
+async def rolled_back(lab: Lab, pick: random.Random) -> int:
+    """nats-server's files are put back to what they were some seconds before."""
+    store, copy = lab.nats.store_dir / "jetstream", lab.place / "snapshot"
+    lab.nats.kill()
+    shutil.copytree(store, copy)
+    await lab.nats.start()
+    await asyncio.sleep(pick.uniform(2, 4))
+    lab.nats.kill()
+    shutil.rmtree(store)
+    copy.rename(store)
+    await lab.nats.start()
+    return 1
+
+
+@fault("log's last block cut short")
+async def truncated(lab: Lab, pick: random.Random) -> int:
+    """The end of the newest file of EVENTS is missing when nats-server starts."""
+    lab.nats.kill()
+    folder = next((lab.nats.store_dir / "jetstream").glob(f"**/streams/{EVENTS}/msgs"))
+    blocks = sorted(folder.glob("*.blk"), key=lambda path: int(path.stem))
+    newest: Path = next(path for path in reversed(blocks) if path.stat().st_size)
+    size = newest.stat().st_size
+    os.truncate(newest, size - min(size // 2, pick.randint(1, 20_000)))
+    await lab.nats.start()
+    return 1
+
+
+@fault("deliveries doubled and reordered")
+async def doubled(lab: Lab, pick: random.Random) -> int:
+    """The last 200 messages of the watch are published again, shuffled, under other ids."""
+    async with lab.jetstream() as jetstream:
+        info = await jetstream.stream_info(EVENTS)
+        bodies = []
+        for sequence in range(
+            max(info.state.first_seq, info.state.last_seq - 200), info.state.last_seq
+        ):
+            message = await jetstream.get_msg(EVENTS, sequence)
+            if message.subject == events(CLUSTER, 0, "watch"):
+                bodies.append(message.data)
+        pick.shuffle(bodies)
+        for index, body in enumerate(bodies):
+            name = f"again/{info.state.last_seq}/{index}"
+            headers = {"Nats-Msg-Id": name}
+            await jetstream.publish(events(CLUSTER, 0, "watch"), body, headers=headers)
+    return len(bodies)
+
+
+async def second(part: str, lab: Lab, pick: random.Random) -> int:
+    """A second process of a kind beside the first, without Leases, for 4 to 8 seconds."""
+    other = lab.child(f"{part}-second", PARTS[part])
+    other.start()
+    await asyncio.sleep(pick.uniform(4, 8))
+    await asyncio.to_thread(other.kill)
+    return 1
+
+
+fault("two projectors")(partial(second, "projector"))
+fault("two ingesters")(partial(second, "ingest"))
+
+UNDECODABLE = (
+    b"\x00\xfe garbage \xff",
+    b'{"v":1,"source":"watch","events":[{"type":"pod_ap',
+    b'{"v":1,"source":"watch","events":[{"type":"pod_folded.v9","uid":"u","group":"chaos/j1"}]}',
+)
+
+
+@fault("undecodable messages")
+async def undecodable(lab: Lab, pick: random.Random) -> int:
+    """Bytes that are no message, half a message, an event of a later gatelog, amid the others."""
+    async with lab.jetstream() as jetstream:
+        for body in UNDECODABLE:
+            await jetstream.publish(events(CLUSTER, 0, "operator"), body)
+            await asyncio.sleep(pick.uniform(0.2, 1))
+    return len(UNDECODABLE)

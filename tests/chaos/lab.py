@@ -1,0 +1,223 @@
+"""What faults are done to: three gatelog processes, the stand-in, nats-server and a database.
+
+gatelog reaches NATS, the API server and PostgreSQL through a TCP proxy each; users, and whoever
+checks, do not. A process that ends by itself is started again after a second, as a kubelet would,
+and that is counted.
+
+Invariant: everything that was started here is ended by `close`, whatever was done to it.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from shutil import rmtree
+from typing import IO, Any
+from urllib.parse import urlsplit
+
+import nats as client
+import yaml
+
+from podgroup.runtime.embedded import EmbeddedNats
+from podgroup.runtime.settings import DatabaseSettings, NatsSettings, Settings
+from tests.chaos.postgres import Postgres
+from tests.chaos.watching import Eyes
+from tests.runtime.proxy import Proxy
+from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator
+
+CLUSTER = "chaos"
+PARTS = {"ingest": "ingest", "projector": "project", "actuator": "actuate"}
+
+
+class Piped(Child):
+    """A child whose output goes through a pipe: a limit on its files is none on what it says."""
+
+    def start(self) -> None:
+        self.starts += 1
+        self.process = subprocess.Popen(
+            self.argv,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        threading.Thread(target=self._copy, args=(self.process.stdout,), daemon=True).start()
+
+    def _copy(self, source: IO[bytes]) -> None:
+        with source, self.output.open("ab", buffering=0) as kept:
+            while said := os.read(source.fileno(), 65536):
+                kept.write(said)
+
+
+class Lab:
+    """One of everything; `database` is sqlite or postgres."""
+
+    def __init__(self, place: Path, database: str) -> None:
+        self.place = place
+        self.database = database
+        self.nats = EmbeddedNats(place / "nats")
+        self.simulator = Simulator(place, "--kubelet", "scripted")
+        self.postgres: Postgres | None = None
+        self.proxies: dict[str, Proxy] = {}
+        self.children: dict[str, Child] = {}
+        self.ended: Counter[str] = Counter()
+        self.alone: set[str] = set()
+        """Names of children that a fault ends and starts itself."""
+        self.env: dict[str, str] = {}
+        self.api: Api
+        self.eyes: Eyes
+        self._keeping: asyncio.Task[None] | None = None
+
+    @property
+    def file(self) -> Path:
+        """The SQLite file."""
+        return self.place / "gatelog.db"
+
+    @property
+    def database_url(self) -> str:
+        """The database, not through the proxy."""
+        return self.postgres.url() if self.postgres else f"sqlite:///{self.file}"
+
+    @property
+    def settings(self) -> Settings:
+        """What a command of gatelog's would be given, not through the proxies."""
+        return Settings(
+            cluster=CLUSTER,
+            database=DatabaseSettings(url=self.database_url),
+            nats=self.nats.settings(),
+        )
+
+    async def start(self) -> None:
+        """Start everything."""
+        await self.nats.start()
+        await asyncio.to_thread(self.simulator.start)
+        log = self.nats.settings()
+        await self._proxy("nats", urlsplit(log.url).port)
+        await self._proxy("api", urlsplit(self.simulator.url).port)
+        url = self.database_url
+        if self.database == "postgres":
+            self.postgres = await asyncio.to_thread(Postgres)
+            await self._proxy("postgres", self.postgres.port)
+            url = self.postgres.url(port=self.proxies["postgres"].port)
+        self.env = {
+            "GATELOG_CLUSTER": CLUSTER,
+            "GATELOG_DATABASE_URL": url,
+            "GATELOG_NATS_URL": f"nats://127.0.0.1:{self.proxies['nats'].port}",
+            "GATELOG_NATS_USER": log.user,
+            "GATELOG_NATS_PASSWORD_FILE": log.password_file,
+            "GATELOG_LOG_FORMAT": "json",
+            "GATELOG_STATE_DIR": str(self.place / "state"),
+            "KUBECONFIG": str(self._kubeconfig()),
+        }
+        migrate = self.child("migrate", "migrate")
+        migrate.start()
+        if migrate.process is None or await asyncio.to_thread(migrate.process.wait, 60) != 0:
+            raise RuntimeError(migrate.tail())
+        self.api = Api(self.simulator.url, TOKEN)
+        for name, command in PARTS.items():
+            self.children[name] = self.child(name, command)
+            self.children[name].start()
+        self._keeping = asyncio.create_task(self._keep())
+
+    def child(self, name: str, command: str) -> Child:
+        """A process of gatelog's, not started; `name` names its log."""
+        return Piped(name, [GATELOG, command], self.env, self.place)
+
+    async def kill(self, name: str) -> None:
+        """SIGKILL a part and leave it dead until `revive`."""
+        self.alone.add(name)
+        await asyncio.to_thread(self.children[name].kill)
+
+    def revive(self, name: str) -> None:
+        """Start a part that was killed."""
+        self.children[name].start()
+        self.alone.discard(name)
+
+    def pid(self, name: str) -> int:
+        """Process id of a part or of nats-server."""
+        if name == "nats":
+            assert self.nats.pid is not None
+            return self.nats.pid
+        process = self.children[name].process
+        assert process is not None
+        return process.pid
+
+    async def misbehave(self, **command: Any) -> None:
+        """Switch faults of the API server on or off."""
+        async with self.api.http.post(f"{self.api.url}/_sim/faults", json=command) as answer:
+            answer.raise_for_status()
+
+    @contextlib.asynccontextmanager
+    async def jetstream(self) -> AsyncIterator[Any]:
+        """A JetStream context, not through the proxy."""
+        log: NatsSettings = self.nats.settings()
+        secret = Path(log.password_file).read_text(encoding="utf-8").strip()
+        found = await client.connect(
+            log.url, user=log.user, password=secret, allow_reconnect=False, connect_timeout=5
+        )
+        try:
+            yield found.jetstream()
+        finally:
+            await found.close()
+
+    async def close(self) -> None:
+        """End everything."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+        for child in self.children.values():
+            if child.running and child.process is not None:
+                os.kill(child.process.pid, signal.SIGCONT)
+            await asyncio.to_thread(child.stop)
+        for proxy in self.proxies.values():
+            await proxy.close()
+        if hasattr(self, "api"):
+            await self.api.http.close()
+        await asyncio.to_thread(self.simulator.stop)
+        if self.nats.alive:
+            os.kill(self.pid("nats"), signal.SIGCONT)
+        await self.nats.stop()
+        if self.postgres is not None:
+            await asyncio.to_thread(self.postgres.close)
+
+    async def _proxy(self, name: str, port: int | None) -> None:
+        assert port is not None
+        self.proxies[name] = Proxy(port)
+        await self.proxies[name].start()
+
+    def _kubeconfig(self) -> Path:
+        found = yaml.safe_load(self.simulator.kubeconfig.read_text(encoding="utf-8"))
+        cluster = found["clusters"][0]["cluster"]
+        real = urlsplit(cluster["server"])
+        cluster["server"] = f"{real.scheme}://127.0.0.1:{self.proxies['api'].port}"
+        through = self.place / "kubeconfig-through-proxy"
+        through.write_text(yaml.safe_dump(found), encoding="utf-8")
+        return through
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(1)
+            for name, child in self.children.items():
+                if name not in self.alone and not child.running:
+                    self.ended[name] += 1
+                    child.start()
+
+
+@contextlib.asynccontextmanager
+async def lab(database: str, keep: Path | None = None) -> AsyncIterator[Lab]:
+    """A lab, started; ended and removed afterwards, unless its files are to be kept at `keep`."""
+    place = keep or Path(tempfile.mkdtemp(prefix="gatelog-chaos-"))
+    place.mkdir(parents=True, exist_ok=True)
+    one = Lab(place, database)
+    try:
+        await one.start()
+        yield one
+    finally:
+        await one.close()
+        if keep is None:
+            rmtree(place, ignore_errors=True)

