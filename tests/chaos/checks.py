@@ -2,7 +2,9 @@
 
     decisions    numbers without a gap; one final outcome each; no two in effect for one target
     audit        finalizers, gates, quota and conditions of everything at rest (tests.e2e.audit)
-    verify       the log, folded again, gives the same rows and the same decisions
+    verify       the log, folded again, gives the same rows and the same decisions. A fold starts at
+                 the beginning of an epoch, without what was known before: when the log itself was
+                 damaged and a new epoch has begun, there is nothing to hold it against
 
 Invariant: each returns what is wrong, in words that name the object; nothing is repaired here.
 """
@@ -89,6 +91,11 @@ async def left_over(lab: Lab, namespace: str, timeout_s: float) -> list[str]:
         if not held or asyncio.get_running_loop().time() > end:
             return [f"Workload {name} has no pods and keeps its finalizer" for name in held]
         await asyncio.sleep(0.25)
+
+
+async def epoch(lab: Lab) -> int:
+    """Number of the present epoch; 1 unless the log was damaged."""
+    return int((await asyncio.to_thread(_rows, lab, "select epoch from checkpoints"))[0][0])
 
 
 async def replayed(lab: Lab) -> list[str]:

@@ -217,7 +217,6 @@ async def deleted(stream: str, lab: Lab, _: random.Random) -> int:
     """A stream is deleted under everybody."""
     async with lab.jetstream() as jetstream:
         await jetstream.delete_stream(stream)
-    await asyncio.sleep(3)
     return 1
 
 

@@ -44,7 +44,7 @@ class Postgres:
         end = time.monotonic() + 60
         while True:
             try:
-                self._ctl("-w", "-o", f"-h 127.0.0.1 -p {self.port} -k {self.place}", "start")
+                self._ctl("-w", "-o", f"-h 127.0.0.1 -p {self.port} -k {self.place}/pg", "start")
                 return
             except Exception:
                 # Processes of the server that was killed hold its shared memory for a moment.
