@@ -34,6 +34,14 @@ class Fault(Struct, frozen=True):
     does: Does
     databases: tuple[str, ...] = ("sqlite", "postgres")
 
+    @property
+    def spares_the_log(self) -> bool:
+        """Whether everything that was decided and seen is in the log afterwards.
+
+        A new epoch shows by its number; decisions that are gone show nowhere.
+        """
+        return self.name != f"{DECISIONS} deleted"
+
 
 FAULTS: dict[str, Fault] = {}
 

@@ -89,8 +89,9 @@ async def suffer(lab: Lab, fault: Fault, seed: int) -> Finding:
     wrong += await checks.decisions(lab)
     wrong += eyes.wrong[seen : seen + 5]
     epoch = await checks.epoch(lab)
-    differences = await checks.replayed(lab) if epoch == 1 else []
-    verified = "differs" if differences else "clean" if epoch == 1 else f"- (epoch {epoch})"
+    whole = epoch == 1 and fault.spares_the_log
+    differences = await checks.replayed(lab) if whole else []
+    verified = "differs" if differences else "clean" if whole else f"not asked (epoch {epoch})"
     return Finding(
         fault.name,
         lab.database,

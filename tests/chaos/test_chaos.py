@@ -13,7 +13,7 @@ from tests.chaos.faults import FAULTS
 from tests.chaos.lab import lab
 from tests.chaos.running import suffer, watched
 
-SHORT = ("kill projector", "watches gone (410)", "undecodable messages", "EVENTS deleted")
+SHORT = ("watches gone (410)", "undecodable messages", "EVENTS deleted")
 SEED = 20261121
 
 
