@@ -247,7 +247,7 @@ async def rolled_back(lab: Lab, pick: random.Random) -> int:
     return 1
 
 
-@fault("log's last block cut short")
+@fault("last block of the log cut short")
 async def truncated(lab: Lab, pick: random.Random) -> int:
     """The end of the newest file of EVENTS is missing when nats-server starts."""
     lab.nats.kill()
