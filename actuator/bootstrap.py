@@ -33,11 +33,6 @@ HELD_PER_REQUEST = 8
 T = TypeVar("T")
 
 
-def consumer(cluster: str) -> str:
-    """Return the name of the durable consumer: clusters that share a server have one each."""
-    return f"{subjects.ACTUATOR_CONSUMER}-{cluster}"
-
-
 async def run_actuator(
     settings: Settings,
     stop: asyncio.Event,
@@ -89,7 +84,7 @@ async def _run(
         filter_subject = filter_subject.rsplit(".", 1)[0] + ".*"
     worker = bus.work(
         subjects.DECISIONS,
-        consumer(settings.cluster),
+        subjects.actuator_consumer(settings.cluster),
         filter_subject,
         max_in_flight=settings.actuator.max_in_flight * HELD_PER_REQUEST,
         ack_wait_s=settings.actuator.ack_wait_s,

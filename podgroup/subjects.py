@@ -18,7 +18,6 @@ from typing import Literal
 EVENTS = "EVENTS"
 DECISIONS = "DECISIONS"
 PARKED = "PARKED"
-ACTUATOR_CONSUMER = "actuator"
 
 Source = Literal["watch", "actuator", "projector", "operator"]
 
@@ -52,6 +51,11 @@ def events(cluster: str, shard: int, source: Source) -> str:
 def events_of(cluster: str, shard: int) -> str:
     """Return the filter for all facts of one shard."""
     return f"events.{cluster}.{shard}.*"
+
+
+def actuator_consumer(cluster: str) -> str:
+    """Return the durable consumer of DECISIONS: clusters that share a server have one each."""
+    return f"actuator-{cluster}"
 
 
 def decisions(cluster: str, shard: int) -> str:

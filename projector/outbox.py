@@ -4,7 +4,8 @@ Theory. A decision is committed first and published after; `published` in the ch
 behind, so a crash in between repeats decisions and loses none. What waits goes out many to a
 message, whose id is derived from the decisions': a repetition cut the same way is dropped by the
 server, any other finds its work done. A decision whose outcome does not come is sent again
-(`<id>/again/<n>`) as long as the fold still expects it; it is never decided a second time.
+(`<id>/again/<n>`) as long as the fold still expects it, unless it still waits in its stream for an
+actuator (`backlog`); it is never decided a second time.
 
 While the log is being caught up with, decisions are held: many have their outcome further on in
 the log, and what is without one at its end is sent.
@@ -34,6 +35,7 @@ from podgroup.journal import ParkedRow
 from podgroup.runtime.backoff import Backoff
 from podgroup.runtime.jetstream import Bus, BusUnavailable, Publisher, PublishRefused
 from podgroup.runtime.log import get_logger
+from projector.backlog import Backlog
 
 log = get_logger("projector")
 
@@ -56,6 +58,17 @@ class Entry(Struct):
     decision: str = ""
     group: str = ""
     parked_seq: int = 0
+
+
+class Open(Struct, gc=False):
+    """A decision that was sent and has no outcome: as it was sent, for there may be many."""
+
+    body: bytes
+    number: int
+    at: datetime
+    group: str
+    sequence: int = 0
+    """Where its stream has it, or had it; 0: not there yet."""
 
 
 class Message(Struct):
@@ -81,10 +94,11 @@ class Outbox:
         self._flight: deque[Message] = deque()
         self._wake = asyncio.Event()
         self._settled = asyncio.Event()
-        self._unresolved: dict[str, Decision] = {}
+        self._unresolved: dict[str, Open] = {}
         self._due: list[tuple[float, str]] = []
         self._grace: dict[str, float] = {}
         self._held: dict[str, Decision] | None = {}
+        self.backlog = Backlog()
         self.rebuilding = False
         """The log's decisions were published before: records among them are not sent again."""
         self.published = 0
@@ -125,16 +139,25 @@ class Outbox:
             self._queue.append(Entry(self._parked, body, msg_id, parked_seq=row.seq))
         for decision in decisions:
             if self._held is None:
-                self._queue.append(self._entry(decision, decision.id, decision.number))
-                self.expect(decision)
+                body = encode_decision(decision)
+                self._queue.append(
+                    self._entry(
+                        decision.id, body, decision.id, decision.group, number=decision.number
+                    )
+                )
+                self._expect(decision, body, 0)
             elif not (self.rebuilding and isinstance(decision.command, RECORDS)):
                 self._held[decision.id] = decision
         self._wake.set()
 
     def expect(self, decision: Decision) -> None:
         """Look after a decision that was sent before, until its outcome is there."""
+        self._expect(decision, encode_decision(decision), max(1, self.stream_seq))
+
+    def _expect(self, decision: Decision, body: bytes, sequence: int) -> None:
         if not isinstance(decision.command, RECORDS):
-            self._unresolved[decision.id] = decision
+            made = Open(body, decision.number, decision.at, decision.group, sequence)
+            self._unresolved[decision.id] = made
             self._later(time.monotonic() + self._timeout_s, decision.id)
 
     def resolve(self, decision: str) -> None:
@@ -171,7 +194,10 @@ class Outbox:
         return len(still)
 
     def repeat_overdue(self, expected: Callable[[str], bool], now: datetime) -> int:
-        """Send again what is overdue and still expected; returns how many."""
+        """Send again what is overdue and still expected; returns how many.
+
+        Not what waits for an actuator, or has not reached its stream: it is not lost.
+        """
         repeated = 0
         clock = time.monotonic()
         while self._due and self._due[0][0] <= clock:
@@ -186,31 +212,47 @@ class Outbox:
             if until > clock:
                 self._later(until, identity)
                 continue
-            self.repeat(decision, now)
+            if decision.sequence and not self.backlog.waits(decision.sequence):
+                self.repeat(identity, now)
+                repeated += 1
             self._later(clock + self._timeout_s, identity)
-            repeated += 1
         return repeated
+
+    def repeat_dropped(self, expected: Callable[[str], bool], now: datetime) -> int:
+        """Send again what its stream dropped before an actuator got it; returns how many."""
+        if not self.backlog.any_dropped:
+            return 0
+        dropped = self.backlog.dropped
+        lost = [i for i, o in self._unresolved.items() if dropped(o.sequence) and expected(i)]
+        for identity in lost:
+            self.repeat(identity, now)
+        return len(lost)
 
     def repeat_all(self, expected: Callable[[str], bool]) -> int:
         """Send everything that is open and was sent before once more: its stream has lost it."""
-        found = [d for d in self._unresolved.values() if expected(d.id)]
-        for decision in sorted(found, key=lambda d: d.number):
-            self._queue.append(self._entry(decision, decision.id, 0))
+        found = [(i, o) for i, o in self._unresolved.items() if expected(i)]
+        for identity, lost in sorted(found, key=lambda each: each[1].number):
+            self._again(identity, lost, identity)
         self._wake.set()
         return len(found)
 
     def _later(self, at_s: float, decision: str) -> None:
         heapq.heappush(self._due, (at_s, decision))
 
-    def repeat(self, decision: Decision, now: datetime) -> None:
-        """Send a decision once more, under a message id of its own."""
+    def repeat(self, identity: str, now: datetime) -> None:
+        """Send an open decision once more, under a message id of its own."""
         again = int(now.timestamp() // self._timeout_s)
-        self._queue.append(self._entry(decision, f"{decision.id}/again/{again}", 0))
+        self._again(identity, self._unresolved[identity], f"{identity}/again/{again}")
         self._wake.set()
 
-    def _entry(self, decision: Decision, msg_id: str, number: int) -> Entry:
-        body = encode_decision(decision)
-        return Entry(self._decisions, body, msg_id, number, decision.id, decision.group)
+    def _again(self, identity: str, lost: Open, msg_id: str) -> None:
+        lost.sequence = 0
+        self._queue.append(self._entry(identity, lost.body, msg_id, lost.group))
+
+    def _entry(
+        self, decision: str, body: bytes, msg_id: str, group: str, *, number: int = 0
+    ) -> Entry:
+        return Entry(self._decisions, body, msg_id, number, decision, group)
 
     async def run(self) -> None:
         """Publish until cancelled. A publisher that broke is replaced and goes on in order."""
@@ -272,6 +314,9 @@ class Outbox:
     def _stored(self, entry: Entry, sequence: int) -> None:
         if entry.decision:
             self.stream_seq = sequence
+            waiting = self._unresolved.get(entry.decision)
+            if waiting is not None:
+                waiting.sequence = sequence
         if entry.number:
             self.published = entry.number
         self.parked_seq = max(self.parked_seq, entry.parked_seq)

@@ -122,6 +122,8 @@ class Projection:
             StaleProjector: another projector writes this shard.
         """
         publishing = asyncio.create_task(self._outbox.run())
+        backlog = self._outbox.backlog
+        looking = asyncio.create_task(backlog.watch(self._bus, self._settings.cluster))
         self._bus.on_reconnect.append(self._on_reconnect)
         try:
             await self._start()
@@ -139,9 +141,10 @@ class Projection:
             log.warning("stopped_without_database", error=str(error))
         finally:
             self._bus.on_reconnect.remove(self._on_reconnect)
-            publishing.cancel()
-            with suppress(asyncio.CancelledError):
-                await publishing
+            for task in (publishing, looking):
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
             await self._announcer.close()
             await self._committer.close()
 
@@ -312,7 +315,11 @@ class Projection:
         self._ticked_at = clock
         now = datetime.now(UTC)
         self._announcer.tick(self.world, now)
-        repeated = self._outbox.repeat_overdue(self.world.expecting.__contains__, now)
+        expected = self.world.expecting.__contains__
+        if self._outbox.backlog.fresh() and (dropped := self._outbox.repeat_dropped(expected, now)):
+            self._metrics.repeated(dropped)
+            log.warning("decisions_dropped_unread", repeated=dropped, stream=subjects.DECISIONS)
+        repeated = self._outbox.repeat_overdue(expected, now)
         if repeated:
             self._metrics.repeated(repeated)
             log.warning("decisions_repeated", count=repeated)

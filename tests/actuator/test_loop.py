@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from actuator.bootstrap import consumer, run_actuator
+from actuator.bootstrap import run_actuator
 from actuator.park import Parked
 from podgroup import codec, names, subjects
 from podgroup.commands import AdmitGroup, FinalizePod, KubeEvent, ObjectRef
@@ -39,7 +39,10 @@ async def actuator(lab: Lab, bus: Bus, **settings: Any) -> AsyncIterator[asyncio
 async def pending(bus: Bus) -> list[Decision]:
     """Decisions that nobody acknowledged, as the next worker would get them."""
     worker = bus.work(
-        subjects.DECISIONS, consumer(CLUSTER), subjects.decisions(CLUSTER, 0), ack_wait_s=1
+        subjects.DECISIONS,
+        subjects.actuator_consumer(CLUSTER),
+        subjects.decisions(CLUSTER, 0),
+        ack_wait_s=1,
     )
     found: list[Decision] = []
     while deliveries := await worker.next(1.5):

@@ -33,6 +33,7 @@ from podgroup.runtime.jetstream.values import (
     StreamMismatch,
     StreamMissing,
     StreamState,
+    Taken,
 )
 from podgroup.runtime.jetstream.worker import Delivery, Worker
 
@@ -54,6 +55,7 @@ __all__ = [
     "StreamMismatch",
     "StreamMissing",
     "StreamState",
+    "Taken",
     "Worker",
     "connect",
 ]

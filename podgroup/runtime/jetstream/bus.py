@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from podgroup.runtime.backoff import Backoff
-from podgroup.runtime.jetstream import streams
+from podgroup.runtime.jetstream import streams, worker
 from podgroup.runtime.jetstream.api import (
     NO_MESSAGE_FOUND,
     STREAM_NOT_FOUND,
@@ -27,6 +27,7 @@ from podgroup.runtime.jetstream.values import (
     BusUnavailable,
     Message,
     StreamState,
+    Taken,
     from_rfc3339,
 )
 from podgroup.runtime.jetstream.worker import Worker
@@ -102,6 +103,14 @@ class Bus:
             StreamMissing, BusUnavailable
         """
         return await streams.state(self._connection, stream)
+
+    async def taken(self, stream: str, durable: str) -> Taken | None:
+        """Return how far the workers on a durable consumer are; None: there is none (yet).
+
+        Raises:
+            StreamMissing, BusUnavailable
+        """
+        return await worker.taken(self._connection, stream, durable)
 
     async def last(self, stream: str, subject: str) -> Message | None:
         """Return the newest message on a subject (wildcards allowed), or None.

@@ -36,6 +36,18 @@ class StreamState(Struct, frozen=True):
     bytes: int
 
 
+class Taken(Struct, frozen=True):
+    """How far the workers of a stream are, as one durable consumer has it.
+
+    `delivered` is the last sequence handed to any of them, `waiting` counts messages after it,
+    `held` those that were handed out and are not acknowledged.
+    """
+
+    delivered: int
+    waiting: int
+    held: int
+
+
 class BusError(Exception):
     """Base of everything the log can refuse or fail at."""
 

@@ -18,7 +18,7 @@ from nats.aio.msg import Msg
 from podgroup.runtime.backoff import Backoff
 from podgroup.runtime.jetstream import streams
 from podgroup.runtime.jetstream.acks import Place
-from podgroup.runtime.jetstream.api import STREAM_NOT_FOUND, ApiRefused, api
+from podgroup.runtime.jetstream.api import CONSUMER_NOT_FOUND, STREAM_NOT_FOUND, ApiRefused, api
 from podgroup.runtime.jetstream.connection import Connection
 from podgroup.runtime.jetstream.pull import DEFAULT_TIMING, Data, Heartbeat, Lost, Session, Timing
 from podgroup.runtime.jetstream.values import (
@@ -26,6 +26,7 @@ from podgroup.runtime.jetstream.values import (
     BusError,
     BusUnavailable,
     Message,
+    Taken,
     from_nanoseconds,
 )
 from podgroup.runtime.log import get_logger
@@ -35,6 +36,36 @@ _NS = 1_000_000_000
 _MAX_ACK_PENDING = 20_000
 
 log = get_logger("bus")
+
+
+class _Delivered(msgspec.Struct):
+    stream_seq: int
+
+
+class _Consumer(msgspec.Struct):
+    delivered: _Delivered
+    num_pending: int
+    num_ack_pending: int
+
+
+_consumers = msgspec.json.Decoder(_Consumer)
+
+
+async def taken(connection: Connection, stream: str, durable: str) -> Taken | None:
+    """Return how far a durable consumer is, None if it does not exist.
+
+    Raises:
+        StreamMissing: there is no such stream.
+    """
+    try:
+        found = _consumers.decode(await api(connection, f"CONSUMER.INFO.{stream}.{durable}"))
+    except ApiRefused as refused:
+        if refused.error.err_code == CONSUMER_NOT_FOUND:
+            return None
+        if refused.error.err_code == STREAM_NOT_FOUND:
+            raise streams.missing(stream) from refused
+        raise
+    return Taken(found.delivered.stream_seq, found.num_pending, found.num_ack_pending)
 
 
 class Delivery:

@@ -1,0 +1,70 @@
+"""What the actuators have not taken out of the stream DECISIONS, and what it dropped before.
+
+Theory. A decision without an outcome may wait in its stream (the API server is slow, no actuator
+runs), or be lost (the stream was full and its oldest went). The first must not be sent again: it
+will be carried out, and sending twenty thousand again every minute would fill the stream until it
+drops what still waits. The second must. The actuators' consumer tells them apart: what it has
+delivered is behind it, and what lies before the stream's beginning is gone.
+
+Invariant: looks only; with no consumer, or before the first look, nothing is known to wait.
+"""
+
+import asyncio
+
+from podgroup import subjects
+from podgroup.runtime.jetstream import Bus, BusError
+from podgroup.runtime.log import get_logger
+
+LOOK_S = 2.0
+"""Seconds between looks."""
+
+log = get_logger("projector")
+
+
+class Backlog:
+    """What the looks have found, in sequences of DECISIONS."""
+
+    def __init__(self) -> None:
+        self.first = 0
+        """The first message that the stream still has."""
+        self.delivered: int | None = None
+        """The last message handed to an actuator; None: not known."""
+        self._fresh = False
+
+    def waits(self, sequence: int) -> bool:
+        """Tell whether a message is in the stream and no actuator has got it yet."""
+        return self.delivered is not None and sequence > self.delivered and sequence >= self.first
+
+    @property
+    def any_dropped(self) -> bool:
+        """Some message may have gone unread (maybe of another cluster on the same server)."""
+        return self.delivered is not None and self.delivered + 1 < self.first
+
+    def dropped(self, sequence: int) -> bool:
+        """Tell whether a message went out of the stream before an actuator got it."""
+        return self.delivered is not None and self.delivered < sequence < self.first
+
+    def fresh(self) -> bool:
+        """Tell, once for each look, that there was one."""
+        fresh, self._fresh = self._fresh, False
+        return fresh
+
+    async def look(self, bus: Bus, cluster: str) -> None:
+        """Ask the server once."""
+        try:
+            # In this order: what is delivered in between makes us wait, not send again.
+            stream = await bus.stream_state(subjects.DECISIONS)
+            taken = await bus.taken(subjects.DECISIONS, subjects.actuator_consumer(cluster))
+        except BusError as error:
+            log.debug("backlog_unknown", error=str(error))
+            self.delivered = None
+            return
+        self.first = stream.first_sequence
+        self.delivered = taken.delivered if taken is not None else None
+        self._fresh = True
+
+    async def watch(self, bus: Bus, cluster: str) -> None:
+        """Look until cancelled."""
+        while True:
+            await self.look(bus, cluster)
+            await asyncio.sleep(LOOK_S)
