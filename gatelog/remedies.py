@@ -37,6 +37,10 @@ def _quota(group: GroupRow) -> str:
     )
 
 
+def _key(group: GroupRow) -> str:
+    return group.parked.partition(" ")[0] or "SEQ/ORD"
+
+
 _REMEDIES: dict[str, Callable[[GroupRow], str]] = {
     "WaitingForPods": _pods,
     "WaitingForReplacementPods": _replacements,
@@ -141,7 +145,8 @@ _REMEDIES: dict[str, Callable[[GroupRow], str]] = {
         "delete and make them again while the webhook or policy is in place"
     ),
     "Parked": lambda g: (
-        "a person: something about it could not be understood and was set aside (table parked)"
+        "a person: something about it could not be understood and was set aside. Look: gatelog "
+        f"parked show {_key(g)}; when the cause is mended: gatelog parked release {_key(g)}"
     ),
     "PendingEvaluation": lambda g: "a moment: it has not been looked at yet",
 }

@@ -9,6 +9,7 @@ Invariant: `decode_batch` never raises for content. What cannot be decoded comes
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -32,6 +33,22 @@ class _Lenient(msgspec.Struct, omit_defaults=True):
     positions: dict[str, str] = {}
 
 
+class Concerned(msgspec.Struct, frozen=True):
+    """What identifies an object; `labels` and `annotations` are of any shape."""
+
+    uid: str
+    namespace: str
+    name: str
+    labels: Any = None
+    annotations: Any = None
+    kind: str = ""
+
+
+class _About(msgspec.Struct):
+    pod: Concerned | None = None
+    workload: Concerned | None = None
+
+
 class _Joined(msgspec.Struct):
     decisions: tuple[msgspec.Raw, ...]
 
@@ -42,6 +59,7 @@ _encoder = msgspec.json.Encoder()
 _envelopes: msgspec.json.Decoder[_Envelope] = msgspec.json.Decoder(_Envelope)
 _lenient: msgspec.json.Decoder[_Lenient] = msgspec.json.Decoder(_Lenient)
 _events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+_about: msgspec.json.Decoder[_About] = msgspec.json.Decoder(_About)
 _joined: msgspec.json.Decoder[_Joined] = msgspec.json.Decoder(_Joined)
 _decisions: msgspec.json.Decoder[Decision] = msgspec.json.Decoder(Decision)
 
@@ -97,6 +115,22 @@ def _decode_leniently(body: bytes) -> Batch:
         except msgspec.MsgspecError as error:
             events.append(Undecodable(error=str(error), raw=bytes(raw)))
     return Batch(source=outer.source, events=tuple(events), positions=outer.positions)
+
+
+def concerned(raw: bytes) -> Concerned | None:
+    """Return which object an event is about that nobody can decode, None if it does not tell.
+
+    Every version of an event about a pod or a Workload says so under these names.
+    """
+    try:
+        told = _about.decode(raw)
+    except msgspec.MsgspecError:
+        return None
+    if told.pod is not None:
+        return msgspec.structs.replace(told.pod, kind="Pod")
+    if told.workload is not None:
+        return msgspec.structs.replace(told.workload, kind="Workload")
+    return None
 
 
 def message_id(batch: Batch) -> str:

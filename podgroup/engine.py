@@ -5,8 +5,9 @@ recorded streams: fold every event of the message in order, then decide once. De
 and not per database transaction makes decisions independent of how messages were batched into
 transactions, so a replay can decide again and must come to the same.
 
-A fold that fails for one event is a bug of ours or a fact nobody thought of. The event is parked in
-the open and the group it concerns stops; everything else goes on.
+A fold that fails for one event is a bug of ours or a fact nobody thought of, and an event that
+nobody can decode was written by a later version or by somebody else. Either is parked in the open
+and the group it concerns stops; everything else goes on.
 
 Invariant: `load_world(...)` of what was stored equals the world that was stored.
 """
@@ -16,6 +17,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from podgroup.codec import Concerned, concerned
 from podgroup.decide import Difference
 from podgroup.decide import decide as decide_all
 from podgroup.events import (
@@ -41,6 +43,7 @@ from podgroup.objects import (
     FlavorView,
     LocalQueueView,
     NamespaceView,
+    PodView,
     PriorityClassView,
     QueueObject,
     WorkloadPriorityClassView,
@@ -80,7 +83,7 @@ def step(
     world.note_ord = 0
     for ordinal, event in enumerate(batch.events):
         if isinstance(event, Undecodable):
-            park(world, here, ordinal, "Undecodable", event.error, raw=event.raw)
+            _park_undecodable(world, here, ordinal, event)
             continue
         try:
             evolve(world, here, event, ordinal)
@@ -187,6 +190,7 @@ def rejoin_frames(world: World, batch: Batch, position: int) -> None:
                     refused.seen.add(event.uid)
                 continue
             case Undecodable():
+                _seen_undecodable(world, event, position)
                 continue
             case _:
                 view = getattr(event, "object", None)
@@ -205,16 +209,51 @@ def _park_event(world: World, here: At, ordinal: int, event: Event, error: Excep
     park(world, here, ordinal, "FoldFailed", message, group=group, name=name)
 
 
+def _park_undecodable(world: World, here: At, ordinal: int, event: Undecodable) -> None:
+    """Set aside what cannot be decoded; what it says of a pod or Workload stops their group.
+
+    What is known of the group is not the latest any more, so nothing is to be decided on it. The
+    object is there, though nobody can read it: a relist must not take it for gone.
+    """
+    _seen_undecodable(world, event, here.position)
+    identity, name = None, ""
+    about = concerned(event.raw)
+    if about is not None and about.kind == "Pod":
+        identity, name = _group_of_pod(world, about)
+    elif about is not None:
+        identity, name = _group_of_workload(world, about)
+    group = world.groups.get(identity) if identity is not None else None
+    park(world, here, ordinal, "Undecodable", event.error, raw=event.raw, group=group, name=name)
+
+
+def _seen_undecodable(world: World, event: Undecodable, position: int) -> None:
+    about = concerned(event.raw)
+    frame = world.meta.frames.get(about.kind) if about is not None else None
+    if about is not None and frame is not None and position >= frame.started_seq:
+        frame.seen.add(about.uid)
+
+
+def _group_of_pod(world: World, view: PodView | Concerned) -> tuple[GroupID | None, str]:
+    known = world.pods.get(PodUID(view.uid))
+    labels, annotations = (
+        found if isinstance(found, dict) else {} for found in (view.labels, view.annotations)
+    )
+    name = str(group_name(labels, annotations))
+    key = (GROUP if name else SINGLE, view.namespace, name or view.name)
+    found = known.group if known is not None else world.lives.get(key)
+    return found, f"pod {view.namespace}/{view.name}"
+
+
+def _group_of_workload(world: World, view: WorkloadView | Concerned) -> tuple[GroupID | None, str]:
+    where = (view.namespace, view.name)
+    return world.by_workload.get(where), f"Workload {view.namespace}/{view.name}"
+
+
 def _concerned(world: World, event: Event) -> tuple[GroupID | None, str]:
     match event:
         case PodApplied(pod=view) | PodDeleted(pod=view):
-            known = world.pods.get(PodUID(view.uid))
-            name = group_name(view.labels, view.annotations)
-            key = (GROUP if name else SINGLE, view.namespace, name or view.name)
-            found = known.group if known is not None else world.lives.get(key)
-            return found, f"pod {view.namespace}/{view.name}"
+            return _group_of_pod(world, view)
         case WorkloadApplied(workload=workload) | WorkloadDeleted(workload=workload):
-            where = (workload.namespace, workload.name)
-            return world.by_workload.get(where), f"Workload {workload.namespace}/{workload.name}"
+            return _group_of_workload(world, workload)
         case _:
             return None, type(event).__name__

@@ -6,14 +6,19 @@ Invariant: listing and showing only read; releasing and discarding write one mes
 import asyncio
 import getpass
 import sys
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 import typer
+from rich.table import Table
+from rich.text import Text
 
-from gatelog import options
+from gatelog import console, options
 from gatelog.errors import UsageFailed
 from podgroup.runtime.settings import Settings
+
+if TYPE_CHECKING:
+    from gatelog.replay.parking import Parked
 
 HELP = (
     "Events that were set aside: list them, show one, release it (its group goes on) or discard "
@@ -76,25 +81,54 @@ def _settle(
         raise UsageFailed(f"parked {action}: name what as SEQ/ORD, or give --all")
     if every:
         keys = [row.key for row in parking.found(settings, settled=False)]
-    if keys:
-        asyncio.run(parking.settle(settings, action, keys, by, note))
+    groups = asyncio.run(parking.settle(settings, action, keys, by, note)) if keys else []
     done = "released" if action == "release" else "discarded"
     print(f"{done}: {', '.join(keys) or 'nothing is parked'}")
+    for group in groups:
+        print(f"{group} goes on (gatelog why {group})")
 
 
-def _list(rows: list[Any], *, as_json: bool) -> None:
+def _list(rows: "list[Parked]", *, as_json: bool) -> None:
     if as_json:
         _json(rows)
         return
     if not rows:
         print("nothing is parked")
+        return
+    out = console.console()
+    if out.is_terminal:
+        out.print(_table(rows))
+        return
     for row in rows:
         state = f"  [{row.resolution} by {row.resolved_by}]" if row.resolution else ""
-        what = row.object or row.group_id or "(unknown)"
-        print(f"{row.key}  {row.at:%Y-%m-%d %H:%M:%S}Z  {row.reason}  {what}: {row.message}{state}")
+        what = f"{row.object or row.group or row.group_id or '(unknown)'}: {row.message}"
+        still = f"; {row.group} stands still" if row.stands else ""
+        print(f"{row.key}  {row.at:%Y-%m-%d %H:%M:%S}Z  {row.reason}  {what}{still}{state}")
 
 
-def _show(row: Any, *, as_json: bool) -> None:
+def _table(rows: "list[Parked]") -> "Table":
+    """Return what is parked for a person at a terminal."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("key", style="bold", no_wrap=True)
+    table.add_column("UTC", style=console.QUIET, no_wrap=True)
+    table.add_column("what", ratio=2, overflow="fold")
+    table.add_column("why", ratio=4, overflow="fold")
+    table.add_column("effect", ratio=2, overflow="fold")
+    for row in rows:
+        if row.resolution:
+            done = "released" if row.resolution == "release" else "discarded"
+            effect = Text(f"{done} by {row.resolved_by}", style=console.QUIET)
+        elif row.stands:
+            effect = Text(f"{row.group} stands still", style=f"bold {console.BAD}")
+        else:
+            effect = Text("nothing stands still", style=console.QUIET)
+        why = Text(f"{row.reason}: ", style="bold").append(row.message, style="not bold")
+        what = Text(row.object or row.group or "(unknown)")
+        table.add_row(row.key, f"{row.at:%m-%d %H:%M:%S}", what, why, effect)
+    return table
+
+
+def _show(row: "Parked", *, as_json: bool) -> None:
     if as_json:
         _json([row])
         return
@@ -103,18 +137,36 @@ def _show(row: Any, *, as_json: bool) -> None:
         ("reason", row.reason),
         ("message", row.message),
         ("object", row.object or "(unknown)"),
-        ("group", row.group_id or "(none stands still)"),
+        ("group", f"{row.group or '(none)'} {'stands still' if row.stands else 'is not held up'}"),
     ]
+    if not row.group:
+        lines[-1] = ("group", "(none stands still)")
     if row.resolution:
         when = f"{row.resolved_at:%Y-%m-%d %H:%M:%S}Z"
         lines.append(("settled", f"{row.resolution} by {row.resolved_by} at {when}"))
+    else:
+        lines.append(("next", f"gatelog parked release {row.key}   when the cause is mended"))
+        lines.append(("", f"gatelog parked discard {row.key}   when it does not matter"))
+    out = console.console()
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
     for name, text in lines:
-        print(f"{name:<8} {text}")
+        table.add_row(name, Text(text))
+    out.print(table)
     if row.raw:
-        print(f"\n{row.raw}")
+        print(f"\n{_readable(row.raw)}")
 
 
-def _json(rows: list[Any]) -> None:
+def _readable(raw: str) -> str:
+    """Return a document indented, and what is none as it is."""
+    try:
+        return msgspec.json.format(raw, indent=2)
+    except msgspec.MsgspecError:
+        return raw
+
+
+def _json(rows: "list[Parked]") -> None:
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode() + "\n")
 
 

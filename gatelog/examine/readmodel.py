@@ -87,8 +87,8 @@ def _parked(model: ReadModel) -> Finding:
     return warn(
         AREA,
         "parked",
-        f"{count} events are set aside; groups they concern stand still",
-        "look: SELECT seq, ord, group_id, object, message FROM parked WHERE resolution = ''",
+        f"{count} set aside; a group that one of them names stands still",
+        "look: gatelog parked; then gatelog parked release or discard",
     )
 
 

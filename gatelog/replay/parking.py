@@ -31,7 +31,11 @@ RAW_SHOWN = 100_000
 
 
 class Parked(Struct, frozen=True, kw_only=True):
-    """One parked event; `raw` is the event as it was, as text."""
+    """One parked event; `raw` is the event as it was, as text.
+
+    `group` is the group it concerns as NAMESPACE/NAME, "" if none is known; `stands` says that the
+    group stands still because of it.
+    """
 
     seq: int
     ord: int
@@ -44,6 +48,8 @@ class Parked(Struct, frozen=True, kw_only=True):
     resolved_by: str = ""
     resolved_at: datetime | None = None
     raw: str = ""
+    group: str = ""
+    stands: bool = False
 
     @property
     def key(self) -> str:
@@ -86,16 +92,21 @@ def one(settings: Settings, key: str) -> Parked:
     return rows[0]
 
 
-async def settle(settings: Settings, action: str, keys: list[str], by: str, note: str) -> None:
+async def settle(settings: Settings, action: str, keys: list[str], by: str, note: str) -> list[str]:
     """Publish what a person decided and wait until the projector has taken it in.
+
+    Returns the groups (NAMESPACE/NAME) that stood still because of it and go on now.
 
     Raises:
         CommandFailed: one of them is not parked (any more), or the projector does not answer.
     """
+    stood = set()
     for key in keys:
         row = one(settings, key)
         if row.resolution:
             raise CommandFailed(f"{key}: was settled already ({row.resolution}, {row.resolved_by})")
+        if row.stands:
+            stood.add(row.group)
     acted = tuple(OperatorActed(action=action, target=key, by=by, message=note) for key in keys)
     body = encode_batch(Batch(source="operator", events=acted))
     subject = events(settings.cluster, settings.projector.shard, "operator")
@@ -110,11 +121,19 @@ async def settle(settings: Settings, action: str, keys: list[str], by: str, note
                 f"{PATIENCE_S:.0f} s: it will as soon as one runs (gatelog doctor)"
             )
         await asyncio.sleep(POLL_S)
+    return sorted(stood)
 
 
 def _query(settings: Settings) -> "sa.Select[tuple[object, ...]]":
-    table = tables.parked
-    return sa.select(table).where(
+    table, groups = tables.parked, tables.groups
+    same = (groups.c.cluster == table.c.cluster) & (groups.c.id == table.c.group_id)
+    query = sa.select(
+        table,
+        groups.c.namespace.label("space"),
+        groups.c.name.label("name"),
+        groups.c.parked.label("stopped"),
+    )
+    return query.select_from(table.outerjoin(groups, same)).where(
         table.c.cluster == settings.cluster, table.c.shard == settings.projector.shard
     )
 
@@ -130,6 +149,9 @@ def _rows(settings: Settings, query: "sa.Select[tuple[object, ...]]") -> list[Pa
 
 
 def _parked(row: sa.RowMapping) -> Parked:
-    given = {name: row[name] for name in Parked.__struct_fields__ if name != "raw"}
+    made = ("raw", "group", "stands")
+    given = {name: row[name] for name in Parked.__struct_fields__ if name not in made}
     raw = bytes(row["raw"] or b"")[:RAW_SHOWN].decode(errors="replace")
-    return Parked(**given, raw=raw)
+    group = f"{row['space']}/{row['name']}" if row["name"] else ""
+    stands = (row["stopped"] or "").startswith(f"{row['seq']}/{row['ord']} ")
+    return Parked(**given, raw=raw, group=group, stands=stands)

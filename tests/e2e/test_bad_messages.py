@@ -170,6 +170,10 @@ async def test_a_time_without_an_offset(stack: Stack) -> None:
         row = await set_aside(stack, api, await publish(bus, msgspec.json.encode(whole)))
         assert "created_at" in row["message"]
         await runs_to_its_end(stack, api, TEAM)
+        # It says whose pod it is: that group, and no other, waits for a person.
+        assert stack.sql("SELECT name FROM groups WHERE parked <> ''") == [{"name": view.name[:-2]}]
+        done = stack.command("parked", "discard", f"{row['seq']}/{row['ord']}")
+        assert f"{TEAM}/{view.name[:-2]} goes on" in done.stdout, done.stderr
     await bus.close()
 
 

@@ -9,7 +9,8 @@ import pytest
 from podgroup import events as e
 from podgroup.fold.common import At, park
 from podgroup.subjects import events
-from tests.support.stack import Stack, running_stack
+from tests.support.processes import make_queue, pod
+from tests.support.stack import Stack, finished, running_stack, runs_to_its_end
 from tests.support.toy import Toy
 
 
@@ -51,7 +52,7 @@ async def test_list_show_release_and_discard(stack: Stack) -> None:
     assert "Undecodable" in listed.stdout
 
     shown = stack.command("parked", "show", two)
-    assert shown.returncode == 0 and '{"v": 99}' in shown.stdout
+    assert shown.returncode == 0 and '"v": 99' in shown.stdout
     assert "(none stands still)" in shown.stdout
 
     done = stack.command("parked", "release", one, "--note", "was a test", "--by", "ada")
@@ -76,6 +77,65 @@ async def test_list_show_release_and_discard(stack: Stack) -> None:
         "bob",
         "bob",
     ]
+
+
+@pytest.mark.parametrize("action", ["release", "discard"])
+async def test_a_message_of_a_later_version_stops_its_group_until_somebody_says(
+    stack: Stack, action: str
+) -> None:
+    name, team = f"busy-{action}", f"team-{action}"
+    script = "run=50ms,succeed"
+    bus = await stack.bus()
+    async with stack.api() as api:
+        await make_queue(api, team, cpu="100")
+        for i in range(2):
+            body = pod(f"{name}-{i}", name, 3, script=script)
+            await api.call("POST", f"/api/v1/namespaces/{team}/pods", body)
+
+        async def waiting() -> object:
+            return stack.sql("SELECT 1 FROM groups WHERE name = ? AND pods_gated = 2", name)
+
+        await api.until("two of three are gated", waiting)
+        uid = (await api.pods(team))[f"{name}-0"]["metadata"]["uid"]
+        later = {
+            "type": "pod_applied.v9",
+            "pod": {"uid": uid, "namespace": team, "name": f"{name}-0", "labels": ["odd"]},
+        }
+        batch = {"v": 1, "source": "watch", "events": [later]}
+        body = json.dumps(batch).encode()
+        sequence = await bus.publish(events("default", 0, "operator"), body, "")
+        key = f"{sequence}/0"
+
+        async def stopped() -> object:
+            return stack.sql("SELECT 1 FROM groups WHERE name = ? AND state = 'Blocked'", name)
+
+        await api.until("the group stands still", stopped)
+        # It is complete now, and all the same nothing is decided about it; others go on.
+        await api.call(
+            "POST", f"/api/v1/namespaces/{team}/pods", pod(f"{name}-2", name, 3, script=script)
+        )
+        await runs_to_its_end(stack, api, team)
+        found = await api.pods(team)
+        assert all(found[f"{name}-{i}"]["spec"].get("schedulingGates") for i in range(3))
+
+        listed = stack.command("parked", "list").stdout
+        assert f"{key}  " in listed and f"pod {team}/{name}-0" in listed and "v9" in listed
+        shown = stack.command("parked", "show", key).stdout
+        assert f"{team}/{name} stands still" in shown and "pod_applied.v9" in shown
+        assert f"gatelog parked release {key}" in shown
+        why = stack.command("why", f"{team}/{name}").stdout
+        assert "Parked" in why and f"gatelog parked release {key}" in " ".join(why.split())
+        told = " ".join(stack.command("history", f"{team}/{name}").stdout.split())
+        assert f"pod {team}/{name}-0 is set aside" in told
+
+        done = stack.command("parked", action, key, "--by", "ada", "--note", "looked at it")
+        assert done.returncode == 0, done.stderr
+        assert f"{team}/{name} goes on" in done.stdout
+        await finished(stack, api, team, name, [f"{name}-{i}" for i in range(3)])
+        told = " ".join(stack.command("history", f"{team}/{name}").stdout.split())
+        assert f"{'released' if action == 'release' else 'discarded'} by ada" in told
+        assert "looked at it" in told
+    await bus.close()
 
 
 async def test_what_is_asked_wrongly_is_said(stack: Stack) -> None:
@@ -105,6 +165,35 @@ async def test_without_a_projector_the_word_waits_in_the_log(stack: Stack) -> No
 
     async with stack.api() as api:
         await api.until("released after the start", settled)
+
+
+def test_what_nobody_can_decode_stops_the_group_it_names() -> None:
+    toy = Toy()
+    toy.pod("a0", "a", 2)
+    toy.pod("b0", "b", 2)
+
+    def odd(**about: object) -> e.Undecodable:
+        return e.Undecodable(error="no idea", raw=json.dumps({"type": "x.v9", **about}).encode())
+
+    uid = toy.last["a0"].uid
+    toy.do(odd(), odd(pod={"secret": 7}), odd(pod=[]), e.Undecodable(error="", raw=b"\xff"))
+    assert not toy.group("a").parked and not toy.group("b").parked
+    toy.do(odd(pod={"uid": uid, "namespace": "", "name": "", "labels": 7}))
+    assert toy.group("a").parked and not toy.group("b").parked
+    labels = {"kueue.x-k8s.io/pod-group-name": "b"}
+    toy.do(odd(pod={"uid": "new", "namespace": "ns", "name": "new", "labels": labels}))
+    assert toy.group("b").parked
+    toy.do(odd(workload={"uid": "w", "namespace": "ns", "name": "nobodys"}))
+
+
+def test_a_relist_does_not_take_for_gone_what_nobody_can_decode() -> None:
+    toy = Toy()
+    toy.pod("a0", "a", 2)
+    raw = json.dumps({"pod": {"uid": toy.last["a0"].uid, "namespace": "ns", "name": "a0"}}).encode()
+    toy.do(e.RelistStarted(kind="Pod", relist="again", reason="test"))
+    toy.do(e.Undecodable(error="no idea", raw=raw))
+    toy.do(e.RelistCompleted(kind="Pod", relist="again", resource_version="9999"))
+    assert toy.group("a").state == "Blocked" and toy.gated("a0")
 
 
 @pytest.mark.parametrize("action", ["release", "discard"])
