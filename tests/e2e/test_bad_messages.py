@@ -55,12 +55,16 @@ async def set_aside(stack: Stack, api: Api, sequence: int) -> dict[str, Any]:
     assert len(found) == 1
     bus = await stack.bus()
     reader = bus.read(PARKED, parked("default", 0), 1)
+    copy: dict[str, Any] = {}
     try:
-        copies = [msgspec.json.decode(message.body) for message in await reader.next(10)]
+        while copy.get("seq") != sequence:  # it follows the row, and others may come before it
+            messages = await reader.next(10)
+            assert messages, f"no copy of {sequence} came"
+            copies = [msgspec.json.decode(message.body) for message in messages]
+            copy = next((one for one in copies if one["seq"] == sequence), {})
     finally:
         await reader.close()
         await bus.close()
-    copy = next(one for one in copies if one["seq"] == sequence)
     assert (copy["ord"], copy["reason"]) == (found[0]["ord"], found[0]["reason"])
     assert msgspec.convert(copy["raw"], bytes) == found[0]["raw"]
     return found[0]
