@@ -252,7 +252,7 @@ def of_file(
 
     log = offline.open_source(file, settings)
     if redecide and isinstance(log, Recording):
-        raise UsageFailed(f"{file}: a watch recording has no decisions of ours to compare with")
+        raise UsageFailed(f"{file}: is no export, so it has no decisions of ours to compare with")
     if moment is not None and target is None:
         raise UsageFailed("--at needs --to: an empty database to write to, e.g. --to then.sqlite3")
     result = asyncio.run(offline.folded(log, target, moment=moment))
@@ -298,20 +298,21 @@ def _steps(
         log = offline.open_source(file, settings)
         asyncio.run(offline.folded(log, None, stepper))
         _unread(file, log.unread)
-        found = stepper.steps
+        found, damaged = stepper.steps, bool(log.unread)
     else:
         with Shown(console, "folding the log") as shown:
             found = asyncio.run(running.steps(settings, namespace, name, shown))
+        damaged = False
     if not found:
         sys.stderr.write(f"gatelog: the log says nothing of {group}\n")
         return FAILED
     if by_key:
         walk(found)
-        return None
+        return FAILED if damaged else None
     out = terminal()
     for number, one in enumerate(found, 1):
         if out.is_terminal:
             out.print(screen(one, number, len(found), found[number - 2] if number > 1 else None))
         else:
             print(text(one, number, len(found)))
-    return None
+    return FAILED if damaged else None

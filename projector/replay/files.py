@@ -261,6 +261,11 @@ class FileLog:
         digest = hashlib.sha256()
         ended, messages, position = False, 0, 0
         for number, raw in enumerate(lines, 1):
+            if ended:
+                if raw.strip():
+                    self.unread.append(f"line {number}: goes on after its last line; not read")
+                    break
+                continue
             self.lines = number
             if number == 1:
                 digest.update(raw + b"\n")
@@ -270,7 +275,7 @@ class FileLog:
                 if line.end:
                     ended = True
                     self._ends(line, messages, digest.hexdigest())
-                    break
+                    continue
                 digest.update(raw + b"\n")
                 entry = _entry(line)
             except (msgspec.MsgspecError, ValueError) as error:
@@ -311,10 +316,11 @@ def _entry(line: _Line) -> Entry:
 
 def _merged(batch: Batch, lost: list[_Lost]) -> Iterator[Event | Undecodable]:
     places = {one.at: one for one in lost}
-    if len(places) < len(lost) or max(places) >= len(batch.events) + len(lost):
+    total = len(batch.events) + len(lost)
+    if len(places) < len(lost) or min(places) < 0 or max(places) >= total:
         raise ValueError("its undecodable events are not in their places")
     known = iter(batch.events)
-    for place in range(len(batch.events) + len(lost)):
+    for place in range(total):
         if place in places:
             one = places[place]
             yield Undecodable(error=one.error, raw=b64decode(one.raw))
