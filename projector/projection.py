@@ -261,6 +261,8 @@ class Projection:
             if messages and interval_s and not self._outbox.holding:
                 await asyncio.sleep(interval_s)
                 messages += await reader.next(0)
+            if messages and not await self._complete(reader):
+                return
             await self._fold_all(messages)
             if self._messages and self._committer.free:
                 await self._commit()
@@ -272,6 +274,20 @@ class Projection:
             if self._reconnected and self._bus.connected:
                 return  # to a server that may have another past: look at the log again
             self._tick()
+
+    async def _complete(self, reader: Reader) -> bool:
+        """Tell whether what was read may be folded; no: the log is to be looked at again.
+
+        Raises:
+            StreamChanged: the stream dropped messages before they were read, maybe out of the
+                middle of a list. What was read after them waits for a new epoch.
+        """
+        try:
+            await reader.check_dropped()
+        except BusUnavailable as error:
+            log.warning("log_unavailable", error=str(error))
+            return False
+        return True
 
     async def _fold_all(self, messages: list[Message]) -> None:
         most, breath = self._settings.projector.batch_messages, 0

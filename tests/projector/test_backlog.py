@@ -1,7 +1,9 @@
 """Limits of the streams, reached while work waits: what is dropped unread is noticed and healed."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +12,7 @@ from podgroup.commands import RECORDS
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import Bus, Worker, connect
 from podgroup.runtime.settings import StreamSettings
-from projector import tables
+from projector import migrate, tables
 from tests.projector.running import eventually, publish, running, sent_decisions, settings_for
 from tests.projector.support import busy_toy
 from tests.projector.test_projection import batches
@@ -112,3 +114,31 @@ async def test_events_dropped_before_they_were_read_open_an_epoch(
     assert row["lost_to"] >= unread
     told = [r for r in rows_of(url, tables.history) if r["kind"] == "EpochStarted"]
     assert f"messages {read + 1} to" in told[-1]["message"]
+
+
+async def test_events_dropped_while_the_database_was_slow_open_an_epoch(
+    small: Bus, cluster: str, tmp_path: Path
+) -> None:
+    """The projector waits for a locked database, and the stream forgets what it has not read."""
+    file, bus, given = tmp_path / "read-model.sqlite3", small, batches(busy_toy())
+    url = f"sqlite:///{file}"
+    migrate.upgrade(url)
+    async with running(settings_for(url, cluster, batch_messages=5), bus) as projection:
+        read = await publish(bus, cluster, given[:20])
+        await eventually(lambda: projection._committed_seq == read, "read")
+        other = sqlite3.connect(file, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        unread = await publish(bus, cluster, given[20:-1])
+        await overflow(bus, "events.another.0.watch")
+        # The next look at what came: a jump over what was dropped.
+        last = await publish(bus, cluster, given[-1:])
+        assert projection.world.meta.epoch == 1
+        assert projection.world.meta.position < unread
+        other.execute("ROLLBACK")
+        other.close()
+        await eventually(lambda: projection.world.meta.position >= last, "went on")
+        assert projection.world.meta.epoch == 2
+        assert not projection.world.meta.synced
+    row = rows_of(url, tables.epochs)[1]
+    assert "expired before they were read" in row["reason"]
+    assert row["lost_to"] >= unread

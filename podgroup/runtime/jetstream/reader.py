@@ -58,6 +58,7 @@ class Reader:
         self._seen = 0  # consumer sequence of the last message, of this session
         self._backoff = Backoff(first_s=0.02, ceiling_s=2.0)
         self._closed = False
+        self._jumped_from: int | None = None
         self.next_sequence = max(1, start_sequence)
         self.restarts = 0
         connection.listen(self)
@@ -99,6 +100,27 @@ class Reader:
                 await self._drop("no heartbeat")
         raise BusClosed("the reader was closed")
 
+    async def check_dropped(self) -> None:
+        """See that what lay between the messages returned since the last call was not ours.
+
+        Sequences jump where messages of other subjects lie between, and where the stream has
+        dropped its oldest before we came to read them; only the second is a loss.
+
+        Raises:
+            StreamChanged: messages may have been dropped unread.
+            StreamMissing, BusUnavailable: it cannot be told yet; call again.
+        """
+        last = self._jumped_from
+        if last is None:
+            return
+        first = (await streams.state(self._connection, self._stream)).first_sequence
+        if first > last + 1:
+            raise StreamChanged(
+                f"messages {last + 1} to {first - 1} of stream {self._stream} were dropped unread: "
+                "its limits are too small for how far behind this reader was"
+            )
+        self._jumped_from = None
+
     async def close(self) -> None:
         """Forget the consumer. Safe to repeat."""
         self._closed = True
@@ -120,6 +142,8 @@ class Reader:
                     self._seen = place.consumer_sequence
                     if place.sequence < self.next_sequence:
                         return found, f"went back to {place.sequence}"
+                    if place.sequence > self.next_sequence and self._jumped_from is None:
+                        self._jumped_from = self.next_sequence - 1
                     self.next_sequence = place.sequence + 1
                     headers = message.headers
                     found.append(
