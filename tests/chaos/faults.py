@@ -150,7 +150,7 @@ async def storm(rules: list[dict[str, Any]], lab: Lab, pick: random.Random) -> i
     async with lab.api.http.get(f"{lab.api.url}/_sim/faults") as answer:
         found = await answer.json()
     await lab.misbehave(clear=True)
-    return sum(rule["hits"] for rule in found["rules"])
+    return sum(rule["hits"] for rule in found)
 
 
 _WRITES = "POST|PUT|PATCH|DELETE"

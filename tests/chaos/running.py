@@ -10,9 +10,11 @@ import asyncio
 import contextlib
 import random
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import nats.errors
 from msgspec import Struct
 
@@ -30,6 +32,14 @@ BEFORE_S, AFTER_S = 2.5, 0.5
 RECOVERY_S, DRAIN_S, REST_S = 90.0, 120.0, 30.0
 
 
+class _Line(Struct, frozen=True):
+    event: str = ""
+    level: str = ""
+
+
+_lines = msgspec.json.Decoder(_Line)
+
+
 class Finding(Struct, frozen=True):
     """What came of one fault."""
 
@@ -43,6 +53,8 @@ class Finding(Struct, frozen=True):
     seconds: float
     ended: dict[str, int]
     parked: int
+    said: dict[str, int]
+    """Warnings and errors in the logs of gatelog's processes: part and event, how often."""
     wrong: list[str]
     verify: str
 
@@ -65,6 +77,7 @@ async def suffer(lab: Lab, fault: Fault, seed: int) -> Finding:
     begin = time.monotonic()
     eyes, ended, parked = lab.eyes, lab.ended.copy(), await checks.parked(lab)
     seen, events = len(eyes.wrong), eyes.events
+    logged = {part: len(child.text()) for part, child in lab.children.items()}
     name = f"s{seed}-{fault.name.split()[0]}-{time.monotonic_ns() % 10**6}-".lower()
     load = Load(lab.api, eyes, BUSY, seed, name)
     running = asyncio.create_task(load.run(RATE_PODS_PER_S))
@@ -103,9 +116,21 @@ async def suffer(lab: Lab, fault: Fault, seed: int) -> Finding:
         round(time.monotonic() - begin, 1),
         dict(lab.ended - ended),
         await checks.parked(lab) - parked,
+        _said(lab, logged),
         wrong + differences,
         verified,
     )
+
+
+def _said(lab: Lab, since: dict[str, int]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for part, child in lab.children.items():
+        for line in child.text()[since[part] :].splitlines():
+            with contextlib.suppress(msgspec.DecodeError):
+                said = _lines.decode(line)
+                if said.level in ("warning", "error", "critical"):
+                    found[f"{part} {said.event}"] += 1
+    return dict(found)
 
 
 async def _probe(lab: Lab, name: str) -> bool:

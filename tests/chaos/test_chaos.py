@@ -6,12 +6,15 @@ audit of a cluster at rest, one decision and one outcome for each target, and a 
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.chaos.faults import FAULTS
 from tests.chaos.lab import lab
 from tests.chaos.running import suffer, watched
+from tests.chaos.watching import Eyes
+from tests.support.processes import TOKEN, Api, Simulator, make_queue, pod
 
 SHORT = ("watches gone (410)", "undecodable messages", "EVENTS deleted")
 SEED = 20261121
@@ -28,6 +31,24 @@ async def test_a_busy_cluster_takes_the_cheapest_faults() -> None:
             assert found.pods > 20
             assert not found.ended, f"a process ended by itself: {found}\n{logs}"
         assert eyes.most["busy"] > 5, "the quota was hardly used"
+
+
+async def test_a_broken_promise_is_seen(tmp_path: Path) -> None:
+    simulator = Simulator(tmp_path, "--kubelet", "scripted")
+    simulator.start()
+    try:
+        async with Api(simulator.url, TOKEN) as api:
+            await make_queue(api, "busy")
+            async with Eyes(api, {"busy": 2}) as eyes:
+                for i in range(3):
+                    body = pod(f"p{i}", "group", 4, script="run=forever")
+                    await api.call("POST", "/api/v1/namespaces/busy/pods", body)
+                assert await eyes.until(lambda: len(eyes.pods) == 3, 20)
+                found = set(eyes.wrong)
+    finally:
+        simulator.stop()
+    assert "busy: 3 cpu past the gate, quota 2" in found
+    assert any(text.startswith("busy/group: ungated with ") for text in found), found
 
 
 def test_faults_are_named_and_unknown_ones_refused() -> None:
