@@ -4,6 +4,7 @@ What must hold is what the long form looks at: quota and gates at every event of
 audit of a cluster at rest, one decision and one outcome for each target, and a clean replay.
 """
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +32,13 @@ async def test_a_busy_cluster_takes_the_cheapest_faults() -> None:
             assert found.pods > 20
             assert not found.ended, f"a process ended by itself: {found}\n{logs}"
         assert eyes.most["busy"] > 5, "the quota was hardly used"
+        # EVENTS was made anew: nothing from before can be folded, and the command says so.
+        asked = one.child("verify", "replay")
+        asked.argv.append("--verify")
+        asked.start()
+        assert asked.process is not None
+        assert await asyncio.to_thread(asked.process.wait, 60) == 1, asked.text()
+        await asyncio.to_thread(asked.wait_for, "the log begins with epoch 2")
 
 
 async def test_a_broken_promise_is_seen(tmp_path: Path) -> None:
