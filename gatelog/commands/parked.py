@@ -98,6 +98,8 @@ def _list(rows: "list[Parked]", *, as_json: bool) -> None:
     out = console.console()
     if out.is_terminal:
         out.print(_table(rows))
+        if first := next((row.key for row in rows if not row.resolution), ""):
+            out.print(Text(f"\n→ gatelog parked show {first}, then release or discard", "italic"))
         return
     for row in rows:
         state = f"  [{row.resolution} by {row.resolved_by}]" if row.resolution else ""
@@ -106,25 +108,23 @@ def _list(rows: "list[Parked]", *, as_json: bool) -> None:
         print(f"{row.key}  {row.at:%Y-%m-%d %H:%M:%S}Z  {row.reason}  {what}{still}{state}")
 
 
-def _table(rows: "list[Parked]") -> "Table":
-    """Return what is parked for a person at a terminal."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("key", style="bold", no_wrap=True)
-    table.add_column("UTC", style=console.QUIET, no_wrap=True)
-    table.add_column("what", ratio=2, overflow="fold")
-    table.add_column("why", ratio=4, overflow="fold")
-    table.add_column("effect", ratio=2, overflow="fold")
+def _table(rows: "list[Parked]") -> Table:
+    """Return what is parked for a person at a terminal: what and its effect, below it why."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(style=console.QUIET, no_wrap=True)
+    table.add_column(overflow="fold")
     for row in rows:
+        text = Text(row.object or row.group or "an event of nobody knows what")
         if row.resolution:
             done = "released" if row.resolution == "release" else "discarded"
-            effect = Text(f"{done} by {row.resolved_by}", style=console.QUIET)
+            text.append(f"  {done} by {row.resolved_by}", style=console.GOOD)
         elif row.stands:
-            effect = Text(f"{row.group} stands still", style=f"bold {console.BAD}")
+            text.append(f"  {row.group} stands still", style=f"bold {console.BAD}")
         else:
-            effect = Text("nothing stands still", style=console.QUIET)
-        why = Text(f"{row.reason}: ", style="bold").append(row.message, style="not bold")
-        what = Text(row.object or row.group or "(unknown)")
-        table.add_row(row.key, f"{row.at:%m-%d %H:%M:%S}", what, why, effect)
+            text.append("  nothing stands still", style=console.QUIET)
+        text.append(f"\n{row.reason}", style=console.WAIT).append(f": {row.message}")
+        table.add_row(row.key, f"{row.at:%Y-%m-%d %H:%M:%S}Z", text)
     return table
 
 

@@ -114,15 +114,24 @@ class Archiver:
             newest.last,
         ):
             return self._end[1]
-        covered = await asyncio.to_thread(self._read_through, newest.name)
+        created = (await self._bus.stream_state(subjects.EVENTS)).created
+        covered = await asyncio.to_thread(self._read_through, newest.name, created)
         self._end = (newest.epoch, covered)
         return covered
 
-    def _read_through(self, name: str) -> Covered:
+    def _read_through(self, name: str, created: datetime) -> Covered:
         why, covered = "", None
         with self._shelf.fetched(self._folder, name) as path:
             try:
                 log = FileLog(path)
+                theirs = log.header.stream_created_at
+                if theirs is not None and theirs != created:
+                    raise ArchiveDamaged(
+                        f"{self._shelf.url}/{self._folder}/{name}: is of another stream of this "
+                        f"name, made {theirs:%Y-%m-%d %H:%M:%S} UTC; this one was made "
+                        f"{created:%Y-%m-%d %H:%M:%S}. Archive to another place, or move that one "
+                        "away: as one log they would make no sense"
+                    )
                 asyncio.run(_drain(log))
                 why, covered = "; ".join(log.unread), log.covered
             except FileRefused as error:
@@ -171,6 +180,8 @@ class Archiver:
             last=standing.last,
             written_at=datetime.now(UTC),
         )
+        created = (await self._bus.stream_state(subjects.EVENTS)).created
+        header = msgspec.structs.replace(header, stream_created_at=created)
         decisions = _Decisions(self._bus, self._decisions(), standing.unsent)
         with tempfile.TemporaryDirectory(prefix="gatelog-archive-") as home:
             path = Path(home) / "segment"

@@ -45,6 +45,8 @@ class Header(Struct, kw_only=True):
 
     `base` and `epoch` are those of the log's positions, `last` is its end.
 
+    `stream_created_at`, in a segment of an archive, tells one stream from another of the same name.
+
     `selection` says in words what was left out, "" when nothing was: decisions about what is in the
     file may depend on what is not.
     """
@@ -59,6 +61,7 @@ class Header(Struct, kw_only=True):
     base: int = 0
     last: int = 0
     written_at: datetime | None = None
+    stream_created_at: datetime | None = None
     selection: str = ""
     pseudonymised: bool = False
 

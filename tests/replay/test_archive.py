@@ -294,6 +294,24 @@ def test_a_damaged_segment_is_named(gatelog: Gatelog, simple: Played, tmp_path: 
     assert code == 1 and last.name in err and "Move it away" in err
 
 
+def test_an_archive_of_another_stream_is_not_gone_on_with(
+    gatelog: Gatelog, simple: Played, tmp_path: Path
+) -> None:
+    """Somebody installed anew under the same name: both logs begin with position 1 of epoch 1."""
+    place, other = str(tmp_path / "archive"), tmp_path / "other"
+    assert gatelog("archive", "--to", place, *SMALL, *simple.options)[0] == 0
+    before = segments(place)
+    other.mkdir()
+    server, anew = played_in(other, f"sqlite:///{other}/live.sqlite3", busy_toy())
+    try:
+        code, out, err = gatelog("archive", "--to", place, *anew.options)
+        assert code == 1 and out == "" and segments(place) == before
+        assert before[-1].name in err and "is of another stream of this name" in err
+        assert "Archive to another place" in err
+    finally:
+        asyncio.run(server.stop())
+
+
 def test_killed_at_any_moment_it_goes_on(simple: Played, tmp_path: Path) -> None:
     place, count = tmp_path / "archive", len(simple.toy.messages)
     command = [GATELOG, "archive", "--to", str(place), *simple.options]

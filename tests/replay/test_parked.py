@@ -1,17 +1,22 @@
 """`gatelog parked` through a running `gatelog up`, and what releasing does to a group."""
 
 import asyncio
+import io
 import json
 from collections.abc import Iterator
 
+import msgspec
 import pytest
+from rich.console import Console
 
+from gatelog.commands.parked import _table as table_of
+from gatelog.replay.parking import Parked
 from podgroup import events as e
 from podgroup.fold.common import At, park
 from podgroup.subjects import events
 from tests.support.processes import make_queue, pod
 from tests.support.stack import Stack, finished, running_stack, runs_to_its_end
-from tests.support.toy import Toy
+from tests.support.toy import T0, Toy
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +170,29 @@ async def test_without_a_projector_the_word_waits_in_the_log(stack: Stack) -> No
 
     async with stack.api() as api:
         await api.until("released after the start", settled)
+
+
+def test_the_list_fits_a_terminal_of_100_columns() -> None:
+    row = Parked(
+        seq=1234,
+        ord=0,
+        at=T0,
+        reason="Undecodable",
+        message="Invalid value 'pod_applied.v9' - at `$.type`, " * 3,
+        group_id="group-x",
+        object="pod team-a/train-0",
+        group="team-a/train",
+        stands=True,
+    )
+    done = msgspec.structs.replace(row, stands=False, resolution="discard", resolved_by="ada")
+    out = Console(width=100, record=True, file=io.StringIO())
+    out.print(table_of([row, done, msgspec.structs.replace(row, seq=9, object="", group="")]))
+    lines = out.export_text().splitlines()
+    assert all(len(line) <= 100 for line in lines)
+    assert lines[0].split()[:3] == ["1234/0", "2026-01-01", "00:00:00Z"]
+    assert lines[0].rstrip().endswith("pod team-a/train-0  team-a/train stands still")
+    assert lines[1].strip().startswith("Undecodable: Invalid value 'pod_applied.v9'")
+    assert any("pod team-a/train-0  discarded by ada" in line for line in lines)
 
 
 def test_what_nobody_can_decode_stops_the_group_it_names() -> None:
