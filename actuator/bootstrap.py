@@ -27,10 +27,19 @@ from podgroup.runtime.metrics import of as metrics_of
 from podgroup.runtime.settings import Settings
 
 HELD_PER_REQUEST = 8
-"""Decisions taken per request allowed in flight: those that wait for a retry must not be all."""
+"""Messages taken per request allowed in flight: those that wait for a retry must not be all."""
+MAX_HELD = 640
+"""Messages taken at most, or one per request. A message has up to 32 decisions of about 11 KB each
+while they are worked on: enough that a single pod is not left in the stream behind a group of ten
+thousand, and no more than 220 MB."""
 
 
 T = TypeVar("T")
+
+
+def held_at_most(max_in_flight: int) -> int:
+    """Return how many messages an actuator takes that may have so many requests under way."""
+    return max(max_in_flight, min(max_in_flight * HELD_PER_REQUEST, MAX_HELD))
 
 
 async def run_actuator(
@@ -86,7 +95,7 @@ async def _run(
         subjects.DECISIONS,
         subjects.actuator_consumer(settings.cluster),
         filter_subject,
-        max_in_flight=settings.actuator.max_in_flight * HELD_PER_REQUEST,
+        max_in_flight=held_at_most(settings.actuator.max_in_flight),
         ack_wait_s=settings.actuator.ack_wait_s,
     )
     log.info("actuator_started", server=kube.server, subject=filter_subject, pace=pace.limit)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from actuator.bootstrap import run_actuator
+from actuator.bootstrap import held_at_most, run_actuator
 from actuator.park import Parked
 from podgroup import codec, names, subjects
 from podgroup.commands import AdmitGroup, FinalizePod, KubeEvent, ObjectRef
@@ -285,6 +285,13 @@ async def test_a_single_pod_does_not_wait_for_a_large_group(
         seen = await outcomes.until(601)
     order = [outcome.decision for outcome in seen]
     assert order.index(last.id) < 100
+
+
+@pytest.mark.parametrize(("requests", "messages"), [(4, 32), (64, 512), (200, 640), (1000, 1000)])
+def test_what_an_actuator_holds_is_bounded_whatever_it_may_send(
+    requests: int, messages: int
+) -> None:
+    assert held_at_most(requests) == messages
 
 
 async def generation(lab: Lab, target: ObjectRef) -> int:
