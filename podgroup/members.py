@@ -90,6 +90,7 @@ class Members:
         "flags",
         "moves",
         "owned",
+        "pairs",
         "queues",
         "roles",
         "sets",
@@ -112,6 +113,8 @@ class Members:
         """What quota that is held without an admission was last worked out from."""
         self.owned: frozenset[str] = frozenset()
         """Uids of the Workload's owner references."""
+        self.pairs: dict[str, tuple[tuple[datetime, str], str, str]] = {}
+        """What is contradicted -> age of the second pod, first pod, second pod (`contradict`)."""
         self._order: list[tuple[datetime, str]] = []
         self._speaking: list[tuple[datetime, str]] = []
         self._declaring: list[tuple[datetime, str]] = []
@@ -121,6 +124,8 @@ class Members:
     ) -> None:
         """Add a pod or take over its new flags. `queue` is its queue, `total` its declaration."""
         old = self.flags.get(uid, 0)
+        if self.pairs:
+            self._doubt((created_at, uid))
         if uid not in self.flags:
             self.roles[uid] = role
             heapq.heappush(self._order, (created_at, uid))
@@ -176,6 +181,19 @@ class Members:
         stamp = self.stamps.pop(uid)
         if stamp[1]:
             self._uncount(stamp)
+        if self.pairs:
+            self._doubt((stamp[0], uid))
+
+    def contradict(self, what: str, first: str, second: str) -> None:
+        """Keep that `first` is the oldest to speak of `what` and `second` the next to differ.
+
+        That holds, however many younger pods come, until one as old as `second` is put or dropped.
+        """
+        self.pairs[what] = ((self.stamps[second][0], second), first, second)
+
+    def _doubt(self, age: tuple[datetime, str]) -> None:
+        for what in [what for what, known in self.pairs.items() if age <= known[0]]:
+            del self.pairs[what]
 
     def count(self, flag: int, role: str = "") -> int:
         """Return how many pods (of a role; "" = all) have `flag`. Constant."""

@@ -1,7 +1,9 @@
 """Pods of a group that contradict each other: about queue, dialect or size (B1).
 
 Nobody can tell which of two pods is right, so the group is Blocked and both are named, the first
-by age and uid and the first that says otherwise. Failed pods say nothing of the future.
+by age and uid and the first that says otherwise. Failed pods say nothing of the future. The two are
+found by a pass over the group and kept in `Members`, so that one more pod of a large group that is
+Blocked costs no pass.
 
 Invariant: pods that agree are never told that they do not, in whatever order they came.
 """
@@ -50,7 +52,7 @@ def disagreement(d: Deciding, group: Group) -> tuple[str, str] | None:
         return None
     if dialect != SETS:
         return _values(d, group, _DIFFERENT[dialect], ANNOTATIONS[dialect])
-    one, other = pair(d, group, declaration, lambda pod: bool(pod.view.sets_key))
+    one, other = pair(d, group, SETS, declaration, lambda pod: bool(pod.view.sets_key))
     first, second = summary(one.view.sets), summary(other.view.sets)
     values = f"{first} and {second}" if first != second else f"{first}, with other templates"
     return (
@@ -62,7 +64,11 @@ def disagreement(d: Deciding, group: Group) -> tuple[str, str] | None:
 
 def _mixed(d: Deciding, group: Group) -> tuple[str, str] | None:
     one, other = pair(
-        d, group, lambda view: str(dialects(declaration(view))), lambda p: bool(declaration(p.view))
+        d,
+        group,
+        "dialect",
+        lambda view: str(dialects(declaration(view))),
+        lambda pod: bool(declaration(pod.view)),
     )
     if one is other:
         return (
@@ -80,19 +86,17 @@ def _mixed(d: Deciding, group: Group) -> tuple[str, str] | None:
 def _values(d: Deciding, group: Group, reason: str, key: str) -> tuple[str, str] | None:
     """Name the first pod and the first that has another value of a label or annotation."""
 
-    def value(pod: Pod) -> str:
-        source = pod.view.labels if key == QUEUE_NAME else pod.view.annotations
+    def value(view: PodView) -> str:
+        source = view.labels if key == QUEUE_NAME else view.annotations
         return source.get(key, "")
 
     def shown(pod: Pod) -> str:
-        text = value(pod)
+        text = value(pod.view)
         return text if len(text) <= SHOWN else text[:SHOWN] + "..."
 
     # Total counts and queues are stated by every pod; elsewhere silence is no contradiction.
     every = key in (QUEUE_NAME, ANNOTATIONS[TOTAL])
-    pods = [p for p in _alive(d, group) if every or value(p)]
-    one = pods[0]
-    other = next((pod for pod in pods if value(pod) != value(one)), one)
+    one, other = pair(d, group, key, value, lambda pod: every or bool(value(pod.view)))
     return (
         reason,
         f"pods '{one.view.name}' and '{other.view.name}' have different '{key}' values: "
@@ -101,13 +105,30 @@ def _values(d: Deciding, group: Group, reason: str, key: str) -> tuple[str, str]
 
 
 def pair(
-    d: Deciding, group: Group, value: Callable[[PodView], str], counts: Callable[[Pod], bool]
+    d: Deciding,
+    group: Group,
+    what: str,
+    value: Callable[[PodView], str],
+    counts: Callable[[Pod], bool],
 ) -> tuple[Pod, Pod]:
-    """Return the first pod that counts, by age and uid, and the first that contradicts it."""
-    pods = [pod for pod in _alive(d, group) if counts(pod)]
+    """Return the first pod that counts, by age and uid, and the first that contradicts it.
+
+    The answer is kept under the name `what`; "" for questions about more than labels and
+    annotations, whose answers nothing gives notice of.
+    """
+    members = d.members(group)
+    known = members.pairs.get(what)
+    if known is not None:
+        one, other = d.pod(known[1]), d.pod(known[2])
+        if _alive(one) and _alive(other):
+            return one, other
+    pods = [pod for pod in by_age(d, group) if _alive(pod) and counts(pod)]
     one = pods[0]
-    return one, next((pod for pod in pods if value(pod.view) != value(one.view)), one)
+    other = next((pod for pod in pods if value(pod.view) != value(one.view)), one)
+    if what and other is not one:
+        members.contradict(what, one.view.uid, other.view.uid)
+    return one, other
 
 
-def _alive(d: Deciding, group: Group) -> list[Pod]:
-    return [pod for pod in by_age(d, group) if pod.view.phase != "Failed"]
+def _alive(pod: Pod) -> bool:
+    return pod.view.phase != "Failed"

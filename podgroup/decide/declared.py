@@ -140,7 +140,7 @@ def _count(d: Deciding, group: Group) -> Found:
     shapes = [name for name in group.roles if members.count(Flag.ACTIVE, name)]
     if len(shapes) <= 1:
         return None
-    one, other = pair(d, group, lambda view: view.role, lambda pod: True)
+    one, other = pair(d, group, "", lambda view: view.role, lambda pod: True)
     return (
         "DifferentShapes",
         f"pods '{one.view.name}' and '{other.view.name}' have different shapes, and "
