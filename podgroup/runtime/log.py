@@ -57,6 +57,25 @@ def _part_of_library(
     return line
 
 
+class _Lines:
+    """Writes lines. A stream that is closed or full loses them; whoever logs goes on."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def __call__(self, *_: object) -> "_Lines":
+        return self
+
+    def info(self, line: str) -> None:
+        try:
+            self._out.write(line + "\n")
+            self._out.flush()
+        except (OSError, ValueError):
+            return
+
+    debug = warning = error = critical = exception = info
+
+
 def configure(settings: "LogSettings", stream: TextIO | None = None) -> None:
     """Set up logging for this process; later calls replace earlier ones.
 
@@ -92,7 +111,7 @@ def configure(settings: "LogSettings", stream: TextIO | None = None) -> None:
     # Our own lines do not go through `logging`, which takes most of the time that a line costs.
     structlog.configure(
         processors=[*shared, *last],
-        logger_factory=structlog.WriteLoggerFactory(out),
+        logger_factory=_Lines(out),
         wrapper_class=structlog.make_filtering_bound_logger(level),
         cache_logger_on_first_use=False,
     )

@@ -57,6 +57,7 @@ def port() -> int:
 def stack(tmp_path: Path, port: int) -> Iterator[Stack]:
     one = Stack(tmp_path)
     one.up.env["GATELOG_HEALTH_PORT"] = str(port)
+    one.up.env["GATELOG_ARCHIVE_URL"] = str(tmp_path / "archive")
     try:
         one.start()
         yield one

@@ -106,3 +106,16 @@ def test_a_logger_made_before_configure_follows_it() -> None:
     log.configure(LogSettings(format="json"), out)
     early.info("late")
     assert lines(out)[0]["event"] == "late"
+
+
+def test_a_stream_that_takes_nothing_stops_nobody() -> None:
+    out = io.StringIO()
+    log.configure(LogSettings(format="json"), out)
+    logger = log.get_logger("x")
+    out.close()
+    logger.info("lost")
+    full = open("/dev/full", "w", encoding="ascii")  # noqa: SIM115  # closing it fails as well
+    log.configure(LogSettings(format="json"), full)
+    logger.error("lost too")
+    with pytest.raises(OSError, match="No space"):
+        full.close()
