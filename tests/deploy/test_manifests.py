@@ -334,7 +334,9 @@ def test_network_is_closed_but_for_what_each_part_needs():
     assert allowed("gatelog-migrate", "egress") == {53, 5432}
     assert allowed("nats", "egress") == {53}
     for name in pods():
-        assert allowed(name, "ingress") == set()
+        # Metrics, and those of deployments only.
+        deployments = ("gatelog-ingest", "gatelog-projector", "gatelog-actuator")
+        assert allowed(name, "ingress") == ({8081} if name in deployments else set())
     assert allowed("nats", "ingress", DEPLOY / "components" / "nats") == {4222}
     webhook = DEPLOY / "components" / "webhook"
     assert allowed("gatelog-ingest", "ingress", webhook) == {9443}
