@@ -70,8 +70,8 @@ class Workload:
 
     def of(self, pod_set: str) -> list[Pod]:
         # Pods that came past admission name no role; with one role there is nothing to name.
-        only = self.single or len(self.counts) == 1
-        return self.pods if only else [p for p in self.pods if p.role == pod_set]
+        names = {pod_set, ""} if len(self.counts) == 1 else {pod_set}
+        return self.pods if self.single else [p for p in self.pods if p.role in names]
 
     @property
     def usage_milli(self) -> int:
