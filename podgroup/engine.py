@@ -51,6 +51,7 @@ from podgroup.objects import (
     kind_of,
 )
 from podgroup.policy import Policy
+from podgroup.sharing import one, one_map_of_times, one_time, share_new
 from podgroup.state import GROUP, SINGLE, Group, Meta, Pod, World
 
 
@@ -134,6 +135,7 @@ def load_world(
     for pod in sorted(pods, key=lambda p: (p.seen_seq, p.view.created_at, p.view.uid)):
         uid = PodUID(pod.view.uid)
         world.pods[uid] = pod
+        _share(world, pod)
         if pod.expect is not None:
             world.expecting[pod.expect.decision] = (pod.group, uid)
         reindex(world, world.groups[pod.group], pod)
@@ -152,6 +154,16 @@ def load_world(
         world.quotas.dirty[name] = None
     world.journal = Journal()
     return world
+
+
+def _share(world: World, pod: Pod) -> None:
+    """Let a pod that was read from a database share what others say, as when it was folded."""
+    share_new(pod.view)
+    pod.group, pod.role = world.groups[pod.group].id, one(pod.role)
+    pod.gate_added = one_map_of_times(pod.gate_added)
+    for name in ("ungated_at", "scheduled_at", "started_at"):
+        if (time := getattr(pod, name)) is not None:
+            setattr(pod, name, one_time(time))
 
 
 def _put(world: World, view: QueueObject) -> None:

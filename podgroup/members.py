@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
+from podgroup.sharing import one
+
 
 class Flag:
     """What a pod is, for counting. Terms as in the glossary of docs/concepts.md.
@@ -64,18 +66,19 @@ def _listed(flags: int) -> int:
     return flags & LISTED & ~IDLE_ONLY if flags & Flag.BUSY else flags & LISTED
 
 
-_Move = tuple[tuple[tuple[int, int], ...], tuple[tuple[int, bool], ...]]
+_Move = tuple[tuple[tuple[int, int], ...], tuple[tuple[int, bool], ...], int]
 _MOVES: dict[tuple[int, int], _Move] = {}
-"""(old, new) flags -> which counts change by how much, which lists are entered or left. A few
-hundred entries at most: flags are not independent of each other."""
+"""(old, new) flags -> which counts change by how much, which lists are entered or left, and
+`new` itself, one object for all pods. A few hundred entries at most: flags are not independent of
+each other."""
 
 
 def _move(old: int, new: int) -> _Move:
     changed, relisted = old ^ new, _listed(old) ^ _listed(new)
     counted = tuple((bit, 1 if new & bit else -1) for bit in _BITS if changed & bit)
     listed = tuple((bit, bool(_listed(new) & bit)) for bit in _LISTED_BITS if relisted & bit)
-    _MOVES[(old, new)] = (counted, listed)
-    return counted, listed
+    move = _MOVES[(old, new)] = (counted, listed, one(new))
+    return move
 
 
 class Members:
@@ -123,21 +126,21 @@ class Members:
         self, uid: str, role: str, flags: int, created_at: datetime, queue: str, total: str
     ) -> None:
         """Add a pod or take over its new flags. `queue` is its queue, `total` its declaration."""
-        old = self.flags.get(uid, 0)
+        old, age = self.flags.get(uid, 0), (created_at, uid)
         if self.pairs:
-            self._doubt((created_at, uid))
+            self._doubt(age)
         if uid not in self.flags:
             self.roles[uid] = role
-            heapq.heappush(self._order, (created_at, uid))
+            heapq.heappush(self._order, age)
         if old != flags or uid not in self.flags:
             self.counts.setdefault(role, Counter())
             self.move(uid, old, flags)
-        self._declare(uid, created_at, queue, total, failed=bool(flags & Flag.FAILED))
+        self._declare(age, queue, total, failed=bool(flags & Flag.FAILED))
 
     def move(self, uid: str, old: int, flags: int) -> None:
         """Take over the new flags of a pod that declares what it did before; `old` are its own."""
-        counted, listed = _MOVES.get((old, flags)) or _move(old, flags)
-        self.flags[uid] = flags
+        counted, listed, kept = _MOVES.get((old, flags)) or _move(old, flags)
+        self.flags[uid] = kept
         self.moves += bool((old ^ flags) & Flag.STOPPABLE)
         group, mine = self.counts[""], self.counts[self.roles[uid]]
         for bit, step in counted:
@@ -149,10 +152,9 @@ class Members:
             else:
                 del self.sets[bit][uid]
 
-    def _declare(
-        self, uid: str, created_at: datetime, queue: str, total: str, *, failed: bool
-    ) -> None:
+    def _declare(self, age: tuple[datetime, str], queue: str, total: str, *, failed: bool) -> None:
         # Only pods that have not failed are compared: a failed one says nothing of the future.
+        created_at, uid = age
         new = (created_at, "", "", "") if failed else (created_at, "1", queue, total)
         old = self.stamps.get(uid)
         if old == new:
@@ -161,12 +163,12 @@ class Members:
             self._uncount(old)
         if new[1]:
             if old is None or not old[1]:
-                heapq.heappush(self._speaking, (created_at, uid))
+                heapq.heappush(self._speaking, age)
             self.queues[queue] += 1
             self.totals[total] += 1
             if total and not total.startswith("total/"):
-                heapq.heappush(self._declaring, (created_at, uid))
-        self.stamps[uid] = new
+                heapq.heappush(self._declaring, age)
+        self.stamps[uid] = one(new)
 
     def _uncount(self, stamp: tuple[datetime, str, str, str]) -> None:
         for counter, value in ((self.queues, stamp[2]), (self.totals, stamp[3])):

@@ -52,7 +52,7 @@ class Expectation(Struct, gc=False):
     result_version: str = ""
 
 
-class Pod(Struct):
+class Pod(Struct, gc=False):
     """A pod that exists: the latest view of it and what its past was.
 
     `role` is fixed when the pod is first seen, because ungating changes the shape that is hashed.
@@ -109,7 +109,7 @@ class Pod(Struct):
         return self.expect is None and self.refused_version != self.view.resource_version
 
 
-class Role(Struct):
+class Role(Struct, gc=False):
     """A role of a group. `count` is 0 until the group is composed.
 
     Counters are of pods ever: `succeeded_gone` are pods that succeeded and then left the API
@@ -135,7 +135,7 @@ class Role(Struct):
     succeeded_gone: int = 0
 
 
-class Holding(Struct):
+class Holding(Struct, gc=False):
     """Quota held by a group: the `number`-th admission of its life."""
 
     number: int
@@ -147,7 +147,7 @@ class Holding(Struct):
     decided_by: str = ""
 
 
-class Eviction(Struct):
+class Eviction(Struct, gc=False):
     """Why a group must stop, until it is admitted again."""
 
     reason: str
@@ -156,7 +156,7 @@ class Eviction(Struct):
     preempted_by: str = ""
 
 
-class Finish(Struct):
+class Finish(Struct, gc=False):
     """The end of a group. `written` once the Workload says Finished."""
 
     reason: str
@@ -165,7 +165,7 @@ class Finish(Struct):
     written: bool = False
 
 
-class Wait(Struct, frozen=True):
+class Wait(Struct, frozen=True, gc=False):
     """The reason a group waits for now. `blocked`: nothing but a person can help."""
 
     reason: str
@@ -175,7 +175,7 @@ class Wait(Struct, frozen=True):
     from_seq: int
 
 
-class Group(Struct):
+class Group(Struct, gc=False):
     """One life of a pod group, or of a single pod.
 
     Before composition the leading fields (queue, total, ...) follow the first pod, by creation time

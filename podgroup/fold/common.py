@@ -237,12 +237,15 @@ def own(world: World, group: Group, owners: frozenset[str]) -> bool:
     """
     members = world.members[group.id]
     changed = members.owned ^ owners
-    members.owned = owners
+    if not changed:
+        return False
+    pods = world.pods
+    members.owned = frozenset(pods[u].view.uid if u in pods else u for u in map(PodUID, owners))
     for uid in changed:
         pod = world.pods.get(PodUID(uid))
         if pod is not None and pod.group == group.id:
             reindex(world, group, pod)
-    return bool(changed)
+    return True
 
 
 def expect(world: World, group: Group, pod: Pod | None, expectation: Expectation) -> None:

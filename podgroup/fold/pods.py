@@ -53,6 +53,7 @@ from podgroup.names import (
     workload_name,
 )
 from podgroup.objects import PodView
+from podgroup.sharing import one_map_of_times, share, share_new
 from podgroup.state import GROUP, SINGLE, Group, Pod, Role, World
 
 MAX_EAGER = 2
@@ -211,6 +212,7 @@ def _workload_name(view: PodView) -> str:
 
 def _join(world: World, here: At, group: Group, view: PodView) -> None:
     uid = PodUID(view.uid)
+    share_new(view)
     gated = ADMISSION_GATE in view.gates
     name = place(world, group, view)
     role = group.roles.setdefault(name, Role(name=name, requests=view.requests))
@@ -268,6 +270,10 @@ def _see(world: World, here: At, group: Group, pod: Pod, view: PodView, *, same:
     flags = world.members[group.id].flags
     old = flags[view.uid]
     before, pod.view = pod.view, view
+    if same:
+        share(view, before)
+    else:
+        share_new(view)
     if view.deleted_at is not None and before.deleted_at is None:
         pod.doomed = ADMISSION_GATE in before.gates
     if view.gates != before.gates:
@@ -351,7 +357,8 @@ def _gate(
     removed_at: datetime | None = None,
     by: str = "",
 ) -> None:
-    pod.gate_added[gate] = added_at
+    if pod.gate_added.get(gate) is not added_at:
+        pod.gate_added = one_map_of_times({**pod.gate_added, gate: added_at})
     uid = pod.view.uid
     world.journal.gates[(uid, gate)] = GateRow(
         pod=uid, gate=gate, added_at=added_at, removed_at=removed_at, removed_by=by

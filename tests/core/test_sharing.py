@@ -1,0 +1,87 @@
+"""Parts of pods that say the same are one object, and no view says anything else for it."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import msgspec
+
+from bench.story import CLUSTER, Story
+from podgroup.codec import decode_batch
+from podgroup.engine import load_world, new_world, step
+from podgroup.events import PodApplied
+from podgroup.objects import Condition, PodView
+from podgroup.sharing import MOST, one, one_map, one_time, share, share_new
+from podgroup.state import Pod, World
+
+
+def _half_way() -> tuple[World, dict[str, PodView]]:
+    """Fold a story until the last pod runs; also the views as decoded, untouched by any fold."""
+    world, last = new_world(CLUSTER), dict[str, PodView]()
+    for message in Story(4, 6).messages:
+        for event in decode_batch(message.body).events:
+            if isinstance(event, PodApplied):
+                last[event.pod.uid] = event.pod
+        step(world, message.position, message.at, decode_batch(message.body))
+        if len(last) == 24 and all(view.phase == "Running" for view in last.values()):
+            break
+    return world, last
+
+
+def test_pods_of_a_group_share_what_they_say_and_say_what_was_sent() -> None:
+    world, sent = _half_way()
+    assert {uid: pod.view for uid, pod in world.pods.items()} == sent
+    for group in world.groups.values():
+        views = [world.pods[uid].view for uid in world.pods if world.pods[uid].group == group.id]
+        assert len(views) == 6
+        for field in ("labels", "annotations", "requests", "finalizers", "conditions", "node"):
+            assert len({id(getattr(view, field)) for view in views}) == 1, field
+
+
+def test_a_world_read_back_shares_again() -> None:
+    world, sent = _half_way()
+    groups, pods = list(world.groups.values()), list(world.pods.values())
+    stored = msgspec.json.decode(msgspec.json.encode(pods), type=list[Pod])
+    again = load_world(CLUSTER, world.mode, world.meta, groups, stored, [], [])
+    assert {uid: pod.view for uid, pod in again.pods.items()} == sent
+    for field in ("labels", "annotations", "requests"):
+        assert len({id(getattr(pod.view, field)) for pod in again.pods.values()}) <= len(groups)
+
+
+def test_what_is_written_differently_is_not_shared() -> None:
+    zulu = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    east = zulu.astimezone(timezone(timedelta(hours=2)))
+    assert one_time(zulu).isoformat() == zulu.isoformat()
+    assert one_time(east).isoformat() == east.isoformat()
+    assert list(one_map({"a": "1", "b": "2"})) == ["a", "b"]
+    assert list(one_map({"b": "2", "a": "1"})) == ["b", "a"]
+
+
+def test_a_condition_that_changed_is_told_and_the_others_are_kept() -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def view(version: str, *conditions: Condition) -> PodView:
+        return PodView(
+            uid="u",
+            namespace="ns",
+            name="p",
+            resource_version=version,
+            created_at=at,
+            conditions=conditions,
+        )
+
+    def condition(kind: str, status: str) -> Condition:
+        return Condition(type=kind, status=status, at=at)
+
+    before = view("1", condition("PodScheduled", "True"), condition("Ready", "False"))
+    share_new(before)
+    wanted = view("2", condition("PodScheduled", "True"), condition("Ready", "True"))
+    after = view("2", condition("PodScheduled", "True"), condition("Ready", "True"))
+    share(after, before)
+    assert after == wanted
+    assert after.conditions[0] is before.conditions[0]
+
+
+def test_the_table_is_bounded_and_goes_on_after_it_was_full() -> None:
+    for number in range(MOST + 10):
+        assert one(f"text {number}") == f"text {number}"
+    first = "".join(["te", "xt"])
+    assert one("".join(["t", "ext"])) is one(first)
