@@ -1,7 +1,10 @@
 """`python -m bench`: measure, print JSON lines and a table, keep the results of this run.
 
-Invariant: bounded: every part but `LONG` waits at most a minute for anything, all together a few
-minutes.
+What was measured replaces the figures of the same names in the results, so that parts can be
+measured one at a time; each figure says when it was taken, and beside what load.
+
+Invariant: bounded: every part but those of `LONG` waits at most a minute for anything, all together
+a few minutes.
 """
 
 import argparse
@@ -16,13 +19,13 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
-from bench import asking, core, ingesting, latency, projecting, rebuilding, resident, sizes
-from bench.figures import Figure, show, write
+from bench import asking, core, ingesting, latency, listing, projecting, rebuilding, resident, sizes
+from bench.figures import Figure, read, show, write
 from bench.processes import machine
 
 RESULTS = Path(__file__).parent / "results.jsonl"
-LONG = "rebuild"
-"""A part that takes many minutes: run when it is asked for, its results kept in its own file."""
+LONG = ("rebuild", "listing")
+"""Parts that take many minutes: run when they are asked for."""
 
 
 async def _core() -> AsyncIterator[Figure]:
@@ -41,6 +44,7 @@ PARTS: dict[str, Callable[[], AsyncIterator[Figure]]] = {
     "projector": projecting.run,
     "rebuild": rebuilding.run,
     "ingest": ingesting.run,
+    "listing": listing.run,
     "latency": latency.run,
     "sizes": sizes.run,
     "queries": asking.run,
@@ -63,18 +67,19 @@ async def _run(names: list[str]) -> list[Figure]:
 
 
 def main() -> int:
-    """Run what is asked for; results are kept only when everything was measured."""
+    """Run what is asked for, and keep the results."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help=f"default: all but {LONG}")
-    usual = [part for part in PARTS if part != LONG]
+    parser.add_argument(
+        "parts", nargs="*", choices=[*PARTS, []], help=f"default: all but {', '.join(LONG)}"
+    )
+    usual = [part for part in PARTS if part not in LONG]
     asked = parser.parse_args().parts or usual
     figures = asyncio.run(_run(asked))
     Console(width=None if sys.stdout.isatty() else 200).print()
     show(figures, Console(width=None if sys.stdout.isatty() else 200, highlight=False))
-    if asked == usual:
-        write(RESULTS, figures)
-    elif asked == [LONG]:
-        write(RESULTS.with_name(f"{LONG}.jsonl"), figures)
+    measured = {figure.name for figure in figures}
+    kept = [one for one in read(RESULTS) if one.name not in measured]
+    write(RESULTS, sorted([*kept, *figures], key=lambda one: one.name))
     return 0
 
 

@@ -61,6 +61,13 @@ def write(path: Path, figures: Iterable[Figure]) -> None:
     path.write_bytes(b"".join(msgspec.json.encode(figure) + b"\n" for figure in figures))
 
 
+def read(path: Path) -> list[Figure]:
+    """Return the figures in a file of results; none if there is no such file."""
+    if not path.exists():
+        return []
+    return [msgspec.json.decode(line, type=Figure) for line in path.read_bytes().splitlines()]
+
+
 def show(figures: Iterable[Figure], console: Console) -> None:
     """Print a table."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")

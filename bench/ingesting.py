@@ -45,14 +45,14 @@ async def run() -> AsyncIterator[Figure]:
         )
 
 
-async def fill(api: Api) -> None:
+async def fill(api: Api, pods: int = PODS) -> None:
     """Create the pods, several requests at once."""
-    numbers = iter(range(PODS))
+    numbers = iter(range(pods))
 
     async def some() -> None:
         for number in numbers:
             group, index = divmod(number, GROUP)
-            body = gated(f"g{group:04d}-{index}", f"g{group:04d}", GROUP)
+            body = gated(f"g{group:05d}-{index}", f"g{group:05d}", GROUP)
             await api.call("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", body)
 
     await namespace(api)

@@ -92,6 +92,14 @@ def simulator(place: Path, *args: str) -> Iterator[Simulator]:
         one.stop()
 
 
+def peak_mb(pid: int) -> float:
+    """The largest resident size a process has had, in MB (VmHWM: of itself, not of its parent)."""
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024 / 1e6
+    return 0.0
+
+
 def machine() -> str:
     """The class of machine: processors, memory, Python; nothing that identifies it."""
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
