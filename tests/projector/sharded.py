@@ -73,7 +73,10 @@ class Sharded(Story):
     def _blank(self) -> None:
         blank = encode_batch(Batch(source="watch", events=()))
         last = self.messages[-1]
-        self.messages.append(msgspec.structs.replace(last, position=last.position + 1, body=blank))
+        position = self._world.meta.position + 1
+        self.messages.append(msgspec.structs.replace(last, position=position, body=blank))
+        # Decisions are named after positions, and the next message takes the one after this.
+        self._world.meta.position = position
 
     def _placed(self, event: e.Event) -> e.Event:
         """Put what the story says happens in `ns` where its group lives."""
