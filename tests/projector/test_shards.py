@@ -104,7 +104,6 @@ async def test_two_shards_are_together_what_one_is(database: str, logs: tuple[Bu
     assert homes == set(range(SHARDS))
     migrate.upgrade(database)
     await publish(logs, story)
-    last = len(story.laid)
     async with AsyncExitStack() as stack:
         one = await stack.enter_async_context(running(settings(database, "one", 1, 0), logs[0]))
         both = [
