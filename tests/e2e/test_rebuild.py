@@ -21,7 +21,9 @@ from podgroup.runtime.embedded import EmbeddedNats
 from projector.database import reader
 from tests.e2e.test_kill import (
     CLUSTER,
+    GROUPS,
     NAMESPACE,
+    PODS,
     all_done,
     create_all,
     describe,
@@ -31,7 +33,7 @@ from tests.e2e.test_kill import (
 from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator, make_queue
 
 QUOTA = 60
-REBUILDS, CUT_SHORT, PROJECTOR_KILLS = 3, 2, 2
+REBUILDS, CUT_SHORT, PROJECTOR_KILLS = 2, 1, 1
 SEED = 41
 
 
@@ -157,9 +159,11 @@ async def test_the_projector_goes_on_in_the_new_read_model(
             done = await torment(rebuild, children[1], random.Random(SEED + 1))
             await creating
             try:
-                await api.until("the undisturbed end", lambda: all_done(api), 90)
+                await api.until(
+                    "the undisturbed end", lambda: all_done(api, NAMESPACE, PODS, GROUPS), 90
+                )
             except AssertionError:
-                print(await describe(api), *(c.tail(15) for c in children), sep="\n")
+                print(await describe(api, NAMESPACE), *(c.tail(15) for c in children), sep="\n")
                 raise
             await rebuilt(rebuild)
             assert not watching.done() or watching.result()
@@ -179,5 +183,5 @@ async def test_the_projector_goes_on_in_the_new_read_model(
     assert '"event": "read_model_replaced"' in told, "no rebuild met a projector that was at work"
     assert "another projector" not in told
     assert rebuild.text().count("switched over at position") >= REBUILDS + 1
-    await hold_against_the_log(database, nats)
-    await verified(database, nats)
+    await hold_against_the_log(database, nats, CLUSTER, GROUPS)
+    await verified(database, nats, CLUSTER, PODS)

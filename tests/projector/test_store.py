@@ -334,7 +334,7 @@ def test_a_lost_connection_is_made_again(postgres_database: str, messages: Messa
     with psycopg.connect(postgres_database, autocommit=True) as other:
         other.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE application_name = 'gatelog-projector'"
+            "WHERE application_name LIKE 'gatelog-projector%'"
         )
     position, at, batch = messages[10]
     step(writer.world, position, at, batch)
