@@ -31,8 +31,14 @@ ASIDE = """
 SELECT seq, ord, at, reason, message, object, resolution, resolved_by
   FROM parked
  WHERE cluster = :cluster AND group_id = :group_id
+   AND NOT (reason = 'DeltaRefused' AND EXISTS (
+       SELECT 1 FROM pods p
+        WHERE p.cluster = parked.cluster AND p.group_id = parked.group_id
+          AND p.as_of_seq > parked.seq
+          AND parked.object = 'Pod ' || CAST(:namespace AS TEXT) || '/' || p.name))
  ORDER BY seq DESC, ord DESC LIMIT :limit
 """
+"""A pod that could not be read and was read since is mended: nothing is missing."""
 
 
 class LostRow(msgspec.Struct, frozen=True):
@@ -61,7 +67,8 @@ class AsideRow(msgspec.Struct, frozen=True):
 def missing(model: "ReadModel", group: GroupRow) -> list[str]:
     """Return sentences about what may be missing from the story of a group, newest first."""
     lost = model.rows(LostRow, LOST, {"since": group.created_at, "limit": MOST})
-    aside = model.rows(AsideRow, ASIDE, {"group_id": group.id, "limit": MOST})
+    of_group = {"group_id": group.id, "namespace": group.namespace, "limit": MOST}
+    aside = model.rows(AsideRow, ASIDE, of_group)
     end = group.gone_at
     return [
         *(_lost(row) for row in lost if end is None or row.at <= end),

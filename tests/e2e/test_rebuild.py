@@ -183,5 +183,5 @@ async def test_the_projector_goes_on_in_the_new_read_model(
     assert '"event": "read_model_replaced"' in told, "no rebuild met a projector that was at work"
     assert "another projector" not in told
     assert rebuild.text().count("switched over at position") >= REBUILDS + 1
-    await hold_against_the_log(database, nats, CLUSTER, GROUPS)
-    await verified(database, nats, CLUSTER, PODS)
+    await hold_against_the_log(database, nats.settings(), CLUSTER, GROUPS)
+    await verified(database, nats.settings(), CLUSTER, PODS)
