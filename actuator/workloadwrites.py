@@ -68,8 +68,7 @@ async def update(api: KubeApi, command: UpdateWorkload) -> Verdict:
         plan = workloads.update(command, found.object(), samples, version)
         return await _patch(api, command.target, found, plan)
 
-    verdict = await _from_live(api, command.target, write)
-    return verdict if isinstance(verdict, Verdict) else _so_already(verdict)
+    return await _from_live(api, command.target, write)
 
 
 async def write_status(api: KubeApi, command: WriteWorkloadStatus, at: datetime) -> Verdict:
@@ -82,8 +81,7 @@ async def write_status(api: KubeApi, command: WriteWorkloadStatus, at: datetime)
             return None
         return judge(await api.patch(command.target, body, MERGE_PATCH, subresource="status"))
 
-    verdict = await _from_live(api, command.target, write)
-    return verdict if isinstance(verdict, Verdict) else _so_already(verdict)
+    return await _from_live(api, command.target, write)
 
 
 async def finalize(api: KubeApi, command: FinalizeWorkload) -> Verdict:
@@ -97,8 +95,7 @@ async def finalize(api: KubeApi, command: FinalizeWorkload) -> Verdict:
             return applied(found, f"{found.path}: went away meanwhile", uid=found.uid)
         return verdict
 
-    done = await _from_live(api, target, write)
-    verdict = done if isinstance(done, Verdict) else _so_already(done)
+    verdict = await _from_live(api, target, write)
     if verdict.status != "applied" or not command.delete:
         return verdict
     reply = await api.delete(target, delete_options(verdict.uid))
@@ -115,8 +112,8 @@ async def finalize(api: KubeApi, command: FinalizeWorkload) -> Verdict:
 
 async def _from_live(
     api: KubeApi, target: ObjectRef, write: Callable[[Reply], Awaitable[Verdict | None]]
-) -> Verdict | Reply:
-    """Let `write` work on the object as it is; a Reply is what it found nothing to change in.
+) -> Verdict:
+    """Let `write` work on the object as it is; None from it means that there is nothing to change.
 
     The copy that our last write left is tried first. It is believed only if the API server takes
     what was made of it: anything else is settled by a read.
@@ -130,11 +127,8 @@ async def _from_live(
             if fresh:
                 return verdict
     found = await api.get(target)
-    return gone_from(found, target) or await write(found) or found
-
-
-def _so_already(found: Reply) -> Verdict:
-    return applied(found, f"{found.path}: is so already")
+    so_already = applied(found, f"{found.path}: is so already")
+    return gone_from(found, target) or await write(found) or so_already
 
 
 async def _patch(api: KubeApi, target: ObjectRef, found: Reply, plan: Plan) -> Verdict | None:

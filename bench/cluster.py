@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -23,43 +23,57 @@ def gated(name: str, group: str = "", total: int = 0, script: str = "") -> dict[
     return body
 
 
-class _Meta(Struct, frozen=True):
+class Meta(Struct, frozen=True):
+    """Who a pod is."""
+
     name: str = ""
+    namespace: str = ""
     finalizers: tuple[str, ...] = ()
 
 
-class _Spec(Struct, frozen=True):
+class Spec(Struct, frozen=True):
+    """What holds it back."""
+
     gates: tuple[Raw, ...] = field(name="schedulingGates", default=())
 
 
-class _Pod(Struct, frozen=True):
-    metadata: _Meta = _Meta()
-    spec: _Spec = _Spec()
+class Status(Struct, frozen=True):
+    """How it stands."""
+
+    phase: str = ""
 
 
-class _Line(Struct, frozen=True):
-    object: _Pod
+class SeenPod(Struct, frozen=True):
+    """As much of a pod as those who look want to know."""
+
+    metadata: Meta = Meta()
+    spec: Spec = Spec()
+    status: Status = Status()
+
+
+class Line(Struct, frozen=True):
+    """A line of a watch."""
+
+    type: str
+    object: SeenPod
 
 
 # Whoever looks runs on the same cores: it should take as little of them as it can.
-_lines = msgspec.json.Decoder(_Line)
+_lines = msgspec.json.Decoder(Line)
 
 
-class Eyes:
-    """A watch on the pods of a namespace: when each was first seen ungated, and let go."""
+class PodLines:
+    """A watch on pods, read as long as the context lasts; `take` is told of each line."""
 
-    def __init__(self, api: Api, namespace: str) -> None:
+    def __init__(self, api: Api, path: str) -> None:
         self._api = api
-        self._path = f"{api.url}/api/v1/namespaces/{namespace}/pods"
-        self._changed = asyncio.Event()
+        self._path = f"{api.url}{path}"
         self._task: asyncio.Task[None] | None = None
-        self.ungated: dict[str, float] = {}
-        self.let_go: dict[str, float] = {}
 
-    async def __aenter__(self) -> "Eyes":
+    async def __aenter__(self) -> Self:
         """Begin to watch."""
         self._task = asyncio.create_task(self._watch())
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.2)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -69,18 +83,35 @@ class Eyes:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
+    def take(self, line: Line) -> None:
+        """See a line."""
+        raise NotImplementedError
+
     async def _watch(self) -> None:
         params = {"watch": "1", "resourceVersion": "0"}
-        async with self._api.http.get(self._path, params=params, timeout=None) as answer:
-            async for line in answer.content:
-                now = time.perf_counter()
-                found = _lines.decode(line).object
-                name = found.metadata.name
-                if not found.spec.gates:
-                    self.ungated.setdefault(name, now)
-                if not found.metadata.finalizers:
-                    self.let_go.setdefault(name, now)
-                self._changed.set()
+        while True:
+            async with self._api.http.get(self._path, params=params, timeout=None) as answer:
+                async for line in answer.content:
+                    self.take(_lines.decode(line))
+
+
+class Eyes(PodLines):
+    """A watch on the pods of a namespace: when each was first seen ungated, and let go."""
+
+    def __init__(self, api: Api, namespace: str) -> None:
+        super().__init__(api, f"/api/v1/namespaces/{namespace}/pods")
+        self._changed = asyncio.Event()
+        self.ungated: dict[str, float] = {}
+        self.let_go: dict[str, float] = {}
+
+    def take(self, line: Line) -> None:
+        """Note when a pod is ungated and when it is let go."""
+        now, pod = time.perf_counter(), line.object
+        if not pod.spec.gates:
+            self.ungated.setdefault(pod.metadata.name, now)
+        if not pod.metadata.finalizers:
+            self.let_go.setdefault(pod.metadata.name, now)
+        self._changed.set()
 
     async def until(self, seen: dict[str, float], names: list[str]) -> None:
         """Wait until all names have been seen."""

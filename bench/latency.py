@@ -105,23 +105,33 @@ async def group(api: Api, eyes: Eyes, bare: Eyes) -> Figure:
         await asyncio.sleep(1.0)  # what was created so far is known and decided on
         await create(api, NAMESPACE, names[-1], f"big{number}", GROUP)
         begin = time.perf_counter()
-        await eyes.until(eyes.ungated, names)
-        ours.append((max(eyes.ungated[n] for n in names) - begin) * 1000)
+        ours.append(await all_ungated(eyes, names, begin))
         await asyncio.sleep(1.0)  # their start is not in the way of the next measurement
         await create(api, BARE, names[-1])
         begin = time.perf_counter()
         await at_once(ungate(api, BARE, n) for n in names)
-        await bare.until(bare.ungated, names)
-        theirs.append((max(bare.ungated[n] for n in names) - begin) * 1000)
+        theirs.append(await all_ungated(bare, names, begin))
+    limit_name = f"one client that takes {GROUP} gates off, {AT_ONCE} at once"
+    return median(f"latency.group_of_{GROUP}", ours, theirs, limit_name)
+
+
+def median(name: str, ours: list[float], theirs: list[float], limit_name: str) -> Figure:
+    """The median of some rounds beside that of the same by hand, in milliseconds."""
     return Figure(
-        name=f"latency.group_of_{GROUP}",
+        name=name,
         value=percentile(ours, 50),
         unit="ms",
         limit=percentile(theirs, 50),
-        limit_name=f"one client that takes {GROUP} gates off, {AT_ONCE} at once",
-        samples=GROUPS,
+        limit_name=limit_name,
+        samples=len(ours),
         note="all: " + ", ".join(f"{value:.0f}" for value in ours) + " ms",
     )
+
+
+async def all_ungated(eyes: Eyes, names: list[str], begin: float) -> float:
+    """Wait until all are ungated; milliseconds from `begin` to the last of them."""
+    await eyes.until(eyes.ungated, names)
+    return (max(eyes.ungated[name] for name in names) - begin) * 1000
 
 
 async def singles(api: Api, eyes: Eyes, bare: Eyes) -> Figure:
@@ -138,22 +148,13 @@ async def singles(api: Api, eyes: Eyes, bare: Eyes) -> Figure:
         await asyncio.sleep(5.0)  # nothing of what was before is in the way
         begin = time.perf_counter()
         await at_once(create(api, NAMESPACE, name) for name in names)
-        await eyes.until(eyes.ungated, names)
-        ours.append((max(eyes.ungated[n] for n in names) - begin) * 1000)
+        ours.append(await all_ungated(eyes, names, begin))
         await asyncio.sleep(5.0)
         begin = time.perf_counter()
         await at_once(by_hand(name) for name in names)
-        await bare.until(bare.ungated, names)
-        theirs.append((max(bare.ungated[n] for n in names) - begin) * 1000)
-    return Figure(
-        name=f"latency.singles_{AT_ONCE_SINGLES}",
-        value=percentile(ours, 50),
-        unit="ms",
-        limit=percentile(theirs, 50),
-        limit_name=f"one client that creates and ungates {AT_ONCE_SINGLES}, {AT_ONCE} at once",
-        samples=ROUNDS,
-        note="all: " + ", ".join(f"{value:.0f}" for value in ours) + " ms",
-    )
+        theirs.append(await all_ungated(bare, names, begin))
+    limit_name = f"one client that creates and ungates {AT_ONCE_SINGLES}, {AT_ONCE} at once"
+    return median(f"latency.singles_{AT_ONCE_SINGLES}", ours, theirs, limit_name)
 
 
 async def at_once(work: Iterable[Coroutine[Any, Any, None]]) -> None:

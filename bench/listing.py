@@ -57,12 +57,16 @@ async def _list(
             if time.monotonic() - begin > PATIENCE_S:
                 raise RuntimeError(f"no complete list after {PATIENCE_S} s\n{child.tail()}")
             for message in await reader.next(1):
-                before = before or processes.peak_mb(child.process.pid)
+                before = before or _peak_mb(child.process.pid)
                 for event in decode_batch(message.body).events:
                     if isinstance(event, RelistCompleted) and event.kind == "Pod":
                         count = event.count
             await asyncio.sleep(0)
-        most, took = processes.peak_mb(child.process.pid), time.monotonic() - begin
+        most, took = _peak_mb(child.process.pid), time.monotonic() - begin
         await reader.close()
     await bus.close()
     return count, before, most, took
+
+
+def _peak_mb(pid: int) -> float:
+    return processes.peak_kib(pid) * 1024 / 1e6

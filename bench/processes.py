@@ -92,12 +92,12 @@ def simulator(place: Path, *args: str) -> Iterator[Simulator]:
         one.stop()
 
 
-def peak_mb(pid: int) -> float:
-    """The largest resident size a process has had, in MB (VmHWM: of itself, not of its parent)."""
+def peak_kib(pid: int) -> int:
+    """The largest resident size a process has had, in KiB (VmHWM: of itself, not of its parent)."""
     for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
         if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024 / 1e6
-    return 0.0
+            return int(line.split()[1])
+    return 0
 
 
 def machine() -> str:

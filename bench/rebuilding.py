@@ -140,8 +140,8 @@ def _rebuild(url: str, server: EmbeddedNats) -> tuple[float, float, float, str]:
     # Not ru_maxrss: that begins with the size of the process that made the child.
     rss_mb = 0.0
     while not select.select([child.stdout], [], [], 0.2)[0]:
-        rss_mb = max(rss_mb, _largest_mb(child.pid))
-    rss_mb = max(rss_mb, _largest_mb(child.pid))
+        rss_mb = max(rss_mb, processes.peak_kib(child.pid) / 1024)
+    rss_mb = max(rss_mb, processes.peak_kib(child.pid) / 1024)
     said = child.stdout.read()
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
@@ -150,14 +150,6 @@ def _rebuild(url: str, server: EmbeddedNats) -> tuple[float, float, float, str]:
     if child.returncode != 0 or waited is None:
         raise RuntimeError(f"the rebuild ended with {child.returncode}: {said}")
     return took_s, used.ru_utime + used.ru_stime, rss_mb, waited.group(1)
-
-
-def _largest_mb(pid: int) -> float:
-    """Return the largest resident size that a process has had, in MB."""
-    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) / 1024
-    return 0.0
 
 
 def _check(url: str, made: int) -> None:

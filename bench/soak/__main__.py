@@ -27,7 +27,7 @@ from rich.table import Table
 from bench import processes
 from bench.soak import growth
 from bench.soak.growth import Judged, Sample
-from bench.soak.users import Users, summary
+from bench.soak.users import Users
 from bench.soak.watching import PodWatch
 from podgroup.runtime.embedded import EmbeddedNats
 from tests.support.processes import TOKEN, Api, Child, Simulator, make_queue
@@ -134,7 +134,7 @@ async def _soak(
 ) -> dict[str, Any]:
     async with PodWatch(api) as watch:
         users = Users(api, watch, NAMESPACES, rate, seed)
-        working = asyncio.create_task(users.work(seconds, lambda: None))
+        working = asyncio.create_task(users.work(seconds))
         half: dict[str, int] = {}
         half_pods = 0
         start, began, cpu = time.perf_counter(), time.monotonic(), soak.cpu()
@@ -165,7 +165,7 @@ async def _soak(
             "pods_per_s": round(pods / loaded_s, 1),
             "asked_pods_per_s": rate,
             "seed": seed,
-            "jobs": summary(users.counts),
+            "jobs": dict(sorted(users.counts.items())),
             "wait_ms": {"first half": early, "second half": late},
             "cpu_ms_per_pod": {k: round(v / pods * 1000, 3) for k, v in used.items()},
             "rows": rows,

@@ -13,8 +13,6 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
 
 from msgspec import Struct, field
 
@@ -57,13 +55,12 @@ class Users:
         """(when, milliseconds from the last creation of a job to its last ungating)."""
         self.stuck: list[str] = []
 
-    async def work(self, seconds: float, tell: Callable[[], None]) -> None:
+    async def work(self, seconds: float) -> None:
         """Start jobs for `seconds`; those under way go on afterwards."""
         begin = time.monotonic()
         number = 0
         while (now := time.monotonic() - begin) < seconds:
             if self.counts["pods"] > now * self._rate:
-                tell()
                 await asyncio.sleep(min(0.05, self.counts["pods"] / self._rate - now))
                 continue
             job = self._draw(number)
@@ -160,8 +157,3 @@ class Users:
 
 def _pods(job: Job) -> str:
     return f"/api/v1/namespaces/{job.namespace}/pods"
-
-
-def summary(counts: Counter[str]) -> dict[str, Any]:
-    """What was done, for the record."""
-    return dict(sorted(counts.items()))

@@ -7,45 +7,14 @@ Invariant: a sign, once seen, stays seen until its pod is forgotten.
 """
 
 import asyncio
-import contextlib
 from collections.abc import Iterable
 
-import msgspec
-from msgspec import Raw, Struct, field
-
+from bench.cluster import Line, PodLines
 from tests.support.processes import Api
 
 Key = tuple[str, str]
 
 UNGATED, FAILED, LET_GO, GONE = "ungated", "failed", "let go", "gone"
-
-
-class _Meta(Struct, frozen=True):
-    name: str = ""
-    namespace: str = ""
-    finalizers: tuple[str, ...] = ()
-
-
-class _Spec(Struct, frozen=True):
-    gates: tuple[Raw, ...] = field(name="schedulingGates", default=())
-
-
-class _Status(Struct, frozen=True):
-    phase: str = ""
-
-
-class _Pod(Struct, frozen=True):
-    metadata: _Meta = _Meta()
-    spec: _Spec = _Spec()
-    status: _Status = _Status()
-
-
-class _Line(Struct, frozen=True):
-    type: str
-    object: _Pod
-
-
-_lines = msgspec.json.Decoder(_Line)
 
 
 class _Waiter:
@@ -59,27 +28,13 @@ class _Waiter:
             self.over.set_result(None)
 
 
-class PodWatch:
+class PodWatch(PodLines):
     """Signs of pods: ungated, failed, let go (no finalizer), gone."""
 
     def __init__(self, api: Api) -> None:
-        self._api = api
+        super().__init__(api, "/api/v1/pods")
         self._seen: dict[Key, set[str]] = {}
         self._waiting: dict[tuple[Key, str], list[_Waiter]] = {}
-        self._task: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> "PodWatch":
-        """Begin to watch."""
-        self._task = asyncio.create_task(self._watch())
-        await asyncio.sleep(0.2)
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        """Stop watching."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
 
     async def until(self, sign: str, namespace: str, names: Iterable[str]) -> None:
         """Wait until all pods have shown a sign."""
@@ -104,17 +59,10 @@ class PodWatch:
         """Pods something is known of."""
         return len(self._seen)
 
-    async def _watch(self) -> None:
-        params = {"watch": "1", "resourceVersion": "0"}
-        path = f"{self._api.url}/api/v1/pods"
-        while True:
-            async with self._api.http.get(path, params=params, timeout=None) as answer:
-                async for line in answer.content:
-                    found = _lines.decode(line)
-                    if found.type in ("ADDED", "MODIFIED", "DELETED"):
-                        self._take(found)
-
-    def _take(self, line: _Line) -> None:
+    def take(self, line: Line) -> None:
+        """Note the signs that a line shows, and wake those who wait for them."""
+        if line.type not in ("ADDED", "MODIFIED", "DELETED"):
+            return
         pod = line.object
         key = (pod.metadata.namespace, pod.metadata.name)
         seen = self._seen.setdefault(key, set())
