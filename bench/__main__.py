@@ -8,7 +8,6 @@ a few minutes.
 """
 
 import argparse
-import asyncio
 import os
 import sys
 import time
@@ -22,6 +21,7 @@ from rich.console import Console
 from bench import asking, core, ingesting, latency, listing, projecting, rebuilding, resident, sizes
 from bench.figures import Figure, read, show, write
 from bench.processes import machine
+from podgroup.runtime import eventloop
 
 RESULTS = Path(__file__).parent / "results.jsonl"
 LONG = ("rebuild", "listing")
@@ -74,7 +74,7 @@ def main() -> int:
     )
     usual = [part for part in PARTS if part not in LONG]
     asked = parser.parse_args().parts or usual
-    figures = asyncio.run(_run(asked))
+    figures = eventloop.run(_run(asked))
     Console(width=None if sys.stdout.isatty() else 200).print()
     show(figures, Console(width=None if sys.stdout.isatty() else 200, highlight=False))
     measured = {figure.name for figure in figures}

@@ -12,6 +12,8 @@ import signal
 from collections.abc import Awaitable, Callable
 
 from gatelog.errors import INTERRUPTED, CommandFailed
+from podgroup.runtime import eventloop
+from podgroup.runtime.settings import EventLoop
 
 Main = Callable[[asyncio.Event], Awaitable[None]]
 GRACE_S = 20.0
@@ -23,14 +25,15 @@ class Interrupted(CommandFailed):
     exit_code = INTERRUPTED
 
 
-def run(main: Main, *, grace_s: float = GRACE_S) -> None:
+def run(main: Main, *, grace_s: float = GRACE_S, event_loop: EventLoop = "auto") -> None:
     """Run `main(stop)` to its end; `grace_s` is what it has after the first signal.
 
     Raises:
         Interrupted: it was cut short.
+        SettingsError: the event loop that was asked for is not installed.
         BaseException: whatever `main` raised.
     """
-    asyncio.run(_run(main, grace_s))
+    eventloop.run(_run(main, grace_s), event_loop)
 
 
 async def _run(main: Main, grace_s: float) -> None:

@@ -29,6 +29,7 @@ from bench.soak import growth
 from bench.soak.growth import Judged, Sample
 from bench.soak.users import Users
 from bench.soak.watching import PodWatch
+from podgroup.runtime import eventloop
 from podgroup.runtime.embedded import EmbeddedNats
 from tests.support.processes import TOKEN, Api, Child, Simulator, make_queue
 
@@ -225,7 +226,7 @@ def main() -> int:
     parser.add_argument("--every", type=float, default=10, help="seconds between samples")
     parser.add_argument("--keep", type=Path, default=RESULTS, help="where the summary is kept")
     asked = parser.parse_args()
-    found = asyncio.run(_run(asked.minutes, asked.rate, asked.seed, asked.every))
+    found = eventloop.run(_run(asked.minutes, asked.rate, asked.seed, asked.every))
     _show(found, Console(width=None if sys.stdout.isatty() else 140))
     asked.keep.write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
     said = wrong(found)

@@ -114,7 +114,7 @@ def _run(name: str, settings: Settings, verbose: bool, part: Part) -> None:
             raise CommandFailed(f"{name} ended by itself, which it never should: see its log")
 
     try:
-        run(main)
+        run(main, event_loop=settings.event_loop)
     except Exception as error:
         narrator.failure(error)
         raise

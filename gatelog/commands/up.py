@@ -82,4 +82,4 @@ def up(
     async def main(stop: asyncio.Event) -> None:
         await run_up(settings, stop, narrator, way=install, on_ready=ready)
 
-    run(main)
+    run(main, event_loop=settings.event_loop)

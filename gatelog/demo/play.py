@@ -54,7 +54,7 @@ def play(directory: str, narrator: Narrator) -> bool:
     async def main(stop: asyncio.Event) -> None:
         played.extend(await _perform(settings, stop, narrator))
 
-    running.run(main)
+    running.run(main, event_loop=settings.event_loop)
     if len(played) < len(STORIES):
         raise CommandFailed("the demo was stopped before its end")
     report.show(settings, played, time.monotonic() - began)

@@ -15,15 +15,18 @@ Invariant: a failure is reported exactly once, on stderr, and never as a bare tr
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
+from podgroup.runtime import eventloop
 from podgroup.runtime.embedded import EmbeddedError
 from podgroup.runtime.health import Checks, serve_health
 from podgroup.runtime.jetstream import LoginRefused, ServerTooOld, StreamMismatch
 from podgroup.runtime.kube_errors import KubeError, KubeForbidden, KubeUnauthorized, KubeUnavailable
-from podgroup.runtime.log import Logger, get_logger
-from podgroup.runtime.settings import SettingsError
+from podgroup.runtime.log import Logger, configure, get_logger
+from podgroup.runtime.settings import EventLoop, Settings, SettingsError
+from podgroup.runtime.settings_source import load
 
-__all__ = ["Checks", "Stop", "run", "serve_health"]
+__all__ = ["Checks", "Stop", "run", "run_part", "serve_health"]
 
 Stop = asyncio.Event
 GRACE_S = 20.0
@@ -39,13 +42,48 @@ _SURROUNDINGS = (
 )
 
 
-def run(main: Callable[[Stop], Awaitable[None]], *, name: str, grace_s: float = GRACE_S) -> None:
+class Part(Protocol):
+    """A deployment: `run_ingest`, `run_projector`, `run_actuator`."""
+
+    async def __call__(self, settings: Settings, stop: Stop, *, checks: Checks) -> None:
+        """Work until `stop` is set."""
+
+
+def run_part(part: Part, *, name: str) -> None:
+    """Run a deployment as a process: settings, log lines, health endpoint, then the part itself.
+
+    Raises:
+        SystemExit: as `run`.
+    """
+    try:
+        settings = load()
+        configure(settings.log)
+
+        async def serve(stop: Stop) -> None:
+            checks = Checks()
+            async with serve_health(settings.health, checks):
+                await part(settings, stop, checks=checks)
+
+        run(serve, name=name, event_loop=settings.event_loop)
+    except SettingsError as error:
+        get_logger(name).error("cannot_run", error=str(error))
+        raise SystemExit(2) from None
+
+
+def run(
+    main: Callable[[Stop], Awaitable[None]],
+    *,
+    name: str,
+    grace_s: float = GRACE_S,
+    event_loop: EventLoop = "auto",
+) -> None:
     """Run `main` until it returns or a signal ends it.
 
     Raises:
         SystemExit: with a code other than 0 when it did not end well.
+        SettingsError: the event loop that was asked for is not installed.
     """
-    code = asyncio.run(_supervise(main, get_logger(name), grace_s))
+    code = eventloop.run(_supervise(main, get_logger(name), grace_s), event_loop)
     if code:
         raise SystemExit(code)
 

@@ -17,6 +17,9 @@ DAY_S = 24 * 3600
 GIB = 1024**3
 
 
+EventLoop = Literal["auto", "asyncio", "uvloop"]
+
+
 class SettingsError(Exception):
     """A setting that cannot be used; the message says which, why, and what is allowed."""
 
@@ -458,6 +461,14 @@ class Settings(Section, frozen=True, kw_only=True):
     state_dir: Annotated[
         str, Meta(description="Directory for embedded storage and generated certificates.")
     ] = ".gatelog"
+    event_loop: Annotated[
+        EventLoop,
+        Meta(
+            description="What runs the process's tasks; auto is uvloop where it is installed. "
+            "asyncio is slower and changes nothing else: for debugging, or where uvloop is "
+            "suspected."
+        ),
+    ] = "auto"
     nats: NatsSettings = field(default_factory=NatsSettings)
     streams: StreamSettings = field(default_factory=StreamSettings)
     archive: ArchiveSettings = field(default_factory=ArchiveSettings)

@@ -19,6 +19,7 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
+from podgroup.runtime import eventloop
 from podgroup.runtime.jetstream import Bus, BusError, BusUnavailable, Message, Reader, connect
 from podgroup.runtime.settings import NatsSettings
 
@@ -143,7 +144,7 @@ def main() -> None:
     """Fetch what stdin says."""
     stretch = msgspec.json.decode(sys.stdin.buffer.read(), type=Stretch)
     try:
-        asyncio.run(_send(stretch))
+        eventloop.run(_send(stretch))
     except BusError as error:
         _write(Frame(error=str(error)))
     except BrokenPipeError:

@@ -108,20 +108,22 @@ async def test_stop_is_safe_to_repeat_and_before_start(tmp_path: Path) -> None:
 
 CHILD = """
 import asyncio, sys
+from podgroup.runtime import eventloop
 from podgroup.runtime.embedded import EmbeddedNats
 async def main():
     server = EmbeddedNats(sys.argv[1])
     await server.start()
     print(server.pid, flush=True)
     await asyncio.sleep(60)
-asyncio.run(main())
+eventloop.run(main(), sys.argv[2])
 """
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="PDEATHSIG is Linux's")
-async def test_it_dies_with_its_parent_and_lets_go_of_the_store(tmp_path: Path) -> None:
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+async def test_it_dies_with_its_parent_and_lets_go_of_the_store(tmp_path: Path, loop: str) -> None:
     parent = subprocess.Popen(
-        [sys.executable, "-c", CHILD, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", CHILD, str(tmp_path), loop], stdout=subprocess.PIPE, text=True
     )
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())

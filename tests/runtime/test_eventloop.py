@@ -1,0 +1,81 @@
+"""The choice of the event loop, and that a process does not need the faster one."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from podgroup.runtime import eventloop
+from podgroup.runtime.settings import EventLoop
+
+
+async def mine() -> type[asyncio.AbstractEventLoop]:
+    return type(asyncio.get_running_loop())
+
+
+@pytest.mark.parametrize(
+    ("kind", "made"),
+    [("auto", uvloop.Loop), ("uvloop", uvloop.Loop), ("asyncio", asyncio.SelectorEventLoop)],
+)
+def test_the_loop_is_the_one_asked_for(
+    kind: EventLoop, made: type[asyncio.AbstractEventLoop]
+) -> None:
+    assert issubclass(eventloop.run(mine(), kind), made)
+
+
+def test_a_result_and_an_error_come_out_as_they_are() -> None:
+    async def fails() -> None:
+        raise LookupError("as it is")
+
+    assert eventloop.run(asyncio.sleep(0, "done")) == "done"
+    with pytest.raises(LookupError, match="as it is"):
+        eventloop.run(fails())
+
+
+PART = """
+import asyncio
+from podgroup.runtime.service import run_part
+async def part(settings, stop, *, checks):
+    print(type(asyncio.get_running_loop()).__module__, flush=True)
+run_part(part, name="part")
+"""
+
+
+def without_uvloop(place: Path, asked: str) -> "subprocess.CompletedProcess[str]":
+    """Run a part where importing uvloop fails as it does on a platform without it."""
+    (place / "uvloop.py").write_text("raise ImportError('no wheel for this platform')\n")
+    path = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
+    env = {k: v for k, v in os.environ.items() if not k.startswith("GATELOG_")}
+    env |= {"PYTHONPATH": path, "GATELOG_EVENT_LOOP": asked, "GATELOG_LOG_FORMAT": "json"}
+    return subprocess.run(
+        [sys.executable, "-c", PART],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("asked", ["auto", "asyncio"])
+def test_a_platform_without_uvloop_runs_on_asyncio(tmp_path: Path, asked: str) -> None:
+    found = without_uvloop(tmp_path, asked)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout.startswith("asyncio.")
+
+
+def test_asking_by_name_for_a_loop_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    found = without_uvloop(tmp_path, "uvloop")
+    assert (found.returncode, found.stdout) == (2, "")
+    assert "no wheel for this platform" in found.stderr
+    assert "set event_loop to auto or asyncio" in found.stderr
+
+
+def test_an_unknown_loop_is_refused_like_any_other_setting(tmp_path: Path) -> None:
+    found = without_uvloop(tmp_path, "trio")
+    assert (found.returncode, found.stdout) == (2, "")
+    assert "event_loop" in found.stderr
