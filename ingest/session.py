@@ -27,6 +27,8 @@ from ingest.publisher import EventPublisher, Sink
 from ingest.resume import Known, Log, Resume
 from ingest.watcher import Watcher
 from podgroup.objects import Kind
+from podgroup.runtime.backoff import Backoff
+from podgroup.runtime.jetstream import BusClosed, BusUnavailable
 from podgroup.runtime.log import get_logger
 from podgroup.runtime.settings import Settings
 
@@ -120,11 +122,25 @@ class Session:
             log.info("events_not_stored", note="they will be seen again at the next start")
 
     async def _check_after_reconnects(self) -> None:
-        """A reconnect may lead to a server with another past."""
+        """A reconnect may lead to a server with another past.
+
+        Servers that elect a leader do not answer for seconds, which is no reason to list again:
+        whether it can be continued is asked until somebody knows.
+        """
+        backoff = Backoff(first_s=0.1, ceiling_s=2.0)
         while True:
             await self._reconnected.wait()
             self._reconnected.clear()
-            changed = await resume.lost(self._bus, self.known)
+            try:
+                changed = await resume.lost(self._bus, self.known)
+            except BusClosed:
+                raise
+            except BusUnavailable as error:
+                log.info("continuation_unknown", error=str(error))
+                await asyncio.sleep(next(backoff))
+                self._reconnected.set()
+                continue
+            backoff.reset()
             if changed:
                 raise Changed(changed)
 

@@ -8,7 +8,6 @@ signal to the start of a pod that was created after it.
 
 import asyncio
 import json
-import random
 import signal
 import time
 from collections.abc import AsyncIterator
@@ -19,46 +18,19 @@ from typing import Any
 import pytest
 
 from podgroup.runtime.embedded import EmbeddedNats
-from tests.support.invariants import (
-    QuotaWatch,
-    all_done,
-    describe,
-    gated,
-    hold_against_the_log,
-    verified,
-)
+from tests.support.diagnosis import explained
+from tests.support.invariants import QuotaWatch, hold_against_the_log, verified
+from tests.support.load import Load
 from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator, make_queue
 
 NAMESPACE, PROBES, CLUSTER, QUOTA = "ha", "ha-probes", "ha", 40
 TAKEOVER_S = 20.0
-SEED = 20261121
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 COMMANDS = {"ingest": "ingest", "projector": "project", "actuator": "actuate"}
 
 
-class Load:
-    """Creates groups in a namespace until told to stop; knows how much it created."""
-
-    def __init__(self, api: Api, namespace: str) -> None:
-        self.api = api
-        self.namespace = namespace
-        self.pods = self.groups = 0
-        self._random = random.Random(SEED)
-
-    async def run(self) -> None:
-        while True:
-            await self.group(self._random.randint(1, 8))
-            await asyncio.sleep(self._random.uniform(0.1, 0.5))
-
-    async def group(self, size: int) -> str:
-        """Create one, and return the name of its last pod."""
-        self.groups += 1
-        group = f"g{self.groups:03d}"
-        for index in range(size):
-            body = gated(f"{group}-p{index}", group if size > 1 else "", size)
-            await self.api.call("POST", f"/api/v1/namespaces/{self.namespace}/pods", body)
-            self.pods += 1
-        return f"{group}-p{size - 1}"
+class Users(Load):
+    """Users of one namespace who also look how long a pod takes."""
 
     async def probe(self) -> float:
         """Create a pod; return the seconds until it is past its gate."""
@@ -71,9 +43,6 @@ class Load:
 
         await self.api.until(f"{name} starts", past, 60)
         return time.monotonic() - begin
-
-    async def all_done(self) -> bool:
-        return await all_done(self.api, self.namespace, self.pods, self.groups)
 
 
 class Replicas:
@@ -159,12 +128,12 @@ async def test_a_replica_may_die_stand_still_or_be_replaced(
             await make_queue(api, PROBES, cpu=str(QUOTA))
             watch, load, probes = (
                 QuotaWatch(api, NAMESPACE),
-                Load(api, NAMESPACE),
-                Load(api, PROBES),
+                Users(api, NAMESPACE),
+                Users(api, PROBES),
             )
             watching = asyncio.create_task(watch.run())
             await probes.probe()
-            creating = asyncio.create_task(load.run())
+            load.start()
 
             for part in COMMANDS:
                 leader = await parts.leader(api, part)
@@ -191,14 +160,10 @@ async def test_a_replica_may_die_stand_still_or_be_replaced(
                 child.start()
                 slowest = max(slowest, await probing)
             took["rolling restart, slowest"] = slowest
-            creating.cancel()
-            await asyncio.gather(creating, return_exceptions=True)
-            try:
+            await load.stop()
+            async with explained(api, NAMESPACE, postgres_database, parts, own_nats.settings()):
                 for each in (load, probes):
                     await api.until("the undisturbed end", each.all_done, 60)
-            except AssertionError:
-                print(await describe(api, NAMESPACE), *(c.tail(15) for c in parts), sep="\n")
-                raise
             assert watch.most <= QUOTA, f"{watch.most} pods of 1 cpu past the gate at once"
             watching.cancel()
             await asyncio.sleep(1)

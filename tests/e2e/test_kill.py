@@ -21,10 +21,10 @@ from gatelog.replay.offline import verify as verify_file
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.settings import DatabaseSettings, NatsSettings, Settings
 from projector.replay.selecting import Wanted
+from tests.support.diagnosis import explained
 from tests.support.invariants import (
     QuotaWatch,
     all_done,
-    describe,
     gated,
     hold_against_the_log,
     verified,
@@ -137,13 +137,10 @@ async def test_nothing_is_lost_doubled_or_wrong(
             creating = asyncio.create_task(create_all(api, rnd))
             done = await torment(children, nats, random.Random(SEED + 1), over)
             await creating
-            try:
+            async with explained(api, NAMESPACE, database, children, nats.settings()):
                 await api.until(
                     "the undisturbed end", lambda: all_done(api, NAMESPACE, PODS, GROUPS), 120
                 )
-            except AssertionError:
-                print(await describe(api, NAMESPACE), *(c.tail(15) for c in children), sep="\n")
-                raise
             assert done == {"ingest": KILLS, "project": KILLS, "actuate": KILLS, "nats": NATS_KILLS}
             assert watch.most <= QUOTA, f"{watch.most} pods of 1 cpu past the gate at once"
             assert watch.most > QUOTA // 2, "the quota was never under pressure"

@@ -26,10 +26,10 @@ from tests.e2e.test_kill import (
     PODS,
     all_done,
     create_all,
-    describe,
     hold_against_the_log,
     verified,
 )
+from tests.support.diagnosis import explained
 from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator, make_queue
 
 QUOTA = 60
@@ -158,13 +158,10 @@ async def test_the_projector_goes_on_in_the_new_read_model(
             watching = asyncio.create_task(looking.run())
             done = await torment(rebuild, children[1], random.Random(SEED + 1))
             await creating
-            try:
+            async with explained(api, NAMESPACE, database, children, nats.settings()):
                 await api.until(
                     "the undisturbed end", lambda: all_done(api, NAMESPACE, PODS, GROUPS), 90
                 )
-            except AssertionError:
-                print(await describe(api, NAMESPACE), *(c.tail(15) for c in children), sep="\n")
-                raise
             await rebuilt(rebuild)
             assert not watching.done() or watching.result()
             watching.cancel()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
+from nats.aio.msg import Msg
 
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import (
@@ -15,6 +16,7 @@ from podgroup.runtime.jetstream import (
     ServerTooOld,
     connect,
 )
+from podgroup.runtime.jetstream.connection import open_connection
 from podgroup.runtime.settings import NatsSettings, StreamSettings
 from tests.runtime.proxy import proxy_to
 
@@ -212,3 +214,41 @@ async def test_permission_errors_are_part_of_the_message(
     with pytest.raises(BusUnavailable, match="permissions violation"):
         await bus.publish("events.c.0.watch", b"x", "1", timeout_s=0.5)
     await bus.close()
+
+
+async def test_a_question_nobody_heard_is_put_again(nats_settings: NatsSettings) -> None:
+    # As a stream's new leader: it is there only after the question was put for the first time.
+    asking = await open_connection(nats_settings, "asking", 10)
+    answering = await open_connection(nats_settings, "answering", 10)
+    heard: list[float] = []
+
+    async def answer(message: Msg) -> None:
+        heard.append(time.monotonic())
+        if len(heard) == 3:
+            await answering.send(message.reply, b"the leader")
+
+    inbox = await answering.subscribe(answer)
+    began = time.monotonic()
+    found = await asking.request(inbox.subject, b"who leads?", timeout_s=10, again_s=0.2)
+    assert found == b"the leader"
+    assert 0.4 <= heard[-1] - began < 9
+    assert len(heard) == 3
+    await answering.close()
+    await asking.close()
+
+
+async def test_an_answer_later_than_the_next_question_counts(nats_settings: NatsSettings) -> None:
+    asking = await open_connection(nats_settings, "asking", 10)
+    answering = await open_connection(nats_settings, "answering", 10)
+    held: list[Msg] = []
+
+    async def answer(message: Msg) -> None:
+        held.append(message)
+        if len(held) == 3:
+            await answering.send(held[0].reply, b"slow")
+
+    inbox = await answering.subscribe(answer)
+    assert await asking.request(inbox.subject, timeout_s=10, again_s=0.1) == b"slow"
+    assert len(held) == 3
+    await answering.close()
+    await asking.close()

@@ -85,19 +85,6 @@ async def verified(database: str, nats: NatsSettings, cluster: str, pods: int) -
     assert {t.table: t.rows for t in tables}["pods"] == pods
 
 
-async def describe(api: Api, namespace: str) -> str:
-    """Pods that have not come to their end."""
-    lines = []
-    for name, body in sorted((await api.pods(namespace)).items()):
-        phase, meta = body["status"].get("phase"), body["metadata"]
-        if phase != "Succeeded" or meta.get("finalizers"):
-            lines.append(
-                f"{name} {phase} gates={body['spec'].get('schedulingGates')} "
-                f"finalizers={meta.get('finalizers')}"
-            )
-    return "\n".join(lines)
-
-
 async def hold_against_the_log(
     database: str, nats: NatsSettings, cluster: str, groups: int
 ) -> None:

@@ -17,7 +17,7 @@ from podgroup.runtime.jetstream.api import (
     NO_MESSAGE_FOUND,
     STREAM_NOT_FOUND,
     ApiRefused,
-    api,
+    ask,
 )
 from podgroup.runtime.jetstream.connection import Connection, open_connection
 from podgroup.runtime.jetstream.publisher import ACK_TIMEOUT_S, Publisher, publish_once
@@ -213,7 +213,7 @@ class Bus:
 
     async def _get(self, stream: str, query: dict[str, object]) -> Message | None:
         try:
-            answer = await api(self._connection, f"STREAM.MSG.GET.{stream}", query)
+            answer = await ask(self._connection, f"STREAM.MSG.GET.{stream}", query)
         except ApiRefused as refused:
             if refused.error.err_code == NO_MESSAGE_FOUND:
                 return None

@@ -187,9 +187,12 @@ class Connection:
         body: bytes = b"",
         *,
         timeout_s: float = 5.0,
+        again_s: float | None = None,
         headers: dict[str, str] | None = None,
     ) -> bytes:
-        """Send and return the body of the answer.
+        """Send and return the body of the answer; send again after `again_s` of silence, if given.
+
+        Whichever question is answered first counts: one that was slow to be answered is not lost.
 
         Raises:
             BusUnavailable: not connected, nobody there, or no answer within `timeout_s`.
@@ -199,8 +202,10 @@ class Connection:
         reply = self.expect(lambda m: None if answered.done() else answered.set_result(m))
         try:
             async with asyncio.timeout(timeout_s):
-                await self.send(subject, body, reply, headers)
-                message = await answered
+                while not answered.done():
+                    await self.send(subject, body, reply, headers)
+                    await asyncio.wait([answered], timeout=again_s)
+            message = answered.result()
         except TimeoutError:
             raise self.unavailable(f"no answer to {subject} within {timeout_s} s") from None
         finally:

@@ -37,7 +37,7 @@ class Timing(NamedTuple):
     """
 
     expires_s: float = 30.0
-    heartbeat_s: float = 5.0
+    heartbeat_s: float = 2.0
 
     @property
     def silence_s(self) -> float:

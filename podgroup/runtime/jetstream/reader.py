@@ -32,6 +32,9 @@ from podgroup.runtime.jetstream.values import (
 from podgroup.runtime.log import get_logger
 
 INACTIVE_S = 120
+CREATE_S = 1.0
+"""How long to wait for a new consumer at first, in seconds; doubled up to `CREATE_CEILING_S`."""
+CREATE_CEILING_S = 5.0
 
 log = get_logger("bus")
 
@@ -55,6 +58,7 @@ class Reader:
         self._batch = batch
         self._session: Session | None = None
         self._created: datetime | None = None
+        self._create_s = CREATE_S
         self._seen = 0  # consumer sequence of the last message, of this session
         self._backoff = Backoff(first_s=0.02, ceiling_s=2.0)
         self._closed = False
@@ -213,13 +217,20 @@ class Reader:
                 self._connection,
                 subject,
                 {"stream_name": self._stream, "config": config, "action": "create"},
+                self._create_s,
             )
         except BaseException as error:
             await session.close()
+            if isinstance(error, BusUnavailable):
+                # Of several servers it may have been given to one that has just died, which the
+                # others take minutes to learn: rather another consumer soon than this one late.
+                self._create_s = min(2 * self._create_s, CREATE_CEILING_S)
+                await self._forget(session.consumer)
             if isinstance(error, ApiRefused) and error.error.err_code == STREAM_NOT_FOUND:
                 raise streams.missing(self._stream) from error
             raise
         self._seen = 0
+        self._create_s = CREATE_S
         self._session = session
 
     async def _check_stream(self) -> None:
@@ -245,9 +256,12 @@ class Reader:
                 "reader_restarts", stream=self._stream, next_sequence=self.next_sequence, why=why
             )
         await session.close()
-        if self._connection.connected:
-            try:
-                subject = f"$JS.API.CONSUMER.DELETE.{self._stream}.{session.consumer}"
-                await self._connection.send(subject, b"")
-            except BusUnavailable:
-                return  # the server forgets it by itself after INACTIVE_S
+        await self._forget(session.consumer)
+
+    async def _forget(self, consumer: str) -> None:
+        if not self._connection.connected:
+            return
+        try:
+            await self._connection.send(f"$JS.API.CONSUMER.DELETE.{self._stream}.{consumer}", b"")
+        except BusUnavailable:
+            return  # the server forgets it by itself after INACTIVE_S

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from podgroup.runtime.jetstream.api import STREAM_NOT_FOUND, ApiRefused, api
+from podgroup.runtime.jetstream.api import STREAM_NOT_FOUND, ApiRefused, api, ask
 from podgroup.runtime.jetstream.connection import Connection
 from podgroup.runtime.jetstream.values import StreamMismatch, StreamMissing, StreamState
 from podgroup.runtime.settings import StreamSettings
@@ -61,7 +61,7 @@ async def ensure(connection: Connection, settings: StreamSettings) -> None:
     for wanted in _wanted(settings):
         name = wanted["name"]
         try:
-            config = _infos.decode(await api(connection, f"STREAM.INFO.{name}")).config
+            config = _infos.decode(await ask(connection, f"STREAM.INFO.{name}")).config
         except ApiRefused as refused:
             if refused.error.err_code != STREAM_NOT_FOUND:
                 raise
@@ -84,7 +84,7 @@ async def state(connection: Connection, stream: str) -> StreamState:
         StreamMissing: there is no such stream.
     """
     try:
-        info = _infos.decode(await api(connection, f"STREAM.INFO.{stream}"))
+        info = _infos.decode(await ask(connection, f"STREAM.INFO.{stream}"))
     except ApiRefused as refused:
         if refused.error.err_code == STREAM_NOT_FOUND:
             raise missing(stream) from refused

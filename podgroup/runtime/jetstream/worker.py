@@ -18,7 +18,7 @@ from nats.aio.msg import Msg
 from podgroup.runtime.backoff import Backoff
 from podgroup.runtime.jetstream import streams
 from podgroup.runtime.jetstream.acks import Place
-from podgroup.runtime.jetstream.api import CONSUMER_NOT_FOUND, STREAM_NOT_FOUND, ApiRefused, api
+from podgroup.runtime.jetstream.api import CONSUMER_NOT_FOUND, STREAM_NOT_FOUND, ApiRefused, ask
 from podgroup.runtime.jetstream.connection import Connection
 from podgroup.runtime.jetstream.pull import DEFAULT_TIMING, Data, Heartbeat, Lost, Session, Timing
 from podgroup.runtime.jetstream.values import (
@@ -58,7 +58,7 @@ async def taken(connection: Connection, stream: str, durable: str) -> Taken | No
         StreamMissing: there is no such stream.
     """
     try:
-        found = _consumers.decode(await api(connection, f"CONSUMER.INFO.{stream}.{durable}"))
+        found = _consumers.decode(await ask(connection, f"CONSUMER.INFO.{stream}.{durable}"))
     except ApiRefused as refused:
         if refused.error.err_code == CONSUMER_NOT_FOUND:
             return None
@@ -285,7 +285,7 @@ class Worker:
         body = {"stream_name": self._stream, "config": config}
         try:
             subject = f"CONSUMER.CREATE.{self._stream}.{self._durable}.{self._filter}"
-            await api(self._connection, subject, body)
+            await ask(self._connection, subject, body)
         except ApiRefused as refused:
             if refused.error.err_code == STREAM_NOT_FOUND:
                 raise streams.missing(self._stream) from refused
