@@ -1,9 +1,12 @@
 """`gatelog replay --rebuild` of a long log: seconds, processor seconds, memory.
 
-Theory. The log is made once, with the decisions that belong to it, and published to EVENTS and
-DECISIONS. A read model is measured that has lost every row but its checkpoint, so that all of it
-has to be written, and then, good again, one that has lost nothing. The limit is what reading both
-streams and decoding every message takes alone, in one process.
+Theory. The log is made once and both databases are rebuilt from it (`recorded`). A read model is
+measured that has lost every row but its checkpoint, so that all of it has to be written, and then,
+good again, one that has lost nothing. The limit is what reading both streams and decoding every
+message takes alone, in one process.
+
+The log has the two shapes of `story`: full messages, which is how a million events come into being
+in a time that people have, and, a tenth of it, one event a message, the dearest form there is.
 
 Invariant: a figure counts only if the read model has every decision and nothing set aside.
 """
@@ -16,114 +19,78 @@ import subprocess
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import sqlalchemy as sa
 
 from bench import processes
 from bench.figures import Figure
-from bench.projecting import publish
-from bench.story import CLUSTER, Story
-from podgroup.codec import decode_batch, decode_decision, encode_decision
-from podgroup.events import Decision
+from bench.recorded import Log, Shape, record, tell
+from bench.story import CLUSTER
+from podgroup.codec import decode_batch, decode_decision, split_decisions
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import connect
+from podgroup.runtime.settings import IngestSettings
 from podgroup.subjects import DECISIONS, EVENTS, decisions, events_of
 from projector import migrate
 from projector.checkpoint import Checkpoint
 from projector.database import reader
-from projector.packing import pack_meta
 from projector.rows import Rows
 from projector.store import SqlStore
 from tests.support.processes import GATELOG
 
 EVENTS_WANTED = int(os.environ.get("GATELOG_TEST_REBUILD_EVENTS", "1000000"))
-SIZE = 6
-EVENTS_PER_GROUP = 87
-"""What the life of a group of `SIZE` comes to in the log; the note of the figure says how many."""
+SHAPES = (
+    Shape("", EVENTS_WANTED, 65, IngestSettings().batch_bytes, "hundreds of events each"),
+    Shape(".trickle", EVENTS_WANTED // 10, 87, 0, "one event each"),
+)
 _WAITED = re.compile(r"the projector waited ([0-9.]+) s")
 
 
-class Recorded(Story):
-    """A story that keeps its decisions as the stream has them."""
-
-    def __init__(self, groups: int, size: int) -> None:
-        self.made: list[tuple[str, bytes]] = []
-        super().__init__(groups, size)
-
-    def _carry_out(self, decision: Decision) -> None:
-        self.made.append((decision.id, encode_decision(decision)))
-        super()._carry_out(decision)
-
-    @property
-    def folded(self) -> bytes:
-        """The state's Meta at the end of the log."""
-        return pack_meta(self._world.meta)
-
-
 async def run() -> AsyncIterator[Figure]:
-    """Publish, read bare, then rebuild in both databases."""
-    story = Recorded(max(1, EVENTS_WANTED // EVENTS_PER_GROUP), SIZE)
-    with processes.folder() as place:
-        async with processes.nats(place, sync_always=False) as server:
-            await publish(server, story)
-            await _publish_decisions(server, story)
-            last, published = len(story.messages), len(story.made)
-            note = f"{story.events} events, {published} decisions, one event a message"
-            folded, created = story.folded, await _created(server)
-            del story
-            bare = await _read_bare(server, last, published)
-            for name in ("sqlite", "postgres"):
-                checkpoint = Checkpoint(
-                    cluster=CLUSTER,
-                    shard=0,
-                    mode="builtin",
-                    seq=last,
-                    stream_created_at=created,
-                    published=published,
-                    written_at=datetime.now(UTC),
-                    folded=folded,
-                )
-                async for figure in _measured(name, server, place, checkpoint, bare, note):
+    """Make the log, read it bare, then rebuild in both databases; each shape."""
+    for shape in SHAPES:
+        with processes.folder() as place:
+            async with processes.nats(place, sync_always=False) as server:
+                log = await record(server, place, shape)
+                bare = await _read_bare(server, log)
+                async for figure in _both(f"sqlite:///{place}/bench.db", server, log, bare, shape):
                     yield figure
-
-
-async def _measured(
-    name: str,
-    server: EmbeddedNats,
-    place: Path,
-    checkpoint: Checkpoint,
-    bare: float,
-    note: str,
-) -> AsyncIterator[Figure]:
-    if name == "sqlite":
-        async for figure in _both(
-            name, f"sqlite:///{place}/bench.db", server, checkpoint, bare, note
-        ):
-            yield figure
-        return
-    with processes.postgres() as url:
-        async for figure in _both(name, url, server, checkpoint, bare, note):
-            yield figure
+                with processes.postgres() as url:
+                    async for figure in _both(url, server, log, bare, shape):
+                        yield figure
 
 
 async def _both(
-    name: str, url: str, server: EmbeddedNats, checkpoint: Checkpoint, bare: float, note: str
+    url: str, server: EmbeddedNats, log: Log, bare: float, shape: Shape
 ) -> AsyncIterator[Figure]:
+    """Rebuild a read model that has lost everything, and then the one that came of it."""
     migrate.upgrade(url)
+    checkpoint = Checkpoint(
+        cluster=CLUSTER,
+        shard=0,
+        mode="builtin",
+        seq=log.messages,
+        stream_created_at=log.created_at,
+        published=log.decisions,
+        written_at=datetime.now(UTC),
+        folded=log.folded,
+    )
     store = SqlStore(url, CLUSTER, 0)
     store.commit(Rows(), checkpoint, None)
     store.close()
+    name = "sqlite" if url.startswith("sqlite") else "postgres"
     for what in ("lost", "good"):
+        tell(f"rebuilding {name}{shape.name}: a read model that is {what}")
         took_s, cpu_s, rss_mb, waited = await asyncio.to_thread(_rebuild, url, server)
-        _check(url, checkpoint.published)
+        _check(url, log.decisions)
         yield Figure(
-            name=f"rebuild.{name}.{what}",
+            name=f"rebuild.{name}.{what}{shape.name}",
             value=took_s,
             unit="s",
             limit=bare,
             limit_name="reading and decoding alone",
-            note=f"{note}; {cpu_s:.1f} s of processor, {rss_mb:.0f} MB resident at most, "
+            note=f"{log.note}; {cpu_s:.1f} s of processor without the servers', "
+            f"{cpu_s / log.events * 1e6:.0f} us per event, {rss_mb:.0f} MB resident at most, "
             f"projector held up {waited} s",
         )
 
@@ -162,37 +129,23 @@ def _check(url: str, made: int) -> None:
         raise RuntimeError(f"{there} decisions, not {made}; {aside} events set aside")
 
 
-async def _publish_decisions(server: EmbeddedNats, story: Recorded) -> None:
-    bus = await connect(server.settings(), "bench", deadline_s=20)
-    publisher = bus.publisher()
-    for identity, body in story.made:
-        await publisher.send(decisions(CLUSTER, 0), body, identity)
-    await publisher.flush()
-    publisher.close()
-    await bus.close()
-
-
-async def _created(server: EmbeddedNats) -> datetime:
-    bus = await connect(server.settings(), "bench", deadline_s=20)
-    state = await bus.stream_state(EVENTS)
-    await bus.close()
-    return state.created
-
-
-async def _read_bare(server: EmbeddedNats, messages: int, made: int) -> float:
+async def _read_bare(server: EmbeddedNats, log: Log) -> float:
     """Read and decode both streams to their ends; returns seconds."""
     bus = await connect(server.settings(), "bench", deadline_s=20)
     began = time.perf_counter()
     for stream, subject, count in (
-        (EVENTS, events_of(CLUSTER, 0), messages),
-        (DECISIONS, decisions(CLUSTER, 0), made),
+        (EVENTS, events_of(CLUSTER, 0), log.messages),
+        (DECISIONS, decisions(CLUSTER, 0), log.decision_messages),
     ):
-        decode = decode_batch if stream == EVENTS else decode_decision
         reading, seen = bus.read(stream, subject, 1), 0
         while seen < count:
             for message in await reading.next(5):
-                decode(message.body)
                 seen += 1
+                if stream == EVENTS:
+                    decode_batch(message.body)
+                else:
+                    for body in split_decisions(message.body):
+                        decode_decision(body)
         await reading.close()
     took = time.perf_counter() - began
     await bus.close()

@@ -165,7 +165,7 @@ def _stage(connection: "psycopg.Connection[Any]", table: str, rows: list[Row]) -
         f'CREATE TEMP TABLE IF NOT EXISTS "{target}" (LIKE "{table}") ON COMMIT DELETE ROWS'
     )
     copy_rows(connection, table, f'"{target}"', rows)
-    connection.execute(statements.insert_from(table, target))
+    connection.execute(statements.insert_from(table, f'"{target}"'))
 
 
 def copy_rows(

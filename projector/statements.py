@@ -74,10 +74,11 @@ def insert_values(table: str, mark: str, rows: int = 1) -> str:
     return f'INSERT INTO "{table}" ({_quoted(columns)}) VALUES {values}{on_conflict(table)}'
 
 
-def insert_from(table: str, source: str) -> str:
-    """Return the statement that writes everything in table `source`."""
+def insert_from(table: str, source: str, order: str = "") -> str:
+    """Return the statement that writes everything in `source`, a quoted name; `order`: a clause."""
     columns = _quoted(COLUMNS[table])
-    return f'INSERT INTO "{table}" ({columns}) SELECT {columns} FROM "{source}"{on_conflict(table)}'
+    rows = f"SELECT {columns} FROM {source} {order}"
+    return f'INSERT INTO "{table}" ({columns}) {rows}{on_conflict(table)}'
 
 
 def first_checkpoint(mark: str) -> str:

@@ -17,6 +17,7 @@ from gatelog.errors import FAILED, UsageFailed
 from podgroup.runtime.settings import Settings
 
 if TYPE_CHECKING:
+    from gatelog.replay.differing import Told
     from projector.replay.compare import TableResult
     from projector.replay.fold import Result
 
@@ -204,21 +205,17 @@ def _rebuild(settings: Settings, console: Console, *, from_epoch: bool) -> None:
 
 def _redecide(settings: Settings, console: Console) -> int | None:
     from gatelog.replay import running
+    from gatelog.replay.differing import Told
 
+    told = Told()
     with Shown(console, "deciding again") as shown:
-        result = asyncio.run(running.redecide(settings, shown))
-    return _differences(result)
+        result = asyncio.run(running.redecide(settings, shown, told))
+    return _differences(result, told)
 
 
-def _differences(result: "Result") -> int | None:
-    from gatelog.replay.differing import lines
-
-    for difference in result.differences:
-        for line in lines(difference):
-            print(line)
-    count = sum(len(d.then) + len(d.now) for d in result.differences)
-    print(f"{result.messages} messages decided again: {count or 'no'} decisions differ")
-    return FAILED if count else None
+def _differences(result: "Result", told: "Told") -> int | None:
+    print(f"{result.messages} messages decided again: {told.count or 'no'} decisions differ")
+    return FAILED if told.count else None
 
 
 def _as_of(settings: Settings, at: str, target: str | None, console: Console) -> int | None:
@@ -254,6 +251,7 @@ def of_file(
 ) -> int | None:
     """Fold a file and say what came of it; 1 if some of it could not be read, or differs."""
     from gatelog.replay import offline
+    from gatelog.replay.differing import Told, ignore
     from gatelog.replay.recordings import Recording
 
     log = offline.open_source(file, settings)
@@ -261,7 +259,10 @@ def of_file(
         raise UsageFailed(f"{file}: is no export, so it has no decisions of ours to compare with")
     if moment is not None and target is None:
         raise UsageFailed("--at needs --to: an empty database to write to, e.g. --to then.sqlite3")
-    result = asyncio.run(offline.folded(log, target, moment=moment))
+    told = Told()
+    result = asyncio.run(
+        offline.folded(log, target, moment=moment, differs=told if redecide else ignore)
+    )
     _unread(file, log.unread)
     if (held := getattr(log, "covered", None)) is not None and held.first > 1:
         sys.stderr.write(
@@ -275,7 +276,7 @@ def of_file(
                 f"gatelog: {file} has only {log.header.selection}: what others held is not in it, "
                 "so decisions about quota may differ\n"
             )
-        return _differences(result) or (FAILED if log.unread else None)
+        return _differences(result, told) or (FAILED if log.unread else None)
     where = f", rows in {target}" if target else "; --to FILE keeps the rows"
     print(
         f"{result.events} events of {log.lines} lines folded: {result.groups} groups and "

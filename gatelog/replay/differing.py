@@ -14,6 +14,23 @@ MOST = 200
 """Characters of a value that are shown."""
 
 
+class Told:
+    """Prints differences as they are found, so that none is kept, and counts decisions."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, difference: Difference) -> None:
+        """Print one."""
+        self.count += len(difference.then) + len(difference.now)
+        for line in lines(difference):
+            print(line)
+
+
+def ignore(difference: Difference) -> None:
+    """Take no notice: what is asked for is not the decisions."""
+
+
 def lines(difference: Difference) -> Iterator[str]:
     """Return the lines of one place: then, now, and which fields of a command are others."""
     now = list(difference.now)

@@ -9,12 +9,13 @@ Invariant: nothing is written but an empty database that was named for it.
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
 from gatelog.errors import CommandFailed, UsageFailed
+from gatelog.replay.differing import ignore
 from gatelog.replay.running import SNAPSHOT, place
 from gatelog.replay.steps import Stepper
 from podgroup.runtime.settings import Settings
@@ -24,7 +25,7 @@ from projector.archive.shelf import open_shelf
 from projector.database import database_url, reader
 from projector.replay.compare import TableResult, compare
 from projector.replay.files import FileLog, FileRefused, Header, is_export
-from projector.replay.fold import Result, Sink, fold
+from projector.replay.fold import Difference, Result, Sink, fold
 from projector.replay.log import Entry, Log
 
 
@@ -64,8 +65,12 @@ async def folded(
     target: str | None,
     stepper: Stepper | None = None,
     moment: int | datetime | None = None,
+    differs: Callable[[Difference], None] = ignore,
 ) -> Result:
-    """Fold a log, up to `moment` if given, into the empty database `target` if given."""
+    """Fold a log, up to `moment` if given, into the empty database `target` if given.
+
+    `differs` is told of every place where today's rules would decide otherwise.
+    """
     header = log.header
     sink = None
     if target is not None:
@@ -80,6 +85,7 @@ async def folded(
         epoch=header.epoch,
         base=header.base,
         each=stepper.look if stepper is not None else None,
+        differs=differs,
     )
     if sink is not None:
         sink.close()

@@ -103,6 +103,7 @@ class _Switch:
         self._at = at
 
     async def over(self) -> Report:
+        await asyncio.to_thread(self._stage.prepare)
         for _ in range(ROUNDS):
             there = self._look()
             if there - self._work.position <= NEAR_MESSAGES:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from gatelog import statedir
 from gatelog.errors import CommandFailed
 from gatelog.replay.archiving import Run, joined
+from gatelog.replay.differing import ignore
 from gatelog.replay.steps import Step, Stepper
 from podgroup.events import Decision
 from podgroup.runtime.embedded import EmbeddedNats, running
@@ -27,7 +28,7 @@ from projector.database import database_url, reader
 from projector.loading import load_decisions
 from projector.opening import policy_of
 from projector.replay.compare import TableResult, compare
-from projector.replay.fold import Result, Sink, fold
+from projector.replay.fold import Difference, Result, Sink, fold
 from projector.replay.log import Log
 
 _CONNECT_S = 15.0
@@ -130,6 +131,7 @@ async def verify(settings: Settings, progress: Progress) -> tuple[Result, list[T
                     sink=sink,
                     epoch=at.epoch,
                     base=at.base,
+                    differs=ignore,
                     progress=progress,
                 )
                 sink.close()
@@ -143,9 +145,11 @@ async def verify(settings: Settings, progress: Progress) -> tuple[Result, list[T
     return result, tables_found
 
 
-async def redecide(settings: Settings, progress: Progress) -> Result:
+async def redecide(
+    settings: Settings, progress: Progress, differs: Callable[[Difference], None]
+) -> Result:
     """Let today's rules decide on the log; recorded decisions keep taking effect."""
-    return await _folded(settings, progress)
+    return await _folded(settings, progress, differs=differs)
 
 
 async def as_of(
@@ -170,6 +174,7 @@ async def as_of(
             sink=sink,
             epoch=at.epoch,
             base=at.base,
+            differs=ignore,
             progress=progress,
             until=until,
         )
@@ -184,7 +189,12 @@ async def steps(settings: Settings, namespace: str, name: str, progress: Progres
     return stepper.steps
 
 
-async def _folded(settings: Settings, progress: Progress, stepper: Stepper | None = None) -> Result:
+async def _folded(
+    settings: Settings,
+    progress: Progress,
+    stepper: Stepper | None = None,
+    differs: Callable[[Difference], None] = ignore,
+) -> Result:
     with reader(database_url(settings)).connect() as connection:
         at = place(connection, settings.cluster, settings.projector.shard)
     async with open_bus(settings) as bus:
@@ -197,5 +207,6 @@ async def _folded(settings: Settings, progress: Progress, stepper: Stepper | Non
             epoch=at.epoch,
             base=at.base,
             each=stepper.look if stepper is not None else None,
+            differs=differs,
             progress=progress,
         )

@@ -14,6 +14,7 @@ import os
 import struct
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import datetime
 
 import msgspec
@@ -24,8 +25,11 @@ from podgroup.runtime.jetstream import Bus, BusError, BusUnavailable, Message, R
 from podgroup.runtime.settings import NatsSettings
 
 FAR_MESSAGES = 20_000
-"""From so many messages on a process of its own is worth its start."""
+FAR_BYTES = 16 << 20
+"""From so many messages or bytes on a process of its own is worth its start."""
 FRAME_MESSAGES = 1000
+FRAME_BYTES = 1 << 20
+"""A frame is closed when it has so much; one message more may be in it."""
 _LENGTH = struct.Struct(">I")
 _CONNECT_S = 15.0
 _WAIT_S = 5.0
@@ -106,11 +110,19 @@ class Fetched:
         self._child.stdout.close()
 
 
-def read(bus: Bus, stream: str, subject: str, first: int, last: int) -> "Reader | Fetched":
-    """Read a stream from `first` on: by a process of its own when `last` is far away."""
-    if last - first + 1 < FAR_MESSAGES:
-        return bus.read(stream, subject, first)
-    return Fetched(Stretch(bus.settings, stream, subject, first, last))
+async def read(bus: Bus, stream: str, subject: str, first: int, last: int) -> "Reader | Fetched":
+    """Read a stream from `first` on: by a process of its own when `last` is far away.
+
+    Raises:
+        BusUnavailable, StreamMissing: the stream cannot be asked how long it is.
+    """
+    count = last - first + 1
+    if count > 0:
+        state = await bus.stream_state(stream)
+        size = count * state.bytes // max(1, state.messages)
+        if count >= FAR_MESSAGES or size >= FAR_BYTES:
+            return Fetched(Stretch(bus.settings, stream, subject, first, last))
+    return bus.read(stream, subject, first)
 
 
 async def _send(stretch: Stretch) -> None:
@@ -118,8 +130,7 @@ async def _send(stretch: Stretch) -> None:
     reader = bus.read(stretch.stream, stretch.subject, stretch.first, batch=FRAME_MESSAGES)
     try:
         while messages := await reader.next(_WAIT_S):
-            found = [(m.sequence, m.at, m.body) for m in messages if m.sequence <= stretch.last]
-            if found:
+            for found in _frames(messages, stretch.last):
                 _write(Frame(found))
             if messages[-1].sequence >= stretch.last:
                 break
@@ -131,6 +142,22 @@ async def _send(stretch: Stretch) -> None:
     finally:
         await reader.close()
         await bus.close()
+
+
+def _frames(messages: list[Message], last: int) -> Iterator[list[tuple[int, datetime, bytes]]]:
+    """Cut messages up to sequence `last` into frames by size, so that few bytes are in the air."""
+    found: list[tuple[int, datetime, bytes]] = []
+    size = 0
+    for message in messages:
+        if message.sequence > last:
+            break
+        found.append((message.sequence, message.at, message.body))
+        size += len(message.body)
+        if size >= FRAME_BYTES:
+            yield found
+            found, size = [], 0
+    if found:
+        yield found
 
 
 def _write(frame: Frame) -> None:

@@ -78,11 +78,15 @@ class StreamLog:
         """
         subject = subjects.decisions(self._cluster, self._shard)
         newest = await self._bus.last(subjects.DECISIONS, subject) if self._published else None
+        last = newest.sequence if newest is not None else 0
         decisions = _Decisions(
-            self._bus, subject, newest.sequence if newest is not None else 0, self._unsent
+            await fetching.read(self._bus, subjects.DECISIONS, subject, 1, last),
+            self._bus,
+            last,
+            self._unsent,
         )
         mine = subjects.events_of(self._cluster, self._shard)
-        reader = fetching.read(self._bus, subjects.EVENTS, mine, self._first, self._last)
+        reader = await fetching.read(self._bus, subjects.EVENTS, mine, self._first, self._last)
         try:
             while messages := await self._next(reader):
                 for message in messages:
@@ -111,9 +115,11 @@ class StreamLog:
 class _Decisions:
     """The stream DECISIONS up to sequence `last`, read alongside, and then `unsent`."""
 
-    def __init__(self, bus: Bus, subject: str, last: int, unsent: tuple[Decision, ...]) -> None:
+    def __init__(
+        self, reader: Reader | Fetched, bus: Bus, last: int, unsent: tuple[Decision, ...]
+    ) -> None:
+        self._reader = reader
         self._bus = bus
-        self._reader = fetching.read(bus, subjects.DECISIONS, subject, 1, last)
         self._last = last
         self._unsent = unsent
         self._waiting: list[Decision] = []

@@ -116,6 +116,12 @@ class PostgresStage:
                 values = (done.at, done.action, done.by, self._cluster, self._shard, *key)
                 cursor.execute(statements.settle("%s", self._name("parked")).encode(), values)
 
+    def prepare(self) -> None:
+        """Let the server know what is in the stage, so that it joins as it should."""
+        for table in merging.TABLES:
+            self._sql(f"ANALYZE {self._name(table)}")
+        self._connection.commit()
+
     def checkpoint(self) -> Checkpoint | None:
         """Take the checkpoint's row; every projector waits for it until `merge` or `undo`."""
         self._connection.rollback()
@@ -139,7 +145,6 @@ class PostgresStage:
             once = statements.MODES[table] == "append"
             if not once and self._sql(repeated(name, table)).fetchone():
                 self._sql(delete_repeated(name, table, "ctid"))
-            self._sql(f"ANALYZE {name}")
         leave_out_pruned(self._pooled, self._cluster, self._name)
         if loose:
             names = {table: self._name(table) for table in ("decisions", "outcomes")}

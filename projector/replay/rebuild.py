@@ -9,6 +9,7 @@ Invariant: `finish` puts the new rows in place if and only if they cover the log
 checkpoint exactly.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Protocol
 
@@ -19,16 +20,16 @@ from projector.database import DatabaseError, parse
 from projector.packing import pack_meta, unpack_meta
 from projector.record_rows import Settled, settled, with_raw
 from projector.replay.finals import Finals
+from projector.replay.fold import collecting_rarely
 from projector.replay.log import Entry
 from projector.replay.postgres_stage import PostgresStage
 from projector.replay.sqlite_stage import SqliteStage
 from projector.replay.stage import Stage, replaced
-from projector.rows import Rows
 
 BATCH_EVENTS = 20_000
 """Events per transaction of the stage."""
-TELL_EVERY = 1000
-"""Messages between two words about progress."""
+TELL_EVERY = 2000
+"""Events between two words about progress."""
 
 
 class Progress(Protocol):
@@ -79,6 +80,8 @@ class Rebuild:
         self._progress = progress
         self._settled: list[Settled] = []
         self._pending = 0
+        self._tell_at = TELL_EVERY
+        self._writing: asyncio.Future[None] | None = None
 
     @property
     def position(self) -> int:
@@ -86,34 +89,48 @@ class Rebuild:
         return self.world.meta.position
 
     async def fold(self, entries: AsyncIterator[Entry]) -> None:
-        """Fold entries that follow those before."""
-        world = self.world
-        async for entry in entries:
-            parked = len(world.journal.parked)
-            found = step(world, entry.position, entry.at, entry.batch, entry.recorded)
-            if found.only_now or found.only_then:
-                self.different += len(found.only_now) + len(found.only_then)
-            for index in range(parked, len(world.journal.parked)):
-                world.journal.parked[index] = with_raw(world.journal.parked[index], entry.batch)
-            self._settled += settled(entry.batch, entry.at)
-            self.messages += 1
-            self.events += len(entry.batch.events)
-            self._pending += len(entry.batch.events)
-            if self._pending >= BATCH_EVENTS:
-                self._hand_over()
-            if self.messages % TELL_EVERY == 0:
-                self._progress(entry.position, self.events)
-        self._hand_over()
+        """Fold entries that follow those before; afterwards their rows are in the stage."""
+        try:
+            with collecting_rarely():
+                async for entry in entries:
+                    self._fold(entry)
+                    if self._pending >= BATCH_EVENTS:
+                        await self._hand_over()
+                    if self.events >= self._tell_at:
+                        self._tell_at = self.events + TELL_EVERY
+                        self._progress(entry.position, self.events)
+            await self._hand_over()
+        finally:
+            await self._written()
         self._progress(self.position, self.events)
 
-    def _hand_over(self) -> None:
+    def _fold(self, entry: Entry) -> None:
+        world = self.world
+        parked = len(world.journal.parked)
+        found = step(world, entry.position, entry.at, entry.batch, entry.recorded)
+        if found.only_now or found.only_then:
+            self.different += len(found.only_now) + len(found.only_then)
+        for index in range(parked, len(world.journal.parked)):
+            world.journal.parked[index] = with_raw(world.journal.parked[index], entry.batch)
+        self._settled += settled(entry.batch, entry.at)
+        self.messages += 1
+        self.events += len(entry.batch.events)
+        self._pending += len(entry.batch.events)
+
+    async def _hand_over(self) -> None:
+        """Give rows to the thread that writes them while the fold goes on; one batch at a time."""
         rows = self._finals.pick(self.world, take(self.world))
         rows.settled, self._settled, self._pending = self._settled, [], 0
-        self._append(rows)
-
-    def _append(self, rows: Rows) -> None:
         self.rows += sum(map(len, rows.tables.values()))
-        self._stage.append(rows)
+        await self._written()
+        loop = asyncio.get_running_loop()
+        self._writing = loop.run_in_executor(None, self._stage.append, rows)
+
+    async def _written(self) -> None:
+        """Wait until everything that was given out is in the stage."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            await writing
 
     def finish(self, old: Checkpoint) -> int:
         """Put the new rows in place of the live ones; returns how many rows that changed.
@@ -134,6 +151,8 @@ class Rebuild:
         # decisions knows them.
         known = unpack_meta(old.folded).decisions
         world.meta.decisions = max(world.meta.decisions, known)
-        self._append(self._finals.rest(world))
+        rest = self._finals.rest(world)
+        self.rows += sum(map(len, rest.tables.values()))
+        self._stage.append(rest)
         new = replaced(old, pack_meta(world.meta))
         return self._stage.merge(old, new, self._floor, loose=self._finals.loose)

@@ -17,7 +17,6 @@ from projector import sqlite_writer, statements
 from projector.checkpoint import Checkpoint
 from projector.database import DatabaseError, parse, writer
 from projector.loading import load_checkpoint
-from projector.record_rows import Row
 from projector.replay import merging
 from projector.replay.stage import (
     RESOLVED,
@@ -33,6 +32,8 @@ from projector.tables.base import utc_text
 
 _NAME = "rebuilt"
 _BUSY_S = 60.0
+_ROWS = 500
+"""Rows of one statement; 36 columns at most, so parameters stay below SQLite's 32,766."""
 
 
 class SqliteStage:
@@ -56,7 +57,8 @@ class SqliteStage:
         # Sorting a key's index must not keep all keys of a long log in memory.
         self._raw.execute("PRAGMA temp_store = FILE").close()
         self._raw.execute(f"ATTACH ? AS {_NAME}", (str(self._file),))
-        for pragma in ("locking_mode = EXCLUSIVE", "journal_mode = MEMORY", "synchronous = OFF"):
+        # A stage that fails is removed and not rolled back, so it keeps no journal.
+        for pragma in ("locking_mode = EXCLUSIVE", "journal_mode = OFF", "synchronous = OFF"):
             self._raw.execute(f"PRAGMA {_NAME}.{pragma}").close()
         self._switching = False
         self._raw.execute("BEGIN")
@@ -77,10 +79,22 @@ class SqliteStage:
         self._raw.execute("COMMIT")
 
     def _put(self, rows: Rows) -> None:
+        texts = sqlite_writer.Texts()
         for table, found in appended(rows):
-            marks = ", ".join("?" * len(COLUMNS[table]))
-            text = f'INSERT INTO {_NAME}."{table}" VALUES ({marks})'
-            self._raw.executemany(text, converted(table, found))
+            width = len(COLUMNS[table])
+            one = "(" + ", ".join("?" * width) + ")"
+            flat = sqlite_writer.parameters(table, found, texts)
+            # Many rows a statement: the interpreter's lock is given up once for all of them, and
+            # another thread, which folds, keeps it for milliseconds.
+            size = min(_ROWS, len(found))
+            whole = len(found) // size * size * width
+            text = f"INSERT INTO {_name(table)} VALUES "
+            many = text + ", ".join([one] * size)
+            for start in range(0, whole, size * width):
+                self._raw.execute(many, flat[start : start + size * width])
+            if whole < len(flat):
+                ones = (flat[n : n + width] for n in range(whole, len(flat), width))
+                self._raw.executemany(text + one, ones)
         for done in rows.settled:
             key = statements.parked_key(done.target)
             values = (utc_text(done.at), done.action, done.by, self._cluster, self._shard, *key)
@@ -92,28 +106,31 @@ class SqliteStage:
         self._switching = True
         return load_checkpoint(self._pooled, self._cluster, self._shard)
 
+    def prepare(self) -> None:
+        """Index the keys of what is to be compared with live rows."""
+        for table in merging.TABLES:
+            if not self._is_empty(table):
+                self._index(table)
+
     def merge(self, old: Checkpoint, new: Checkpoint, floor: int, *, loose: bool) -> int:
         """Put the new rows in place and commit; returns how many rows that changed."""
         changed = 0
         others = "SELECT count(*) FROM checkpoints WHERE cluster = ? AND shard <> ?"
         (count,) = self._raw.execute(others, (self._cluster, self._shard)).fetchone()
         values = {"cluster": self._cluster, "shard": self._shard, "floor": floor}
-        for table in merging.TABLES:
-            name = _name(table)
-            key = ", ".join(f'"{name}"' for name in merging.keys(table))
-            self._raw.execute(f'CREATE INDEX {_NAME}."key_{table}" ON "{table}" ({key})')
-            once = statements.MODES[table] == "append"
-            if not once and self._raw.execute(repeated(name, table)).fetchone():
-                self._raw.execute(delete_repeated(name, table, "rowid"))
         leave_out_pruned(self._pooled, self._cluster, _name)
         if loose:
+            self._one_row_a_key("decisions")
             names = {table: _name(table) for table in ("decisions", "outcomes")}
             self._raw.execute(RESOLVED.format(**names))
         for table in merging.TABLES:
-            name = _name(table)
-            text = merging.delete_unequal(table, name, "IS", alone=count == 0, floor=floor)
-            changed += self._raw.execute(text, values).rowcount
-            changed += self._raw.execute(merging.insert_missing(table, name)).rowcount
+            if not self._is_empty(table):
+                self._one_row_a_key(table)
+                text = merging.delete_unequal(
+                    table, _name(table), "IS", alone=count == 0, floor=floor
+                )
+                changed += self._raw.execute(text, values).rowcount
+            changed += self._fill(table) if self._is_empty(table) else self._add(table)
         changed -= take_pruned_away(self._pooled, self._cluster, new.published)
         given = tuple(
             utc_text(value) if hasattr(value, "tzinfo") else value
@@ -124,6 +141,44 @@ class SqliteStage:
         self._pooled.commit()
         self._switching = False
         return changed
+
+    def _is_empty(self, table: str) -> bool:
+        return self._raw.execute(f'SELECT 1 FROM main."{table}" LIMIT 1').fetchone() is None
+
+    def _index(self, table: str) -> None:
+        key = ", ".join(f'"{name}"' for name in merging.keys(table))
+        text = f'CREATE INDEX IF NOT EXISTS {_NAME}."key_{table}" ON "{table}" ({key})'
+        self._raw.execute(text)
+
+    def _one_row_a_key(self, table: str) -> None:
+        self._index(table)
+        name = _name(table)
+        once = statements.MODES[table] == "append"
+        if not once and self._raw.execute(repeated(name, table)).fetchone():
+            self._raw.execute(delete_repeated(name, table, "rowid"))
+
+    def _add(self, table: str) -> int:
+        return self._raw.execute(merging.insert_missing(table, _name(table))).rowcount
+
+    def _fill(self, table: str) -> int:
+        """Put everything into a table without rows, and make its indexes afterwards.
+
+        An index that is made of sorted keys costs a third of one that grows row by row. Nobody sees
+        that it was away: readers have the database as it was before this transaction.
+        """
+        found = self._raw.execute(
+            "SELECT name, sql FROM main.sqlite_master "
+            "WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL ORDER BY name",
+            (table,),
+        ).fetchall()
+        for name, _ in found:
+            self._raw.execute(f'DROP INDEX main."{name}"')
+        # What is written twice: which row stays is said by the table's mode, as in the live writer.
+        text = statements.insert_from(table, _name(table), "WHERE true ORDER BY rowid")
+        count = self._raw.execute(text).rowcount
+        for _, text in found:
+            self._raw.execute(text)
+        return count
 
     def undo(self) -> None:
         """Give the write lock back."""
@@ -141,13 +196,6 @@ class SqliteStage:
 
 def _name(table: str) -> str:
     return f'{_NAME}."{table}"'
-
-
-def converted(table: str, rows: list[Row]) -> list[list[Any]]:
-    """Return rows with their values as SQLite keeps them."""
-    flat = sqlite_writer.parameters(table, rows, sqlite_writer.Texts())
-    width = len(rows[0]) if rows else 1
-    return [flat[start : start + width] for start in range(0, len(flat), width)]
 
 
 def _remove_left_over(file: Path) -> str:

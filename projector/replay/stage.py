@@ -54,6 +54,9 @@ class Stage(Protocol):
     def append(self, rows: Rows) -> None:
         """Add rows; they are in the order in which they were made."""
 
+    def prepare(self) -> None:
+        """Do what can be done before the projector has to wait: nearly all rows are there."""
+
     def checkpoint(self) -> Checkpoint | None:
         """Take the live checkpoint in a transaction that `merge` goes on with, or `undo` ends."""
 

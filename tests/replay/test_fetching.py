@@ -57,9 +57,24 @@ async def test_a_child_that_dies_is_no_end_of_the_log(bus: Bus, cluster: str) ->
 
 async def test_what_is_near_is_read_here(bus: Bus, cluster: str) -> None:
     await filled(bus, cluster, 1)
-    near = fetching.read(bus, EVENTS, events_of(cluster, 0), 1, 10)
+    near = await fetching.read(bus, EVENTS, events_of(cluster, 0), 1, 10)
     assert not isinstance(near, Fetched)
     await near.close()
-    far = fetching.read(bus, EVENTS, events_of(cluster, 0), 1, fetching.FAR_MESSAGES)
+    far = await fetching.read(bus, EVENTS, events_of(cluster, 0), 1, fetching.FAR_MESSAGES)
     assert isinstance(far, Fetched)
     await far.close()
+
+
+async def test_full_messages_come_a_few_at_a_time(bus: Bus, cluster: str) -> None:
+    publisher = bus.publisher()
+    subject, body = events(cluster, 0, "watch"), b"x" * 600_000
+    for number in range(7):
+        last = await (await publisher.send(subject, body, f"{cluster}/{number}"))
+    publisher.close()
+    mine = events_of(cluster, 0)
+    reader = Fetched(Stretch(bus.settings, EVENTS, mine, last - 6, last))
+    sizes = []
+    while messages := await reader.next(5):
+        sizes.append(sum(len(message.body) for message in messages))
+    await reader.close()
+    assert sum(sizes) == 7 * len(body) and max(sizes) < fetching.FRAME_BYTES + len(body)
