@@ -83,19 +83,22 @@ class Committer:
             self.place = Place(loaded.checkpoint.base, loaded.checkpoint.stream_created_at)
         return loaded
 
-    async def open_decisions(self, parked_seq: int) -> list[Decision]:
-        """Return decisions without outcome, by number, and hand unsent parked events on.
+    async def hand_on_parked(self, parked_seq: int) -> None:
+        """Give the outbox the parked events that were not sent.
 
         Raises:
             StoreUnavailable: `stop` came first.
         """
         parked = await self._patiently(lambda: self._store.parked_after(parked_seq - 1))
         self._outbox.put((), parked)
-        return await self._patiently(lambda: self._store.decisions(unresolved=True))
 
-    async def decisions_after(self, number: int) -> list[Decision]:
-        """Return the decisions that were committed and maybe not published."""
-        return await self._patiently(lambda: self._store.decisions(after=number))
+    async def owed(self, after: int, until: int, limit: int, records: bool) -> list[Decision]:
+        """Return decisions that are still to be seen through: `Store.owed`.
+
+        Raises:
+            StoreUnavailable: `stop` came first.
+        """
+        return await self._patiently(lambda: self._store.owed(after, until, limit, records=records))
 
     async def submit(
         self,

@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import Connection, RowMapping, Table, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, Table, select
 
-from podgroup.commands import AnyCommand
+from podgroup.commands import RECORDS, AnyCommand
 from podgroup.events import Decision
 from podgroup.journal import ParkedRow
 from podgroup.objects import QueueObject, WorkloadView
@@ -28,6 +28,8 @@ from projector.packing import (
     unpack_pod,
     unpack_workload,
 )
+
+RECORD_NAMES = tuple(sorted(record.__name__ for record in RECORDS))
 
 
 class Loaded(Struct):
@@ -92,6 +94,34 @@ def load_decisions(
     )
     if unresolved:
         query = query.where(table.c.status.is_(None))
+    return [decision_of(row) for row in connection.execute(query).mappings()]
+
+
+def load_owed(
+    connection: Connection,
+    cluster: str,
+    shard: int,
+    after: int,
+    until: int,
+    limit: int,
+    *,
+    records: bool,
+) -> list[Decision]:
+    """Return decisions numbered above `after` up to `until` without outcome, the first `limit`.
+
+    `records`: those too that record and have no outcome to wait for. By number.
+    """
+    table = tables.decisions.c
+    mine = (table.cluster == cluster, table.shard == shard)
+    open_ones: ColumnElement[bool] = table.status.is_(None)
+    if records:
+        open_ones = open_ones | table.action.in_(RECORD_NAMES)
+    query = (
+        select(tables.decisions)
+        .where(*mine, table.number > after, table.number <= until, open_ones)
+        .order_by(table.number)
+        .limit(limit)
+    )
     return [decision_of(row) for row in connection.execute(query).mappings()]
 
 

@@ -118,12 +118,12 @@ class ProjectorMetrics:
         )
         read(
             "gatelog_projector_unresolved_decisions",
-            "Decisions published whose outcome is not known.",
+            "Decisions under way whose outcome is not known; not those that wait in the table.",
             read=lambda: {(): outbox.unresolved},
         )
         read(
             "gatelog_projector_unresolved_decision_age_seconds",
-            "Age of the oldest decision published whose outcome is not known; 0 for none.",
+            "Age of the oldest decision under way whose outcome is not known; 0 for none.",
             read=lambda: {(): _age_s(outbox.unresolved_since)},
         )
 

@@ -80,7 +80,9 @@ class Projection:
             settings.cluster,
             self._shard,
             timeout_s=settings.projector.decision_timeout_s,
+            most=settings.projector.open_decisions,
             refused=self._announcer.refused,
+            expected=lambda identity: identity in self.world.expecting,
         )
         self._metrics = metrics or ProjectorMetrics(Metrics(settings))
         self._committer = Committer(store, self._outbox, self._shard, stop, self._metrics)
@@ -121,7 +123,7 @@ class Projection:
         Raises:
             StaleProjector: another projector writes this shard.
         """
-        publishing = asyncio.create_task(self._outbox.run())
+        publishing = asyncio.create_task(self._outbox.run(self._committer.owed))
         backlog = self._outbox.backlog
         looking = asyncio.create_task(backlog.watch(self._bus, self._settings.cluster))
         self._bus.on_reconnect.append(self._on_reconnect)
@@ -161,22 +163,18 @@ class Projection:
         check_shard(self.world, self._shard, settings.shards)
         checkpoint = loaded.checkpoint
         self._at = self.world.at = checkpoint.at
-        self._outbox.published = checkpoint.published
         self._outbox.parked_seq = checkpoint.parked_seq
         self._outbox.stream_created_at = checkpoint.decisions_created_at
         self._outbox.stream_seq = checkpoint.decisions_seq
-        found = await self._committer.open_decisions(checkpoint.parked_seq)
-        for decision in found:
-            if decision.number <= checkpoint.published:
-                self._outbox.expect(decision)
-        self._outbox.put(await self._committer.decisions_after(checkpoint.published))
+        await self._committer.hand_on_parked(checkpoint.parked_seq)
+        self._outbox.resume(checkpoint.published, self.world.meta.decisions)
         log.info(
             "loaded",
             position=checkpoint.seq,
             epoch=checkpoint.epoch,
             groups=len(self.world.groups),
             pods=len(self.world.pods),
-            open_decisions=len(found),
+            unpublished=self.world.meta.decisions - checkpoint.published,
         )
 
     async def _attach(self) -> None:
@@ -235,7 +233,7 @@ class Projection:
             outbox.rebuilding = await self._bus.last(subjects.DECISIONS, subject) is not None
             self._fresh = False
         if decisions_lost(stream, outbox.stream_created_at, outbox.stream_seq):
-            count = outbox.repeat_all(self.world.expecting.__contains__)
+            count = outbox.repeat_all()
             log.warning("decisions_lost", created=stream.created.isoformat(), repeated=count)
             outbox.stream_seq = stream.last_sequence
         outbox.stream_created_at = stream.created
@@ -321,8 +319,8 @@ class Projection:
 
     async def _caught_up(self) -> None:
         await self._write_all()
-        sent = self._outbox.release(self.world.expecting.__contains__)
-        log.info("caught_up", position=self.world.meta.position, decisions_sent=sent)
+        self._outbox.release()
+        log.info("caught_up", position=self.world.meta.position, to_publish=self._outbox.waiting)
 
     def _tick(self) -> None:
         clock = time.monotonic()
@@ -331,11 +329,10 @@ class Projection:
         self._ticked_at = clock
         now = datetime.now(UTC)
         self._announcer.tick(self.world, now)
-        expected = self.world.expecting.__contains__
-        if self._outbox.backlog.fresh() and (dropped := self._outbox.repeat_dropped(expected, now)):
+        if self._outbox.backlog.fresh() and (dropped := self._outbox.repeat_dropped(now)):
             self._metrics.repeated(dropped)
             log.warning("decisions_dropped_unread", repeated=dropped, stream=subjects.DECISIONS)
-        repeated = self._outbox.repeat_overdue(expected, now)
+        repeated = self._outbox.repeat_overdue(now)
         if repeated:
             self._metrics.repeated(repeated)
             log.warning("decisions_repeated", count=repeated)

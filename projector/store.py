@@ -26,7 +26,14 @@ from podgroup.journal import ParkedRow
 from projector import partitions, postgres_writer, sqlite_writer
 from projector.checkpoint import Checkpoint
 from projector.database import shown, writer
-from projector.loading import Loaded, load_checkpoint, load_decisions, load_parked, load_shard
+from projector.loading import (
+    Loaded,
+    load_checkpoint,
+    load_decisions,
+    load_owed,
+    load_parked,
+    load_shard,
+)
 from projector.rows import Rows
 
 REBUILT = "rebuilt/"
@@ -69,6 +76,9 @@ class Store(Protocol):
 
     def decisions(self, *, after: int = 0, unresolved: bool = False) -> list[Decision]:
         """Return decisions by number, above `after`, all or only those without an outcome."""
+
+    def owed(self, after: int, until: int, limit: int, *, records: bool) -> list[Decision]:
+        """Return the first `limit` decisions without outcome whose number is in (after, until]."""
 
     def parked_after(self, seq: int) -> list[ParkedRow]:
         """Return what was parked at positions above `seq`."""
@@ -125,6 +135,18 @@ class SqlStore:
         with self._transaction() as connection:
             mine = (connection, self._cluster, self._shard)
             return load_decisions(*mine, after, unresolved=unresolved)
+
+    def owed(self, after: int, until: int, limit: int, *, records: bool) -> list[Decision]:
+        """Return the first `limit` decisions without outcome whose number is in (after, until].
+
+        By number; those that record have none to wait for and are among them if asked for.
+
+        Raises:
+            StoreUnavailable: no connection.
+        """
+        with self._transaction() as connection:
+            mine = (connection, self._cluster, self._shard)
+            return load_owed(*mine, after, until, limit, records=records)
 
     def parked_after(self, seq: int) -> list[ParkedRow]:
         """Return what was parked at positions above `seq`, by position and ordinal.

@@ -277,6 +277,15 @@ class ProjectorSettings(Section, frozen=True, kw_only=True):
         float,
         Meta(ge=1, le=3600, description="Seconds after which an unseen decision is reissued."),
     ] = 60.0
+    open_decisions: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="Decisions without outcome that are under way at most; the others wait in "
+            "the database. About 1.5 KB of memory each.",
+        ),
+    ] = 20_000
 
 
 class LeaseSettings(Section, frozen=True, kw_only=True):

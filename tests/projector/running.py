@@ -22,6 +22,15 @@ def settings_for(url: str, cluster: str, **projector: Any) -> Settings:
     )
 
 
+def decided(url: str, cluster: str, *, unresolved: bool = False) -> list[Decision]:
+    """The decisions that are in the table, by number, over a connection of its own."""
+    store = SqlStore(url, cluster)
+    try:
+        return store.decisions(unresolved=unresolved)
+    finally:
+        store.close()
+
+
 @asynccontextmanager
 async def running(
     settings: Settings, bus: Bus, store: SqlStore | None = None

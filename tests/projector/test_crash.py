@@ -12,7 +12,14 @@ import pytest
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.settings import NatsSettings
 from projector import tables
-from tests.projector.running import eventually, publish, running, sent_decisions, settings_for
+from tests.projector.running import (
+    decided,
+    eventually,
+    publish,
+    running,
+    sent_decisions,
+    settings_for,
+)
 from tests.projector.support import comparable
 from tests.projector.test_projection import batches, reloaded
 from tests.projector.test_store import rows_of
@@ -81,7 +88,7 @@ async def test_a_projector_killed_around_a_commit(
     async with running(settings_for(url, cluster), bus) as projection:
         await eventually(lambda: not projection.problem, "caught up")
         assert projection.world.meta.position == last
-        decisions = projection._committer._store.decisions()
+        decisions = decided(url, cluster)
         found = await sent_decisions(bus, cluster, len(decisions))
         world = projection.world
     assert [d for _, d in found] == decisions

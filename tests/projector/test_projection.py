@@ -18,6 +18,7 @@ from projector.opening import world_of
 from projector.projection import Projection
 from projector.store import SqlStore, StaleProjector
 from tests.projector.running import (
+    decided,
     eventually,
     publish,
     running,
@@ -76,7 +77,7 @@ async def test_decisions_come_out_in_order_and_once(url: str, bus: Bus, cluster:
         together = Counter(i for i, _ in found)
         assert all((i == d.id) == (together[i] == 1) for i, d in found)
         assert {type(d.command).__name__ for _, d in found} >= {"AdmitGroup", "UngatePod"}
-        assert [d for _, d in found] == projection._committer._store.decisions()
+        assert [d for _, d in found] == decided(url, cluster)
     assert rows_of(url, tables.checkpoints)[0]["published"] == 3
     async with running(settings_for(url, cluster), bus) as projection:
         await eventually(lambda: not projection.problem, "caught up")
@@ -111,7 +112,7 @@ async def test_what_has_its_outcome_in_the_log_is_not_sent(
     async with running(settings_for(url, cluster), bus) as projection:
         await eventually(lambda: not projection.problem, "caught up")
         found = (await sent_decisions(bus, cluster, len(wanted) + rebuilding))[rebuilding:]
-        unresolved = projection._committer._store.decisions(unresolved=True)
+        unresolved = decided(url, cluster, unresolved=True)
     # The toy's decisions were made from the same log: the ids agree.
     assert {d.id for d in unresolved} == still_open
     assert [d.id for _, d in found] == wanted
@@ -181,12 +182,12 @@ async def test_an_unanswered_decision_is_sent_again_and_never_decided_again(
     async with running(settings_for(url, cluster, decision_timeout_s=1.0), bus) as projection:
         await publish(bus, cluster, batches(toy))
         await eventually(lambda: not projection.problem, "caught up")
-        count = len(projection._committer._store.decisions())
+        count = len(decided(url, cluster))
         found = await sent_decisions(bus, cluster, count + 1)
         first, again = found[:count], found[count:]
         assert {d.id for _, d in again} < {d.id for _, d in first}
         assert not {i for i, _ in first} & {i for i, _ in again}
-        assert len(projection._committer._store.decisions()) == count
+        assert len(decided(url, cluster)) == count
 
 
 async def test_of_two_projectors_one_stops_with_a_clear_error(

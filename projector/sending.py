@@ -1,0 +1,167 @@
+"""Sending: entries to their streams in the order they were put in, many to a message.
+
+Theory. What waits goes out up to `MAX_JOINED` to a message, whose id is derived from the entries':
+a repetition cut the same way is dropped by the server. A publisher that broke is replaced, and
+everything that is not known to be stored goes again, in its old place. A message that the server
+refuses is looked for one entry at a time, and given up in the open.
+
+Invariant: entries are stored in the order in which they were put in.
+"""
+
+import asyncio
+import hashlib
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+
+from msgspec import Struct
+
+from podgroup.codec import join_decisions
+from podgroup.runtime.backoff import Backoff
+from podgroup.runtime.jetstream import Bus, BusUnavailable, Publisher, PublishRefused
+from podgroup.runtime.log import get_logger
+
+log = get_logger("projector")
+
+MAX_JOINED = 32
+"""Decisions in a message at most: actuators that share the work take it message by message."""
+MAX_JOINED_BYTES = 256 * 1024
+"""Bytes of decisions in a message at most, unless one alone is larger; servers take 1 MB."""
+
+
+class Entry(Struct):
+    """What is to be sent; `number` and `decision` are 0 and "" for other things."""
+
+    subject: str
+    body: bytes
+    msg_id: str
+    number: int = 0
+    decision: str = ""
+    group: str = ""
+    parked_seq: int = 0
+
+
+class Message(Struct):
+    """Entries on their way together: one parked event, or decisions in their order."""
+
+    entries: list[Entry]
+    sent: "asyncio.Future[int]"
+
+
+Stored = Callable[[Entry, int], None]
+GivenUp = Callable[[Entry, str], None]
+
+
+class Sending:
+    """Entries of one shard on their way; those of subject `joined` share messages.
+
+    `stored` hears of each entry with the sequence of its message, `given_up` with the reason of
+    each that the server does not take.
+    """
+
+    def __init__(self, bus: Bus, joined: str, stored: Stored, given_up: GivenUp) -> None:
+        self._bus = bus
+        self._joined = joined
+        self._stored = stored
+        self._given_up = given_up
+        self._queue: deque[Entry] = deque()
+        self._flight: deque[Message] = deque()
+        self._wake = asyncio.Event()
+        self._settled = asyncio.Event()
+
+    @property
+    def waiting(self) -> int:
+        """Entries not yet known to be stored."""
+        return len(self._queue) + sum(len(message.entries) for message in self._flight)
+
+    async def drained(self) -> None:
+        """Wait until nothing is waiting. Somebody must be running `run`."""
+        while self.waiting:
+            self._settled.clear()
+            await self._settled.wait()
+
+    def put(self, entry: Entry) -> None:
+        """Send an entry after all that were put in before."""
+        self._queue.append(entry)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Publish until cancelled. A publisher that broke is replaced and goes on in order."""
+        backoff = Backoff(first_s=0.1, ceiling_s=5.0)
+        while True:
+            publisher = self._bus.publisher()
+            try:
+                await self._publish(publisher, backoff)
+            except PublishRefused:
+                self._take_back()
+                await self._one_at_a_time()
+            except BusUnavailable as error:
+                self._take_back()
+                wait_s = next(backoff)
+                log.warning("outbox_waits", error=str(error), waiting=self.waiting, wait_s=wait_s)
+                await asyncio.sleep(wait_s)
+            finally:
+                publisher.close()
+
+    async def _publish(self, publisher: Publisher, backoff: Backoff) -> None:
+        while True:
+            self._wake.clear()
+            while self._queue:
+                entries = self._next_message()
+                body = join_decisions([entry.body for entry in entries])
+                sent = await publisher.send(entries[0].subject, body, _message_id(entries))
+                sent.add_done_callback(lambda _: self._wake.set())
+                for _ in entries:
+                    self._queue.popleft()
+                self._flight.append(Message(entries, sent))
+            while self._flight and self._flight[0].sent.done():
+                message = self._flight[0]
+                for entry in message.entries:
+                    self._stored(entry, message.sent.result())
+                self._flight.popleft()
+                backoff.reset()
+            self._settled.set()
+            await self._wake.wait()
+
+    def _next_message(self) -> list[Entry]:
+        """Return what goes next in one message; it stays in the queue."""
+        entries = [self._queue[0]]
+        if entries[0].subject != self._joined:
+            return entries
+        size = len(entries[0].body)
+        for entry in islice(self._queue, 1, MAX_JOINED):
+            size += len(entry.body)
+            if entry.subject != self._joined or size > MAX_JOINED_BYTES:
+                break
+            entries.append(entry)
+        return entries
+
+    def _take_back(self) -> None:
+        """Put what is not known to be stored back in its place."""
+        for message in reversed(self._flight):
+            self._queue.extendleft(reversed(message.entries))
+        self._flight.clear()
+
+    async def _one_at_a_time(self) -> None:
+        """Find the message that the server refuses, and give it up in the open."""
+        while self._queue:
+            entry = self._queue[0]
+            try:
+                sequence = await self._bus.publish(entry.subject, entry.body, entry.msg_id)
+                self._stored(entry, sequence)
+            except PublishRefused as error:
+                log.error(
+                    "publish_refused", msg_id=entry.msg_id, bytes=len(entry.body), error=str(error)
+                )
+                self._given_up(entry, str(error))
+            except BusUnavailable:
+                return
+            self._queue.popleft()
+
+
+def _message_id(entries: list[Entry]) -> str:
+    """Return the message id: of a lone entry its own, else derived from all of theirs."""
+    if len(entries) == 1:
+        return entries[0].msg_id
+    ids = "\n".join(entry.msg_id for entry in entries)
+    return hashlib.blake2b(ids.encode(), digest_size=16).hexdigest()
