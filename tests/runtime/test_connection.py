@@ -44,6 +44,20 @@ async def test_nobody_there_is_unavailable_after_the_deadline() -> None:
     assert time.monotonic() - started < 3
 
 
+async def test_an_attempt_to_connect_can_be_ended_at_any_moment() -> None:
+    # A cancellation that comes as the connection is refused is lost inside nats-py; then `close`
+    # waited for ever. Each round ends it one turn of the event loop later.
+    settings = NatsSettings(url="nats://127.0.0.1:1")
+    for turns in range(40):
+        connecting = asyncio.create_task(connect(settings, "test"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        connecting.cancel()
+        ended, _ = await asyncio.wait((connecting,), timeout=20)
+        assert ended, f"still connecting, told to end after {turns} turns"
+        assert connecting.cancelled()
+
+
 async def test_a_server_that_says_nothing_is_given_up_in_time() -> None:
     async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()

@@ -249,7 +249,15 @@ class Connection:
         async def on_closed() -> None:
             self._lost(client)
 
-        await open_client(client, self.settings, self._name, on_error, on_closed)
+        opening = asyncio.create_task(
+            open_client(client, self.settings, self._name, on_error, on_closed)
+        )
+        try:
+            await asyncio.wait((opening,))
+        except asyncio.CancelledError:
+            await _abandon(opening, client)
+            raise
+        opening.result()
         return client
 
     async def _adopt(self, client: Client) -> None:
@@ -322,6 +330,19 @@ async def open_connection(
         await connection.close()
         raise
     return connection
+
+
+async def _abandon(opening: asyncio.Task[None], client: Client) -> None:
+    """End an attempt to connect.
+
+    nats-py waits with `wait_for`, which takes a cancellation that comes together with an answer
+    for the answer (Python before 3.12): it has to be said again until it is heard.
+    """
+    while not opening.done():
+        opening.cancel()
+        await asyncio.wait((opening,), timeout=0.1)
+    if not opening.cancelled() and opening.exception() is None:
+        await close_client(client)
 
 
 def status_of(message: Msg) -> int:
