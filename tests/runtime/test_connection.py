@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import json
 import time
 from pathlib import Path
@@ -242,6 +243,7 @@ async def test_a_question_nobody_heard_is_put_again(nats_settings: NatsSettings)
             await answering.send(message.reply, b"the leader")
 
     inbox = await answering.subscribe(answer)
+    await answering.request("$JS.API.INFO")  # so the server knows of the subscription
     began = time.monotonic()
     found = await asking.request(inbox.subject, b"who leads?", timeout_s=10, again_s=0.2)
     assert found == b"the leader"
@@ -262,7 +264,36 @@ async def test_an_answer_later_than_the_next_question_counts(nats_settings: Nats
             await answering.send(held[0].reply, b"slow")
 
     inbox = await answering.subscribe(answer)
+    await answering.request("$JS.API.INFO")  # so the server knows of the subscription
     assert await asking.request(inbox.subject, timeout_s=10, again_s=0.1) == b"slow"
     assert len(held) == 3
     await answering.close()
     await asking.close()
+
+
+async def test_a_socket_that_dies_under_what_is_to_be_sent_is_noticed(
+    nats_server: EmbeddedNats,
+) -> None:
+    # The library closes such a client without telling anybody: writing out what it still holds
+    # fails inside its own `close`, before its callbacks.
+    async with proxy_to(nats_server.url) as proxy:
+        settings = structs.replace(nats_server.settings(), url=f"nats://127.0.0.1:{proxy.port}")
+        connection = await open_connection(settings, "much to say", 10)
+        over = asyncio.Event()
+
+        async def talk() -> None:
+            while not over.is_set():
+                with contextlib.suppress(BusUnavailable):
+                    await connection.send("nobody.listens", b"x" * 20_000)
+                await asyncio.sleep(0)
+
+        talking = [asyncio.create_task(talk()) for _ in range(4)]
+        for cuts in range(1, 21):
+            proxy.cut()
+            until = time.monotonic() + 15
+            while connection.generation <= cuts:
+                assert time.monotonic() < until, f"cut {cuts} was never noticed"
+                await asyncio.sleep(0.02)
+        over.set()
+        await asyncio.gather(*talking)
+        await connection.close()

@@ -66,3 +66,7 @@ async def close_client(client: Client) -> None:
     with suppress(Exception):
         async with asyncio.timeout(2.0):
             await client.close()
+    # One that failed while it closed itself leaves the tasks of its subscriptions behind.
+    for subscription in list(client._subs.values()):
+        subscription._stop_processing()
+    client._subs.clear()

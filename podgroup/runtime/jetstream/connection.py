@@ -6,6 +6,10 @@ the server has forgotten (nats.py#504), and gives up for good on an authenticati
 client is used once: when it dies a new one is made, `generation` goes up, and everybody who had a
 subscription makes a new one. That is the only recovery path, so it is the tested one.
 
+That a client has died is not left to its callback alone: closing, nats-py (2.16) first writes out
+what it still holds, and when that fails because the socket is dead, as it often is, the error ends
+its own task and nobody is called. So it is also looked at, twice a second and whenever it refuses.
+
 Dead peers are noticed by ping, within about 30 s (the library's default takes 4 to 6 minutes).
 Every await on the server has a deadline (nats.py#853), and whoever waits for a reply hears at once
 when the socket is gone.
@@ -41,6 +45,11 @@ from podgroup.runtime.log import get_logger
 from podgroup.runtime.settings import NatsSettings
 
 NO_RESPONDERS = 503
+LOOK_S = 0.5
+"""How often the client is looked at, in seconds, whether it has closed without saying so."""
+
+# A transport that is closed already may also say so with a RuntimeError (uvloop).
+_FAILURES = (nats.errors.Error, OSError, RuntimeError)
 
 log = get_logger("bus")
 
@@ -66,6 +75,7 @@ class Connection:
         self._up = asyncio.Event()
         self._listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
         self._reconnecting: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._reply_prefix = ""
         self._replies: dict[str, OnReply] = {}
         self._reply_numbers = itertools.count(1)
@@ -120,9 +130,10 @@ class Connection:
     async def close(self) -> None:
         """Close for good; whoever waits gets BusUnavailable. Safe to repeat."""
         self._closing = True
-        if self._reconnecting is not None:
-            self._reconnecting.cancel()
-            await asyncio.gather(self._reconnecting, return_exceptions=True)
+        tasks = [task for task in (self._reconnecting, self._watching) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         client, self._client = self._client, None
         if client is not None:
             await close_client(client)
@@ -146,7 +157,8 @@ class Connection:
         try:
             subject = client.new_inbox()
             subscription = await client.subscribe(subject, cb=callback)
-        except (nats.errors.Error, OSError) as error:
+        except _FAILURES as error:
+            self._look(client)
             raise self.unavailable(f"cannot subscribe: {error!r}") from error
         return Inbox(subject, generation, subscription)
 
@@ -178,7 +190,8 @@ class Connection:
             ) from error
         except (nats.errors.BadSubjectError, nats.errors.BadHeaderError) as error:
             raise PublishRefused(f"{subject}: {error!r}") from error
-        except (nats.errors.Error, OSError) as error:
+        except _FAILURES as error:
+            self._look(client)
             raise self.unavailable(f"cannot send to {subject}: {error!r}") from error
 
     async def request(
@@ -270,11 +283,21 @@ class Connection:
         self.generation += 1
         self.last_error = ""
         self._up.set()
+        self._watching = asyncio.get_running_loop().create_task(self._watch(client))
 
     async def _take_reply(self, message: Msg) -> None:
         on_reply = self._replies.pop(message.subject.rsplit(".", 1)[-1], None)
         if on_reply is not None:
             on_reply(message)
+
+    async def _watch(self, client: Client) -> None:
+        while client is self._client:
+            self._look(client)
+            await asyncio.sleep(LOOK_S)
+
+    def _look(self, client: Client) -> None:
+        if client.is_closed:
+            self._lost(client)
 
     def _lost(self, client: Client) -> None:
         if self._closing or client is not self._client:
@@ -285,9 +308,10 @@ class Connection:
         log.warning("nats_connection_lost", server=server, error=self.last_error)
         self._drop_replies()
         self._tell_listeners()
-        self._reconnecting = asyncio.get_running_loop().create_task(self._reconnect())
+        self._reconnecting = asyncio.get_running_loop().create_task(self._reconnect(client))
 
-    async def _reconnect(self) -> None:
+    async def _reconnect(self, lost: Client) -> None:
+        await close_client(lost)
         await self._connect_until_done(patient=True)
         log.info("nats_reconnected", server=shown_url(self.settings), generation=self.generation)
         self._tell_listeners()
@@ -314,7 +338,7 @@ class Inbox:
 
     async def close(self) -> None:
         """Unsubscribe; what is under way is dropped. Never raises: the socket may be gone."""
-        with suppress(nats.errors.Error, OSError, TimeoutError):
+        with suppress(*_FAILURES, TimeoutError):
             async with asyncio.timeout(2.0):
                 await self._subscription.unsubscribe()
 

@@ -77,6 +77,7 @@ class Session:
         self._queue: deque[Msg] = deque()
         self._inbox: Inbox | None = None
         self._heard_at = 0.0
+        self._waited_at = 0.0
         self.arrived = asyncio.Event()
         self.outstanding = 0
         self.consumer = consumer
@@ -88,7 +89,7 @@ class Session:
             BusUnavailable: not connected.
         """
         self._inbox = await self._connection.subscribe(self._receive)
-        self._heard_at = asyncio.get_running_loop().time()
+        self._heard_at = self._waited_at = asyncio.get_running_loop().time()
 
     async def close(self) -> None:
         """Unsubscribe."""
@@ -124,6 +125,9 @@ class Session:
                 "max_bytes": MAX_BYTES,
             }
         )
+        if not self.outstanding:
+            # The server shows that it is there while a request is open, and none was.
+            self._heard_at = asyncio.get_running_loop().time()
         self.outstanding += count
         await self._connection.send(self._subject, body, self._inbox.subject)
 
@@ -131,19 +135,24 @@ class Session:
         """Wait until something has arrived or the session is no longer current.
 
         Returns False when the server has been silent for longer than two heartbeats while it
-        should not be: the session is dead though the socket is not.
+        should not be: the session is dead though the socket is not. Many short waits notice that as
+        well as one long one.
         """
         loop = asyncio.get_running_loop()
-        # A caller that comes back late has heard nothing meanwhile, which proves nothing.
-        heard_at = max(self._heard_at, loop.time() - self._timing.heartbeat_s)
-        quiet_until = heard_at + self._timing.silence_s
+        beat_s = self._timing.heartbeat_s
+        if loop.time() - self._waited_at > beat_s:
+            # A caller that comes back late has heard nothing meanwhile, which proves nothing.
+            self._heard_at = max(self._heard_at, loop.time() - beat_s)
+        quiet_until = self._heard_at + self._timing.silence_s
         left_s = quiet_until - loop.time()
         wait_s = left_s if timeout_s is None else min(timeout_s, left_s)
         try:
             async with asyncio.timeout(max(0.0, wait_s)):
                 await self.arrived.wait()
         except TimeoutError:
-            return loop.time() < quiet_until
+            return loop.time() < self._heard_at + self._timing.silence_s
+        finally:
+            self._waited_at = loop.time()
         return True
 
     def take(self) -> Data | Heartbeat | Lost | None:
