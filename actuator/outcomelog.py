@@ -1,9 +1,10 @@
 """Outcomes on their way into the log: group commit, in order, until acknowledged.
 
-Theory. One message is on its way at a time; outcomes that are recorded meanwhile go together into
-the next. So a lone outcome leaves at once, and a thousand a second share a few messages, which is
-what makes syncing every write affordable. A message that got no acknowledgement is sent again
-under the same message id, so the stream keeps one copy; nothing later overtakes it.
+Theory. One message is on its way at a time; outcomes that are recorded meanwhile, and for a moment
+after, go together into the next. So a lone outcome leaves at once, and a thousand a second share a
+few messages, which is what makes syncing every write affordable. A message that got no
+acknowledgement is sent again under the same message id, so the stream keeps one copy; nothing later
+overtakes it.
 
 Invariant: the future of an outcome is done only when the stream has stored it; outcomes of one
 shard are stored in the order they were recorded.
@@ -17,9 +18,12 @@ from podgroup.events import Batch, OutcomeRecorded
 from podgroup.runtime.backoff import Backoff
 from podgroup.runtime.jetstream import BusError
 from podgroup.runtime.log import get_logger
+from podgroup.runtime.spacing import Spacing
 
 MAX_BATCH: Final = 200
 """Outcomes in a message at most; the longest take 4 KB each, and a server takes 1 MB."""
+SPACING_S: Final = 0.01
+"""Seconds between two messages at least; nothing that starts a pod waits for an outcome."""
 
 
 class Stream(Protocol):
@@ -40,6 +44,7 @@ class OutcomeLog:
         self._cluster = cluster
         self._waiting: dict[int, _Waiting] = {}
         self._some = asyncio.Event()
+        self._spacing = Spacing(SPACING_S)
         self._log = get_logger("actuator")
 
     def record(self, shard: int, outcome: OutcomeRecorded) -> asyncio.Future[int]:
@@ -55,12 +60,15 @@ class OutcomeLog:
             await self._some.wait()
             self._some.clear()
             while self._waiting:
-                shard, line = next(iter(self._waiting.items()))
-                # Back in line at the end, so that one busy shard does not starve the others.
-                del self._waiting[shard]
-                if line[MAX_BATCH:]:
-                    self._waiting[shard] = line[MAX_BATCH:]
-                await self._publish(shard, line[:MAX_BATCH])
+                if all(len(line) < MAX_BATCH for line in self._waiting.values()):
+                    await self._spacing.turn()
+                self._spacing.begin()
+                # One message for each in turn, so that a busy shard does not starve the others.
+                for shard in list(self._waiting):
+                    line = self._waiting.pop(shard)
+                    if line[MAX_BATCH:]:
+                        self._waiting[shard] = line[MAX_BATCH:]
+                    await self._publish(shard, line[:MAX_BATCH])
 
     async def _publish(self, shard: int, line: _Waiting) -> None:
         batch = Batch(source="actuator", events=tuple(outcome for outcome, _ in line))

@@ -1,8 +1,9 @@
 """Events of all kinds, in order of arrival, become messages of EVENTS.
 
 Watchers put events in; one pump takes them out in the same order and publishes batches. A lone
-event goes out at once. While a message is on its way events collect, up to a full message, so that
-under load the cost of a message (which the server syncs to disk) is shared by hundreds of events.
+event goes out at once. While a message is on its way, and for `interval_s` after it began, events
+collect, up to a full message, so that under load the cost of a message (which the server syncs to
+disk) is shared by many events.
 Putting waits when two full messages are collected already: a slow log slows the watches down
 instead of filling memory.
 
@@ -56,6 +57,7 @@ from podgroup.events import (
 )
 from podgroup.objects import Kind
 from podgroup.runtime.jetstream import Overtaken
+from podgroup.runtime.spacing import Spacing
 
 PROGRESS_S = 60.0
 """Seconds without any message after which a bookmark is worth one of its own."""
@@ -119,6 +121,7 @@ class EventPublisher:
         lasts: Mapping[int, int],
         clock: Callable[[], float] = time.monotonic,
         metrics: IngestMetrics | None = None,
+        interval_s: float = 0.0,
     ) -> None:
         self.acked_positions = dict(positions)
         self.acked_sequence = 0
@@ -135,6 +138,7 @@ class EventPublisher:
         self._frames: dict[Kind, str] = {}
         self._clock = clock
         self._metrics = metrics
+        self._spacing = Spacing(interval_s)
         self._sent_at = -PROGRESS_S
         self._pending: deque[_Entry] = deque()
         self._pending_bytes = 0
@@ -205,6 +209,9 @@ class EventPublisher:
                 await self._work.wait()
                 self._work.clear()
                 while self._pending:
+                    if self._pending_bytes < self._batch_bytes:
+                        await self._spacing.turn()
+                    self._spacing.begin()
                     self._compose()
                     if self._pending_bytes <= 2 * self._batch_bytes:
                         self._room.set()

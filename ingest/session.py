@@ -71,6 +71,7 @@ class Session:
             positions=begin.positions,
             lasts=begin.lasts,
             metrics=metrics,
+            interval_s=settings.ingest.publish_interval_ms / 1000,
         )
         self._metrics = metrics
         self.watchers = self._make_watchers(settings, api)

@@ -2,8 +2,9 @@
 
 Theory. Read what is there, fold and decide message by message, write everything that changed in one
 transaction, then publish the decisions. While the database works on one batch the next is folded,
-and grows until the database is free again or the batch is full: a lone event is written at once,
-and under load batches grow by themselves. Both databases work outside of the interpreter's lock.
+and grows until the database is free again or the batch is full; transactions of a stream of events
+are spaced (`commit_interval_ms`). So a lone event is written at once, and under load batches grow
+by themselves. Both databases work outside of the interpreter's lock.
 
 Decisions are held, and timers do not fire, until the end that the log had when we came is reached.
 
@@ -31,6 +32,7 @@ from podgroup.runtime.jetstream import (
 from podgroup.runtime.log import get_logger
 from podgroup.runtime.metrics import Metrics
 from podgroup.runtime.settings import Settings
+from podgroup.runtime.spacing import Spacing
 from podgroup.state import World
 from projector import epochs
 from projector.announcing import Announcer
@@ -73,6 +75,7 @@ class Projection:
         self._bus = bus
         self._stop = stop
         self._shard = settings.projector.shard
+        self._spacing = Spacing(settings.projector.commit_interval_ms / 1000)
         self._announcer = Announcer(bus, settings.cluster, self._shard)
         self._fresh = False
         self._outbox = Outbox(
@@ -251,18 +254,14 @@ class Projection:
         await self._committer.idle()
 
     async def _follow(self, publishing: "asyncio.Task[None]") -> None:
-        interval_s = self._settings.projector.commit_interval_ms / 1000
         while not self._stop.is_set() and (reader := self._reader) is not None:
             waiting = not self._messages
-            messages = await reader.next(WAIT_S if waiting else COMPANY_S)
+            messages = await reader.next(WAIT_S if waiting else await self._company_s())
             quiet = waiting and not messages
-            if messages and interval_s and not self._outbox.holding:
-                await asyncio.sleep(interval_s)
-                messages += await reader.next(0)
             if messages and not await self._complete(reader):
                 return
             await self._fold_all(messages)
-            if self._messages and self._committer.free:
+            if self._messages and self._committer.free and (self._outbox.holding or self._due):
                 await self._commit()
             if self._outbox.holding and (quiet or self._stream_seq >= self._target):
                 await self._caught_up()
@@ -272,6 +271,16 @@ class Projection:
             if self._reconnected and self._bus.connected:
                 return  # to a server that may have another past: look at the log again
             self._tick()
+
+    @property
+    def _due(self) -> bool:
+        return not self._spacing.left_s
+
+    async def _company_s(self) -> float:
+        """Return how long to wait for company of what is folded, once its transaction is due."""
+        if not self._outbox.holding:
+            await self._spacing.turn()
+        return 0.0 if self._committer.free else COMPANY_S
 
     async def _complete(self, reader: Reader) -> bool:
         """Tell whether what was read may be folded; no: the log is to be looked at again.
@@ -313,6 +322,7 @@ class Projection:
             journal.parked[index] = with_raw(journal.parked[index], batch)
 
     async def _commit(self) -> None:
+        self._spacing.begin()
         done, self._settled = self._settled, []
         self._events = self._messages = 0
         await self._committer.submit(self.world, at=self._at, settled=done)

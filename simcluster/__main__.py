@@ -58,7 +58,7 @@ def _nodes(text: str) -> tuple[NodeSettings, ...]:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Uvloop where it is installed: half of what a request costs is the loop and HTTP."""
+    """Uvloop where it is installed: most of what a request costs is the loop and HTTP."""
     try:
         import uvloop
     except ImportError:

@@ -208,6 +208,15 @@ class IngestSettings(Section, frozen=True, kw_only=True):
     batch_bytes: Annotated[
         int, Meta(ge=10_000, le=4_000_000, description="Bytes of one message of the log at most.")
     ] = 1_000_000
+    publish_interval_ms: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1000,
+            description="Milliseconds from one message of the log to the next, at least, unless "
+            "it is full; what comes after a pause goes at once.",
+        ),
+    ] = 5
     role_hash: Annotated[
         Literal["kueue", "kep-976"],
         Meta(description="Which fields of a pod make its role: Kueue's, or those of KEP-976."),
@@ -271,8 +280,13 @@ class ProjectorSettings(Section, frozen=True, kw_only=True):
     ] = 5000
     commit_interval_ms: Annotated[
         int,
-        Meta(ge=0, le=10_000, description="Milliseconds to collect a fuller batch while live."),
-    ] = 0
+        Meta(
+            ge=0,
+            le=10_000,
+            description="Milliseconds from the beginning of a transaction to that of the next, at "
+            "least, while live; what comes after a pause is written at once.",
+        ),
+    ] = 10
     decision_timeout_s: Annotated[
         float,
         Meta(ge=1, le=3600, description="Seconds after which an unseen decision is reissued."),

@@ -1,0 +1,41 @@
+"""Spacing: beginnings of a stream of work are kept apart, a lone one is not."""
+
+import asyncio
+import time
+
+from podgroup.runtime.spacing import Spacing
+
+GAP_S = 0.05
+
+
+async def begin(spacing: Spacing) -> float:
+    """Wait for a turn, begin, and tell how long it took."""
+    asked = time.monotonic()
+    await spacing.turn()
+    spacing.begin()
+    return time.monotonic() - asked
+
+
+async def test_the_first_and_what_comes_after_a_pause_begin_at_once() -> None:
+    spacing = Spacing(GAP_S)
+    assert await begin(spacing) < GAP_S / 2
+    await asyncio.sleep(GAP_S)
+    assert spacing.left_s == 0
+    assert await begin(spacing) < GAP_S / 2
+
+
+async def test_what_comes_close_behind_waits_for_the_rest_of_the_gap_and_no_longer() -> None:
+    spacing = Spacing(GAP_S)
+    spacing.begin()
+    began = time.monotonic()
+    assert 0 < spacing.left_s <= GAP_S
+    await asyncio.sleep(GAP_S / 2)
+    await spacing.turn()
+    assert time.monotonic() - began >= GAP_S * 0.9
+    assert spacing.left_s < 0.01
+
+
+async def test_without_a_gap_nothing_waits() -> None:
+    spacing = Spacing(0)
+    spacing.begin()
+    assert spacing.left_s == 0
