@@ -23,10 +23,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.order import weight
+
 if TYPE_CHECKING:
     from podgroup.runtime.embedded import EmbeddedNats
     from podgroup.runtime.jetstream import Bus
     from podgroup.runtime.settings import NatsSettings
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let files that take long begin first (`tests.support.order`)."""
+    items.sort(key=lambda item: -weight(item.path.relative_to(config.rootpath).as_posix()))
 
 
 @pytest.fixture(scope="session")
