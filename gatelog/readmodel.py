@@ -25,6 +25,7 @@ from gatelog.rows import (
     HolderRow,
     SetAsideRow,
     SummaryRow,
+    UnstartedRow,
     WaitRow,
 )
 from gatelog.timeline import Entry
@@ -136,6 +137,10 @@ class ReadModel:
         pods = f"Pod {namespace}/"
         given = {"group_id": group_id or "-", "name": name, "pods": pods, "pod": pods + name}
         return list(self.rows(SetAsideRow, sql.SET_ASIDE, {**given, "limit": 5}))
+
+    def unstarted(self, group_id: str) -> list[UnstartedRow]:
+        """Return pods of a group that are there and at their gate, newest first; five at most."""
+        return list(self.rows(UnstartedRow, sql.UNSTARTED, {"group_id": group_id, "limit": 5}))
 
     def unresolved(self, before: datetime) -> int:
         """Return how many decisions from before a time have no outcome yet."""

@@ -137,6 +137,13 @@ class ChangeRow(msgspec.Struct, frozen=True):
         return f"{self.reason}: {self.message}" if known else self.message
 
 
+class UnstartedRow(msgspec.Struct, frozen=True):
+    """A pod that is at its gate in a group that is over."""
+
+    name: str
+    created_at: datetime
+
+
 class SetAsideRow(msgspec.Struct, frozen=True):
     """An object that could not be taken, and what is wrong with it (the field and why)."""
 

@@ -145,6 +145,14 @@ SELECT p.object, p.message, max(p.seq) AS seq
  GROUP BY p.object, p.message ORDER BY seq DESC LIMIT :limit
 """
 
+UNSTARTED = """
+SELECT name, created_at
+  FROM pods
+ WHERE cluster = :cluster AND group_id = :group_id AND gone_at IS NULL
+   AND ungated_at IS NULL AND gated
+ ORDER BY created_at DESC, uid LIMIT :limit
+"""
+
 UNRESOLVED = """
 SELECT count(*)
   FROM decisions

@@ -293,6 +293,8 @@ class Refusal(Struct):
     name: str
     message: str
     told: bool = False
+    parked: str = ""
+    """Under which `seq/ord` that was set aside; "" when nobody has it to settle."""
 
 
 class Meta(Struct):

@@ -270,6 +270,11 @@ def of_file(
             f"{held.last}: what was before is not in it. The whole archive is its directory or "
             "URL\n"
         )
+    if log.header.unknown:
+        sys.stderr.write(
+            f"gatelog: {file} has only {log.header.selection}: {log.header.unknown} events that "
+            "nobody could decode and that name nobody are not in it, so something may be missing\n"
+        )
     if redecide:
         if log.header.selection:
             sys.stderr.write(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from gatelog.readmodel import ReadModel
-    from gatelog.rows import GroupRow, HolderRow, SetAsideRow, WaitRow
+    from gatelog.rows import GroupRow, HolderRow, SetAsideRow, UnstartedRow, WaitRow
 
 HELP = (
     "Why a pod group or single pod is where it is: the reason now, since when, what it would "
@@ -33,6 +33,11 @@ gatelog why team-a/train-worker-3 --json
 gatelog why prod/etl --db postgresql://reader@db/gatelog --cluster prod-1"""
 
 _WAITING = frozenset({"Composing", "Queued", "Blocked", "Evicted"})
+_OVER = frozenset({"Finishing", "Finished"})
+_ANOTHER_LIFE = (
+    "to create it again when the pods of this group are deleted, all of them, or under another "
+    "group name: pods that come to a group that is over belong to it and are not started"
+)
 
 
 def why(
@@ -68,6 +73,7 @@ def why(
         waits = model.waits(group.id)
         aside = model.set_aside(namespace, group.name, group.id)
         holders, ahead = _competition(model, group)
+        unstarted = model.unstarted(group.id) if group.state in _OVER else []
     waiting = group.state in _WAITING
     if as_json:
         found = {
@@ -77,13 +83,14 @@ def why(
             "holders": holders,
             "waits": waits,
             "set_aside": aside,
+            "not_started": unstarted,
             "missing": gaps,
         }
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
         return None
     out = console.console()
     out.print(console.heading(group))
-    out.print(_answer(group, waits, holders, ahead, aside))
+    out.print(_answer(group, waits, holders, ahead, aside, unstarted))
     if gaps:
         out.print(console.missing(gaps))
     return None
@@ -102,6 +109,7 @@ def _answer(
     holders: list["HolderRow"],
     ahead: int,
     aside: list["SetAsideRow"],
+    unstarted: list["UnstartedRow"],
 ) -> "Table":
     from rich.table import Table
     from rich.text import Text
@@ -127,6 +135,10 @@ def _answer(
             row("" if number else "held by", _holding(holder, now))
     else:
         row("now", _settled(group, now))
+    for number, pod in enumerate(unstarted):
+        row("" if number else "not started", _late(pod, group))
+    if unstarted:
+        row("it takes", _ANOTHER_LIFE)
     for number, one in enumerate(aside):
         row("" if number else "set aside", f"{one.object}: {plain(one.message)}")
     for number, (took, wait) in enumerate(_past(waits)):
@@ -156,6 +168,16 @@ def _settled(group: "GroupRow", now: datetime) -> str:
             return "it is over: its pods are gone"
         case _:
             return message or f"it is {group.state}"
+
+
+def _late(pod: "UnstartedRow", group: "GroupRow") -> str:
+    from gatelog.timeline import duration
+
+    over = group.finished_at
+    if over is None or pod.created_at < over:
+        return f"pod {pod.name} was still at its gate when the group ended"
+    after = duration((pod.created_at - over).total_seconds())
+    return f"pod {pod.name} came {after} after the group had ended"
 
 
 def _holding(holder: "HolderRow", now: datetime) -> str:

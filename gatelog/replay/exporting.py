@@ -68,6 +68,7 @@ async def export(
             last=at.base + at.stream_seq,
             written_at=datetime.now(UTC),
             selection=words if names is None or not words else "a selection",
+            unknown=selection.unknown,
             pseudonymised=names is not None,
         )
         with Export(path, header) as out:

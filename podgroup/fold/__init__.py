@@ -35,7 +35,7 @@ from podgroup.fold.relists import relist_completed, relist_started, synced
 from podgroup.fold.workloads import claim, link, workload_applied, workload_deleted
 from podgroup.ids import PodUID, newer
 from podgroup.journal import ParkedRow
-from podgroup.state import GROUP, Refusal, World
+from podgroup.state import GROUP, Group, Refusal, World
 
 __all__ = ["At", "evolve", "link", "synced"]
 
@@ -72,7 +72,13 @@ def _workload_applied(world: World, here: At, event: WorkloadApplied, _: int) ->
 
 def _operator(world: World, here: At, event: OperatorActed, _: int) -> None:
     """What a person (or a deployment on its own behalf) did to gatelog."""
-    released = unpark(world, event.target) if event.action in ("release", "discard") else []
+    released: list[Group] = []
+    if event.action in ("release", "discard"):
+        released = unpark(world, event.target)
+        for refusal in world.meta.refused.values():
+            # Should the pod be as it was, it is set aside once more.
+            if refusal.parked == event.target or "/" not in event.target:
+                refusal.parked = ""
     note(
         world,
         here,
@@ -84,22 +90,27 @@ def _operator(world: World, here: At, event: OperatorActed, _: int) -> None:
 
 
 def _refused(world: World, here: At, event: DeltaRefused, ordinal: int) -> None:
-    """A watch item the ingester could not read: shown, and its relist frame kept honest."""
+    """A watch item the ingester could not read: shown, and its relist frame kept honest.
+
+    Its history says so each time; it is set aside once for each thing that is wrong with it.
+    """
     frame = world.meta.frames.get(event.kind)
     if frame is not None:
         frame.seen.add(event.uid)
     group = _group_refused(world, event)
-    world.journal.parked.append(
-        ParkedRow(
-            seq=here.position,
-            ord=ordinal,
-            at=here.at,
-            reason="DeltaRefused",
-            message=f"{event.field}: {event.message}",
-            group=group,
-            object=f"{event.kind} {event.namespace}/{event.name}",
+    known = event.kind == "Pod" and event.uid and event.name
+    if not (known and _set_aside_already(world, event)):
+        world.journal.parked.append(
+            ParkedRow(
+                seq=here.position,
+                ord=ordinal,
+                at=here.at,
+                reason="DeltaRefused",
+                message=f"{event.field}: {event.message}",
+                group=group,
+                object=f"{event.kind} {event.namespace}/{event.name}",
+            )
         )
-    )
     note(
         world,
         here,
@@ -109,20 +120,31 @@ def _refused(world: World, here: At, event: DeltaRefused, ordinal: int) -> None:
         reason=event.field,
         message=f"{event.kind} {event.namespace}/{event.name}: {event.message}",
     )
-    if event.kind == "Pod" and event.uid and event.name:
-        _remember(world, event)
+    if known:
+        _remember(world, event, f"{here.position}/{ordinal}")
 
 
-def _remember(world: World, event: DeltaRefused) -> None:
+def _wrong(event: DeltaRefused) -> str:
+    return event.message if event.field in event.message else f"{event.field}: {event.message}"
+
+
+def _set_aside_already(world: World, event: DeltaRefused) -> bool:
+    known = world.meta.refused.get(event.uid)
+    return known is not None and bool(known.parked) and known.message == _wrong(event)
+
+
+def _remember(world: World, event: DeltaRefused, place: str) -> None:
     """Keep what is wrong with a pod until it was told: once, not with each of its changes."""
     refused = world.meta.refused
-    message = event.message if event.field in event.message else f"{event.field}: {event.message}"
+    message = _wrong(event)
+    already = _set_aside_already(world, event)
     known = refused.pop(event.uid, None)
     if known is None and len(refused) >= MAX_REFUSED:
         world.meta.untold -= not refused.pop(next(iter(refused))).told
     told = known is not None and known.message == message and known.told
     world.meta.untold += (not told) - (known is not None and not known.told)
-    refused[event.uid] = Refusal(event.namespace, event.name, message, told)
+    parked = known.parked if known is not None and already else place
+    refused[event.uid] = Refusal(event.namespace, event.name, message, told, parked)
 
 
 def _group_refused(world: World, event: DeltaRefused) -> str:

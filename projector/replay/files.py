@@ -63,6 +63,8 @@ class Header(Struct, kw_only=True):
     written_at: datetime | None = None
     stream_created_at: datetime | None = None
     selection: str = ""
+    unknown: int = 0
+    """Events left out of a selection because nobody knows whether they belong to it."""
     pseudonymised: bool = False
 
 

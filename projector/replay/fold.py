@@ -18,6 +18,7 @@ from podgroup.policy import Policy
 from podgroup.state import World
 from projector.checkpoint import Checkpoint
 from projector.packing import pack_meta
+from projector.record_rows import Settled, settled, with_raw
 from projector.replay.log import Entry
 from projector.rows import build
 from projector.store import SqlStore
@@ -69,9 +70,10 @@ class Sink:
         self._checkpoint: Checkpoint | None = None
         self._blank = Checkpoint(cluster=cluster, shard=shard, mode=mode)
 
-    def write(self, world: World, at: datetime) -> None:
-        """Write what changed since the last time."""
+    def write(self, world: World, at: datetime, done: list[Settled]) -> None:
+        """Write what changed since the last time; `done`: what was settled meanwhile."""
         rows = build(world, take(world), self._shard)
+        rows.settled = done
         blank = self._blank
         new = Checkpoint(
             cluster=blank.cluster,
@@ -130,11 +132,18 @@ async def _fold(
     until: datetime | None,
 ) -> None:
     world, pending = result.world, 0
+    done: list[Settled] = []
     at = datetime.now(UTC)
     async for entry in entries:
         if until is not None and entry.at > until:
             break
         found = step(world, entry.position, entry.at, entry.batch, entry.recorded)
+        if world.journal.parked:
+            world.journal.parked = [
+                with_raw(row, entry.batch) if row.seq == entry.position else row
+                for row in world.journal.parked
+            ]
+        done += settled(entry.batch, entry.at)
         at = entry.at
         result.messages += 1
         result.events += len(entry.batch.events)
@@ -145,18 +154,19 @@ async def _fold(
             each(entry, world, world.journal)
         if each is not None or pending >= BATCH_EVENTS:
             pending = 0
-            _hand_over(result, at, sink)
+            _hand_over(result, at, sink, done)
+            done = []
             if progress is not None:
                 progress(entry.position)
-    _hand_over(result, at, sink)
+    _hand_over(result, at, sink, done)
 
 
-def _hand_over(result: Result, at: datetime, sink: Sink | None) -> None:
+def _hand_over(result: Result, at: datetime, sink: Sink | None, done: list[Settled]) -> None:
     world = result.world
     kinds = [note.kind for note in world.journal.notes]
     result.groups += kinds.count("GroupSeen")
     result.pods += kinds.count("PodSeen")
     if sink is not None:
-        sink.write(world, at)
+        sink.write(world, at, done)
     else:
         take(world)

@@ -4,7 +4,8 @@ Theory. Names of namespaces, pods, groups, Workloads, queues, flavors, classes, 
 and values of labels, annotations and selectors are replaced by a keyed hash, the same everywhere,
 so that references still lead somewhere. Names that are computed from others (a single pod's
 Workload, ids of decisions) are computed again. Sentences keep their words; names that occur in the
-log are replaced in them. What pods and API servers say of themselves is dropped.
+log are replaced in them. What pods and API servers say of themselves is dropped; of an event that
+nobody could decode there stays whom it is about.
 
 Kept: uids, resource versions, times, amounts, keys of labels, hashes of roles, booleans and
 numbers.
@@ -18,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from podgroup.codec import concerned
 from podgroup.events import (
     Batch,
     Decision,
@@ -47,6 +49,7 @@ _SAID = frozenset(("message", "sets_problem"))
 _GROUP_IDS = ("group-", "single-")
 _AS_IT_IS = frozenset((ROLE_HASH, PODSET_LABEL, JOB_UID))
 """Keys whose values are roles or uids."""
+_LEFT_OUT = "(left out)"
 _PLAIN = re.compile(r"|true|false|[0-9]+|\*")
 _WORD = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
@@ -77,19 +80,41 @@ class Pseudonyms:
                 self._known[workload_name(pod.name, pod.uid)] = workload_name(
                     self.name(pod.name), pod.uid
                 )
-            if not isinstance(event, Undecodable):
+            if isinstance(event, Undecodable):
+                self._undecodable(event)
+            else:
                 self._walk(msgspec.to_builtins(event), "")
         for decision in entry.recorded.values():
             self._walk(msgspec.to_builtins(decision), "")
 
     def entry(self, entry: Entry) -> Entry:
-        """Return the entry under pseudonyms; what cannot be decoded is left out of it."""
+        """Return the entry under pseudonyms."""
         events = tuple(
-            self._event(event) for event in entry.batch.events if not isinstance(event, Undecodable)
+            self._undecodable(event) if isinstance(event, Undecodable) else self._event(event)
+            for event in entry.batch.events
         )
         recorded = [self._decision(d) for d in entry.recorded.values()]
         batch = Batch(source=entry.batch.source, events=events, positions=entry.batch.positions)
         return Entry(entry.position, entry.at, batch, {d.id: d for d in recorded})
+
+    def _undecodable(self, event: Undecodable) -> Undecodable:
+        """Keep its place, and whom it is about, so that it stops the same group."""
+        about = concerned(event.raw)
+        if about is None:
+            return Undecodable(error=_LEFT_OUT, raw=b"{}")
+        pod = about.kind == "Pod"
+        said = {
+            "uid": about.uid,
+            "namespace": self.name(about.namespace),
+            "name": self.name(about.name)
+            if pod
+            else self._known.get(about.name, "") or self.name(about.name),
+        }
+        for field, found in (("labels", about.labels), ("annotations", about.annotations)):
+            if isinstance(found, dict):
+                texts = {k: v for k, v in found.items() if isinstance(v, str)}
+                said[field] = self._field(field, texts, "")
+        return Undecodable(error=_LEFT_OUT, raw=msgspec.json.encode({about.kind.lower(): said}))
 
     def _event(self, event: Event) -> Event:
         if isinstance(event, OutcomeRecorded):
@@ -100,7 +125,7 @@ class Pseudonyms:
             for said in (plain["pod"], *plain["pod"].get("conditions", ())):
                 said.pop("message", None)
         elif isinstance(event, DeltaRefused):
-            plain["message"] = "(left out)"
+            plain["message"] = _LEFT_OUT
         found: Event = msgspec.convert(plain, Event)
         return found
 

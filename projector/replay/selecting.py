@@ -7,7 +7,11 @@ kept for everybody, and so are the lists' frames, or nothing would ever be decid
 
 A group that is wanted because of a time is kept from its first pod on, or it could not be folded.
 
-Invariant: what is kept is kept as it was; a message of which nothing is left is left out.
+What was set aside belongs to the group that it stopped, else to whom the event itself names. Of an
+event that names nobody nobody knows whether it was wanted: it is left out and counted (`unknown`).
+
+Invariant: what is kept is kept as it was, but for the place within its message, which a release of
+something set aside follows; a message of which nothing is left is left out.
 """
 
 from datetime import datetime
@@ -15,6 +19,7 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
+from podgroup.codec import Concerned, concerned
 from podgroup.events import (
     DeltaRefused,
     Event,
@@ -31,6 +36,7 @@ from podgroup.events import (
 )
 from podgroup.ids import GroupID
 from podgroup.journal import Journal
+from podgroup.names import group_name
 from podgroup.state import World
 from projector.replay.log import Entry
 
@@ -70,6 +76,10 @@ class Selection:
         self.groups: set[str] = set()
         self._members: dict[str, set[str]] = {}
         self._workloads: dict[str, set[tuple[str, str]]] = {}
+        self._aside: dict[str, str] = {}
+        self._moved: dict[str, str] = {}
+        self.unknown = 0
+        """Events that nobody could decode and that name nobody; they are left out."""
 
     def learn(self, entry: Entry, world: World, journal: Journal) -> None:
         """Take in one folded message (`each` of `fold`)."""
@@ -83,6 +93,11 @@ class Selection:
             self._workloads.setdefault(identity, set()).add((group.namespace, group.workload_name))
             if recent:
                 self.groups.add(identity)
+        for row in journal.parked:
+            self._aside[f"{row.seq}/{row.ord}"] = row.group
+            event = entry.batch.events[row.ord] if row.ord < len(entry.batch.events) else None
+            if isinstance(event, Undecodable) and not row.group:
+                self.unknown += concerned(event.raw) is None
         for uid in journal.pods:
             pod = world.pods.get(uid)  # type: ignore[call-overload] # ids are text in a journal
             if pod is not None:
@@ -104,12 +119,31 @@ class Selection:
 
     def keep(self, entry: Entry) -> Entry | None:
         """Return what is kept of a message, None if nothing is."""
-        events = tuple(event for event in entry.batch.events if self._kept(event))
+        events: list[Event | Undecodable] = []
+        for ordinal, event in enumerate(entry.batch.events):
+            place = f"{entry.position}/{ordinal}"
+            if self._aside.get(place) in self.groups or self._kept(event):
+                if place in self._aside:
+                    self._moved[place] = f"{entry.position}/{len(events)}"
+                events.append(self._followed(event))
         recorded = {i: d for i, d in entry.recorded.items() if d.group in self.groups}
         if not events and not recorded:
             return None
-        batch = msgspec.structs.replace(entry.batch, events=events)
+        batch = msgspec.structs.replace(entry.batch, events=tuple(events))
         return Entry(entry.position, entry.at, batch, recorded)
+
+    def _followed(self, event: Event | Undecodable) -> Event | Undecodable:
+        """Let a release name the place that what it releases has now."""
+        if isinstance(event, OperatorActed) and event.target in self._moved:
+            return msgspec.structs.replace(event, target=self._moved[event.target])
+        return event
+
+    def _mine(self, namespace: str, group: str) -> bool:
+        """Tell whether what bears these names is wanted, though no group may know of it."""
+        wanted = self.wanted
+        if wanted.name:
+            return (namespace, group) == (wanted.namespace, wanted.name)
+        return namespace == wanted.namespace or namespace in self._spaces
 
     def _kept(self, event: Event | Undecodable) -> bool:
         match event:
@@ -129,10 +163,21 @@ class Selection:
             case TimerFired():
                 return any(part in self.groups for part in event.timer.split("/"))
             case DeltaRefused():
-                return event.uid in self._pods
-            case OperatorActed():
-                return event.action not in ("release", "discard") or event.target in self.groups
+                return event.uid in self._pods or self._mine(event.namespace, event.group)
+            case OperatorActed(target=target):
+                known = target in self.groups or target in self._moved
+                return known or event.action not in ("release", "discard")
             case Undecodable():
-                return False
+                about = concerned(event.raw)
+                return about is not None and (
+                    about.uid in self._pods or self._mine(about.namespace, _group_of(about))
+                )
             case _:
                 return True
+
+
+def _group_of(about: Concerned) -> str:
+    labels, annotations = (
+        found if isinstance(found, dict) else {} for found in (about.labels, about.annotations)
+    )
+    return str(group_name(labels, annotations)) or about.name

@@ -4,12 +4,15 @@ import json
 import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
 from gatelog import timeline
 from gatelog.following import change
 from gatelog.readmodel import ReadModel
 from gatelog.timeline import Entry
+from projector import migrate
 from tests.cli.conftest import Ran
+from tests.projector.support import Writer
 from tests.support.toy import Toy
 
 Db = tuple[str, Toy]
@@ -116,6 +119,28 @@ def test_why_a_group_that_waits_for_nothing(gatelog: Gatelog, busy_db: Db) -> No
     assert code == 0 and "it waits for nothing: admitted by ClusterQueue cq" in out
     code, out, _ = ask(gatelog, busy_db, "why", "ns/single")
     assert code == 0 and "it is over" in out
+
+
+def test_why_a_pod_that_came_to_a_group_that_was_over(gatelog: Gatelog, tmp_path: Path) -> None:
+    toy = Toy()
+    for name in ("a0", "a1"):
+        toy.pod(name, "a", 2)
+    toy.run("a0", "a1")
+    toy.end("a0", "a1")
+    toy.wait(30)
+    toy.pod("late", "a", 2)
+    url = f"sqlite:///{tmp_path}/late.sqlite3"
+    migrate.upgrade(url)
+    writer = Writer(url)
+    writer.feed(toy.messages)
+    writer.store.close()
+    code, out, _ = ask(gatelog, (url, toy), "why", "ns/late")
+    text = " ".join(out.split())
+    assert code == 0 and "it is over: Pods succeeded: 2/2" in text
+    assert "not started pod late came 29.7 s after the group had ended" in text
+    assert "create it again when the pods of this group are deleted" in text
+    found = json.loads(ask(gatelog, (url, toy), "why", "ns/a", "--json")[1])
+    assert [pod["name"] for pod in found["not_started"]] == ["late"]
 
 
 def test_why_as_json(gatelog: Gatelog, busy_db: Db) -> None:

@@ -4,7 +4,14 @@ import msgspec
 import pytest
 
 from podgroup.commands import FinalizePod, ReportPod
-from podgroup.events import DeltaRefused, ObjectApplied, PodDeleted, RelistCompleted, RelistStarted
+from podgroup.events import (
+    DeltaRefused,
+    ObjectApplied,
+    OperatorActed,
+    PodDeleted,
+    RelistCompleted,
+    RelistStarted,
+)
 from podgroup.fold import MAX_REFUSED
 from podgroup.names import ADMITTED_CONDITION, MANAGED_LABEL, POD_FINALIZER
 from podgroup.objects import Condition
@@ -118,6 +125,27 @@ def test_a_pod_that_cannot_be_read_is_told_once_for_each_thing() -> None:
     assert len(told(toy)) == 1, "a status write of the kubelet is no news"
     toy.do(refused(toy, message="is 400000 bytes long"))
     assert len(told(toy)) == 2
+
+
+def test_a_pod_that_cannot_be_read_is_set_aside_once_for_each_thing() -> None:
+    toy = Toy()
+
+    def aside() -> list[str]:
+        return [f"{row.seq}/{row.ord}" for row in toy.world.journal.parked]
+
+    toy.do(refused(toy), refused(toy), refused(toy, "other"))
+    toy.do(refused(toy))
+    assert len(aside()) == 2, "one for each pod, not for each change"
+    toy.do(refused(toy, message="is 400000 bytes long"))
+    assert len(aside()) == 3
+    notes = [note for note in toy.world.journal.notes if note.kind == "DeltaRefused"]
+    assert len(notes) == 5, "history tells every one"
+    toy.do(OperatorActed(action="release", target=aside()[0]))
+    toy.do(refused(toy, message="is 400000 bytes long"))
+    assert len(aside()) == 3, "another one was released"
+    toy.do(OperatorActed(action="release", target=aside()[2]))
+    toy.do(refused(toy, message="is 400000 bytes long"), refused(toy, "other"))
+    assert len(aside()) == 4, "it was released and is as it was"
 
 
 def test_a_known_pod_that_cannot_be_read_any_more_is_told_and_told_when_it_can() -> None:
