@@ -59,7 +59,7 @@ class Taken(Struct):
     """What is to be written: the journal, and what left the state since the last one."""
 
     journal: Journal
-    gone_pods: dict[PodUID, Pod]
+    gone_pods: dict[str, Pod]
     gone_groups: dict[GroupID, Group]
 
 
@@ -246,7 +246,7 @@ def _seen_undecodable(world: World, event: Undecodable, position: int) -> None:
 
 
 def _group_of_pod(world: World, view: PodView | Concerned) -> tuple[GroupID | None, str]:
-    known = world.pods.get(PodUID(view.uid))
+    known = world.pods.get(view.uid)
     labels, annotations = (
         found if isinstance(found, dict) else {} for found in (view.labels, view.annotations)
     )

@@ -62,6 +62,10 @@ _BITS: tuple[int, ...] = tuple(1 << i for i in range(Flag.BUSY.bit_length()))
 _LISTED_BITS: tuple[int, ...] = tuple(b for b in _BITS if b & LISTED)
 
 
+_UNCOUNTED = Flag.UNOWNED | Flag.BUSY
+"""Flags that have no count: nobody asks how many pods have them, and they change often."""
+
+
 def _listed(flags: int) -> int:
     return flags & LISTED & ~IDLE_ONLY if flags & Flag.BUSY else flags & LISTED
 
@@ -74,7 +78,7 @@ each other."""
 
 
 def _move(old: int, new: int) -> _Move:
-    changed, relisted = old ^ new, _listed(old) ^ _listed(new)
+    changed, relisted = (old ^ new) & ~_UNCOUNTED, _listed(old) ^ _listed(new)
     counted = tuple((bit, 1 if new & bit else -1) for bit in _BITS if changed & bit)
     listed = tuple((bit, bool(_listed(new) & bit)) for bit in _LISTED_BITS if relisted & bit)
     move = _MOVES[(old, new)] = (counted, listed, one(new))
@@ -104,8 +108,8 @@ class Members:
     def __init__(self) -> None:
         self.flags: dict[str, int] = {}
         self.roles: dict[str, str] = {}
-        self.counts: dict[str, Counter[int]] = {"": Counter()}
-        """Role -> flag -> number of pods; role "" is the whole group."""
+        self.counts: dict[str, dict[int, int]] = {"": {}}
+        """Role -> flag -> number of pods, if there ever were any; role "" is the whole group."""
         self.sets: dict[int, dict[str, None]] = {bit: {} for bit in _LISTED_BITS}
         self.totals: Counter[str] = Counter()
         self.queues: Counter[str] = Counter()
@@ -126,33 +130,37 @@ class Members:
         self, uid: str, role: str, flags: int, created_at: datetime, queue: str, total: str
     ) -> None:
         """Add a pod or take over its new flags. `queue` is its queue, `total` its declaration."""
-        old, age = self.flags.get(uid, 0), (created_at, uid)
+        old, age = self.flags.get(uid), (created_at, uid)
         if self.pairs:
             self._doubt(age)
-        if uid not in self.flags:
+        if old is None:
             self.roles[uid] = role
             heapq.heappush(self._order, age)
-        if old != flags or uid not in self.flags:
-            self.counts.setdefault(role, Counter())
+            if role not in self.counts:
+                self.counts[role] = {}
+            self.move(uid, 0, flags)
+        elif old != flags:
             self.move(uid, old, flags)
-        self._declare(age, queue, total, failed=bool(flags & Flag.FAILED))
+        self._declare(age, queue, total, bool(flags & Flag.FAILED))
 
     def move(self, uid: str, old: int, flags: int) -> None:
         """Take over the new flags of a pod that declares what it did before; `old` are its own."""
         counted, listed, kept = _MOVES.get((old, flags)) or _move(old, flags)
         self.flags[uid] = kept
-        self.moves += bool((old ^ flags) & Flag.STOPPABLE)
-        group, mine = self.counts[""], self.counts[self.roles[uid]]
-        for bit, step in counted:
-            group[bit] += step
-            mine[bit] += step
+        if (old ^ flags) & Flag.STOPPABLE:
+            self.moves += 1
+        if counted:
+            group, mine = self.counts[""], self.counts[self.roles[uid]]
+            for bit, step in counted:
+                group[bit] = group.get(bit, 0) + step
+                mine[bit] = mine.get(bit, 0) + step
         for bit, enters in listed:
             if enters:
                 self.sets[bit][uid] = None
             else:
                 del self.sets[bit][uid]
 
-    def _declare(self, age: tuple[datetime, str], queue: str, total: str, *, failed: bool) -> None:
+    def _declare(self, age: tuple[datetime, str], queue: str, total: str, failed: bool) -> None:
         # Only pods that have not failed are compared: a failed one says nothing of the future.
         created_at, uid = age
         new = (created_at, "", "", "") if failed else (created_at, "1", queue, total)
@@ -198,16 +206,17 @@ class Members:
             del self.pairs[what]
 
     def count(self, flag: int, role: str = "") -> int:
-        """Return how many pods (of a role; "" = all) have `flag`. Constant."""
+        """Return how many pods (of a role; "" = all) have `flag`, which is counted. Constant."""
         counts = self.counts.get(role)
-        return counts[flag] if counts is not None else 0
+        return counts.get(flag, 0) if counts is not None else 0
 
     def listed(self, flag: int) -> list[str]:
         """Return the uids with one of the `LISTED` flags, sorted: an order that restarts keep.
 
         For flags of `IDLE_ONLY` pods with a decision in flight are left out.
         """
-        return sorted(self.sets[flag])
+        found = self.sets[flag]
+        return sorted(found) if found else []
 
     def with_flags(self, flags: int, role: str = "") -> Iterator[str]:
         """Go over all pods (of a role) that have all of `flags`: a pass, not for every event."""

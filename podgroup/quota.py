@@ -19,7 +19,7 @@ FlavorResource = tuple[str, str]
 OrderKey = tuple[int, datetime, str]
 
 
-class Charge(Struct, frozen=True):
+class Charge(Struct, frozen=True, gc=False):
     """Quota charged to one group, with what preemption orders by."""
 
     cluster_queue: str
@@ -70,14 +70,17 @@ class Quotas(Struct):
     def charge(self, group: str, charge: Charge) -> None:
         """Charge quota to `group`, in place of what it was charged before."""
         old = self.charges.get(group)
+        if old == charge:
+            return
+        queue = charge.cluster_queue
         if old is not None:
             self._add(old, -1)
-            del self.holders[old.cluster_queue][group]
-            if old != charge:
-                self.dirty[old.cluster_queue] = None
+            self.dirty[old.cluster_queue] = None
+            if old.cluster_queue != queue:
+                del self.holders[old.cluster_queue][group]
         self.charges[group] = charge
         self._add(charge, 1)
-        self.holders.setdefault(charge.cluster_queue, {})[group] = None
+        self.holders.setdefault(queue, {})[group] = None
 
     def discharge(self, group: str) -> None:
         """Give back what `group` was charged."""
@@ -91,6 +94,8 @@ class Quotas(Struct):
     def _add(self, charge: Charge, sign: int) -> None:
         usage = self.usage.setdefault(charge.cluster_queue, Counter())
         for flavor_resource, amount in charge.usage.items():
-            usage[flavor_resource] += sign * amount
-            if not usage[flavor_resource]:
-                del usage[flavor_resource]
+            total = usage.get(flavor_resource, 0) + sign * amount
+            if total:
+                usage[flavor_resource] = total
+            else:
+                usage.pop(flavor_resource, None)

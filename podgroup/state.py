@@ -329,7 +329,7 @@ class World(Struct):
     mode: str = "builtin"
     policy: Policy = Policy()
     meta: Meta = field(default_factory=Meta)
-    pods: dict[PodUID, Pod] = field(default_factory=dict)
+    pods: dict[str, Pod] = field(default_factory=dict)
     groups: dict[GroupID, Group] = field(default_factory=dict)
     members: dict[GroupID, Members] = field(default_factory=dict)
     lives: dict[tuple[str, str, str], GroupID] = field(default_factory=dict)
@@ -345,10 +345,10 @@ class World(Struct):
     namespaces: dict[str, NamespaceView] = field(default_factory=dict)
     quotas: Quotas = field(default_factory=Quotas)
     journal: Journal = field(default_factory=Journal)
-    gone_pods: dict[PodUID, Pod] = field(default_factory=dict)
+    gone_pods: dict[str, Pod] = field(default_factory=dict)
     """Pods that left the state since the last journal was taken: their last row is still due."""
     gone_groups: dict[GroupID, Group] = field(default_factory=dict)
-    expecting: dict[str, tuple[GroupID, PodUID]] = field(default_factory=dict)
+    expecting: dict[str, tuple[GroupID, str]] = field(default_factory=dict)
     """Decision in flight -> its group and pod ("" for the Workload)."""
     loaded: bool = False
     """It was read from a database, and queue order is still to be worked out."""

@@ -41,19 +41,24 @@ from podgroup.names import (
     REASON_WORKLOAD_DELETED,
     WORKLOAD_FINALIZER,
 )
-from podgroup.state import Group, Pod
+from podgroup.state import Finish, Group, Pod
 
 ORPHAN_MESSAGE = "The workload's owner no longer exists"
 
 
 def closing(d: Deciding, group: Group) -> None:
     """Run the rules of this module."""
-    _orphan(d, group)
-    _discard(d, group)
+    if group.single:
+        _orphan(d, group)
+    else:
+        _discard(d, group)
     _excess_again(d, group)
-    _dissolve(d, group)
-    _finish(d, group)
-    _release(d, group)
+    if group.workload_lost:
+        _dissolve(d, group)
+    if group.finish is None:
+        _finish(d, group)
+    if group.finish is not None:
+        _release(d, group, group.finish)
 
 
 def finalize(d: Deciding, group: Group, pod: Pod, rule: str, reason: str, message: str) -> None:
@@ -63,7 +68,7 @@ def finalize(d: Deciding, group: Group, pod: Pod, rule: str, reason: str, messag
 
 
 def _orphan(d: Deciding, group: Group) -> None:
-    if not group.single or group.finish is not None:
+    if group.finish is not None:
         return
     members = d.members(group)
     deleting = members.count(Flag.DELETING)
@@ -100,7 +105,7 @@ def _withdraw(d: Deciding, group: Group) -> None:
 
 def _discard(d: Deciding, group: Group) -> None:
     members = d.members(group)
-    if group.single or members.count(Flag.INACTIVE) <= members.count(Flag.FAILED):
+    if members.count(Flag.INACTIVE) <= members.count(Flag.FAILED):
         return  # nobody was deleted before it had a node
     for uid in members.listed(Flag.DELETING):
         pod = d.pod(uid)
@@ -132,7 +137,7 @@ def delete_excess(d: Deciding, group: Group, pod: Pod, why: str) -> None:
 
 
 def _dissolve(d: Deciding, group: Group) -> None:
-    if not group.workload_lost or group.finish is not None or not group.composed:
+    if group.finish is not None or not group.composed:
         return
     members = d.members(group)
     workload = group.workload
@@ -191,12 +196,9 @@ def recompose(d: Deciding, group: Group) -> None:
 
 
 def _finish(d: Deciding, group: Group) -> None:
-    if group.finish is not None or group.serving:
+    if group.serving:
         return
     members = d.members(group)
-    succeeded = members.count(Flag.SUCCEEDED) + sum(
-        role.succeeded_gone for role in group.roles.values()
-    )
     if group.single:
         if members.count(Flag.TERMINATED):
             pod = d.pod(next(iter(members.flags)))
@@ -204,15 +206,20 @@ def _finish(d: Deciding, group: Group) -> None:
             _end(d, group, good, pod.view.message or pod.exit_reason or f"Pod {pod.view.phase}")
         return
     total = group.composed_total if group.composed else group.total
-    message = f"Pods succeeded: {succeeded}/{total}."
+    succeeded = members.count(Flag.SUCCEEDED)
+    for role in group.roles.values():
+        succeeded += role.succeeded_gone
     if total and succeeded >= total:
-        _end(d, group, True, message)
+        _end(d, group, True, f"Pods succeeded: {succeeded}/{total}.")
+        return
+    if not members.count(Flag.UNRETRIABLE):
         return
     going = len(members) - members.count(Flag.TERMINATED) - members.count(Flag.EXCESS)
-    if members.count(Flag.UNRETRIABLE) and len(members) and not going:
+    if len(members) and not going:
         # B5: a group that cannot be retried and has failures has failed.
         failed = members.count(Flag.FAILED)
-        _end(d, group, not failed, f"{message[:-1]}, failed: {failed}." if failed else message)
+        lost = f", failed: {failed}" if failed else ""
+        _end(d, group, not failed, f"Pods succeeded: {succeeded}/{total}{lost}.")
 
 
 def _end(d: Deciding, group: Group, good: bool, message: str) -> None:
@@ -226,15 +233,13 @@ def _end(d: Deciding, group: Group, good: bool, message: str) -> None:
     )
 
 
-def _release(d: Deciding, group: Group) -> None:
+def _release(d: Deciding, group: Group, finish: Finish) -> None:
     """Release the pods of a finished group; the Workload last, once it says Finished."""
-    finish = group.finish
-    if finish is None:
-        return
-    for uid in d.members(group).listed(Flag.HELD):
-        finalize(
-            d, group, d.pod(uid), "release", finish.reason, f"the group is over: {finish.message}"
-        )
+    held = d.members(group).listed(Flag.HELD)
+    if held:
+        message = f"the group is over: {finish.message}"
+        for uid in held:
+            finalize(d, group, d.pod(uid), "release", finish.reason, message)
     workload = group.workload
     if workload is not None and (finish.written or workload.deleted_at is not None):
         _release_workload(d, group, finish.reason)

@@ -13,7 +13,7 @@ from podgroup.commands import AnyCommand, KubeEvent, ObjectRef
 from podgroup.events import Decision
 from podgroup.fold.common import At, park
 from podgroup.fold.decisions import apply_decision
-from podgroup.ids import GroupID, PodUID, decision_id
+from podgroup.ids import GroupID, decision_id
 from podgroup.members import Members
 from podgroup.state import Group, Pod, World
 
@@ -63,13 +63,13 @@ class Deciding:
         command: AnyCommand,
     ) -> Decision:
         identity, namespace, title = whose
-        target = command.target
+        target, here, world = command.target, self.here, self.world
         name = f"{target.kind}/{target.namespace}/{target.name}/{target.uid}"
         decision = Decision(
-            id=decision_id(self.here.position, identity, rule, name),  # type: ignore[arg-type] # a position is an int on the wire
-            number=self.world.meta.decisions + 1,
-            as_of=self.here.position,
-            at=self.here.at,
+            id=decision_id(here.position, identity, rule, name),  # type: ignore[arg-type] # a position is an int on the wire
+            number=world.meta.decisions + 1,
+            as_of=here.position,
+            at=here.at,
             group=identity,
             namespace=namespace,
             name=title,
@@ -79,7 +79,7 @@ class Deciding:
             command=command,
         )
         if self.recorded is None:
-            apply_decision(self.world, decision)
+            apply_decision(world, decision)
             return decision
         known = self._recorded(decision)
         if known is None:
@@ -129,7 +129,7 @@ class Deciding:
 
     def pod(self, uid: str) -> Pod:
         """Return a live pod."""
-        return self.world.pods[PodUID(uid)]
+        return self.world.pods[uid]
 
 
 def pod_ref(pod: Pod) -> ObjectRef:

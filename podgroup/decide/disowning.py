@@ -14,7 +14,6 @@ Invariant: these are the only decisions about pods that are members of no group.
 
 from podgroup.commands import FinalizePod, KubeEvent, ObjectRef, ReportPod
 from podgroup.decide.context import Deciding
-from podgroup.ids import PodUID
 from podgroup.names import ADMISSION_GATE, MANAGED_LABEL
 from podgroup.state import Group
 
@@ -65,7 +64,7 @@ def tell_refused(d: Deciding) -> None:
         refusal = meta.refused[uid]
         refusal.told = True
         meta.untold -= 1
-        pod = d.world.pods.get(PodUID(uid))
+        pod = d.world.pods.get(uid)
         after = "goes by what it last read of it" if pod is not None else "leaves it alone"
         message = f"gatelog cannot read this pod and {after} until it is mended: {refusal.message}"
         command = ReportPod(

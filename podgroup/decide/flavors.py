@@ -131,7 +131,7 @@ def sample_of(world: World, group: Group, role: Role) -> PodView | DeclaredSet |
         return pod.view
     members = world.members[group.id]
     uid = next((u for u in members.flags if members.roles[u] == role.name), None)
-    return world.pods[uid].view if uid is not None else None  # type: ignore[index] # uids are PodUIDs
+    return world.pods[uid].view if uid is not None else None
 
 
 def _try_flavors(

@@ -14,7 +14,7 @@ Invariant: with nothing in flight and nothing changing, the rule is silent.
 from podgroup.commands import WriteWorkloadStatus
 from podgroup.decide.context import Deciding, workload_free, workload_ref
 from podgroup.decide.timing import still_running
-from podgroup.fold.workloads import condition, is_true, role_of
+from podgroup.fold.workloads import is_true, role_of
 from podgroup.members import Flag
 from podgroup.names import (
     ADMITTED,
@@ -47,6 +47,12 @@ WAITING_MESSAGE = "Not all pods are ready or succeeded"
 RECOVERY_MESSAGE = "At least one pod has failed, waiting for recovery"
 NO_RESERVATION_MESSAGE = "The workload has no reservation"
 
+Said = dict[str, Condition]
+"""What a Workload says, by type of condition."""
+Wanted = list[tuple[str, bool, str, str]]
+"""What it should say: type, whether it holds, reason, message. A Condition is made of what it does
+not say yet, which is seldom anything."""
+
 
 def mirroring(d: Deciding, group: Group) -> None:
     """Write the Workload's status if it differs from what it should say."""
@@ -58,17 +64,23 @@ def mirroring(d: Deciding, group: Group) -> None:
         return
     if not group.composed or group.workload_lost:
         return
+    said = {condition.type: condition for condition in workload.conditions}
+    wanted: Wanted = []
     if d.world.mode == "kueue":
-        wanted = [*_shared(d, group, workload)]
+        _shared(d, group, said, wanted)
         releasing = _release_due(d, group, workload)
-        wanted += _released(group, workload) if releasing else _reactivated(workload)
-        changed = _different(workload, wanted)
+        if releasing:
+            _released(group, said, wanted)
+        else:
+            _reactivated(workload, said, wanted)
+        changed = _different(said, wanted)
         reclaim = _reclaimable(d, group)
         if changed or releasing or reclaim != workload.reclaimable:
             _write(d, group, changed, clear=releasing, reclaim=reclaim)
         return
-    wanted = [*_quota(group, workload), *_shared(d, group, workload)]
-    changed = _different(workload, wanted)
+    _quota(group, said, wanted)
+    _shared(d, group, said, wanted)
+    changed = _different(said, wanted)
     reclaim = _reclaimable(d, group)
     holding = group.holding
     stale_admission = workload.cluster_queue != (
@@ -122,90 +134,83 @@ def _mirror_finish(d: Deciding, group: Group, workload: WorkloadView) -> None:
     )
 
 
-def _different(workload: WorkloadView, wanted: list[Condition]) -> list[Condition]:
-    have = {c.type: (c.status, c.reason, c.message) for c in workload.conditions}
-    return [c for c in wanted if have.get(c.type) != (c.status, c.reason, c.message)]
+def _different(said: Said, wanted: Wanted) -> list[Condition]:
+    found: list[Condition] = []
+    for kind, holds, reason, message in wanted:
+        status = "True" if holds else "False"
+        old = said.get(kind)
+        if old is None or old.status != status or old.reason != reason or old.message != message:
+            found.append(Condition(type=kind, status=status, reason=reason, message=message))
+    return found
 
 
-def _quota(group: Group, workload: WorkloadView) -> list[Condition]:
+def _quota(group: Group, said: Said, wanted: Wanted) -> None:
     """Conditions that Kueue's core would write (builtin mode only)."""
     holding, evicted = group.holding, group.evicted
-    wanted: list[Condition] = []
     if holding is not None:
         message = f"Quota reserved in ClusterQueue {holding.admission.cluster_queue}"
-        wanted.append(_condition(QUOTA_RESERVED, True, QUOTA_RESERVED, message))
-        wanted.append(_condition(ADMITTED, True, ADMITTED, "The workload is admitted"))
+        wanted.append((QUOTA_RESERVED, True, QUOTA_RESERVED, message))
+        wanted.append((ADMITTED, True, ADMITTED, "The workload is admitted"))
     else:
         reason, message = group.queue_reason
         if not reason and evicted is not None:
             reason, message = PENDING_EVALUATION, evicted.message
         if reason:
-            wanted.append(_condition(QUOTA_RESERVED, False, reason, message))
-        if condition(workload, ADMITTED) is not None:
-            wanted.append(
-                _condition(ADMITTED, False, NOT_ADMITTED_NO_RESERVATION, NO_RESERVATION_MESSAGE)
-            )
+            wanted.append((QUOTA_RESERVED, False, reason, message))
+        if ADMITTED in said:
+            wanted.append((ADMITTED, False, NOT_ADMITTED_NO_RESERVATION, NO_RESERVATION_MESSAGE))
     if evicted is not None:
-        wanted.append(_condition(EVICTED, True, evicted.reason, evicted.message))
+        wanted.append((EVICTED, True, evicted.reason, evicted.message))
         if evicted.reason == EVICTED_PREEMPTED:
-            wanted.append(_condition(PREEMPTED, True, PREEMPTED_IN_CLUSTER_QUEUE, evicted.message))
+            wanted.append((PREEMPTED, True, PREEMPTED_IN_CLUSTER_QUEUE, evicted.message))
         if holding is None:
             wanted.append(_requeued(group, evicted))
     elif holding is not None:
         for kind in (EVICTED, PREEMPTED):
-            old = condition(workload, kind)
+            old = said.get(kind)
             if old is not None and old.status == "True":
-                wanted.append(_condition(kind, False, QUOTA_RESERVED, f"Previously: {old.message}"))
-    return wanted
+                wanted.append((kind, False, QUOTA_RESERVED, f"Previously: {old.message}"))
 
 
-def _requeued(group: Group, evicted: Eviction) -> Condition:
+def _requeued(group: Group, evicted: Eviction) -> tuple[str, bool, str, str]:
     if group.requeued and evicted.reason == EVICTED_PODS_READY_TIMEOUT:
-        return _condition(REQUEUED, True, REQUEUED_BACKOFF_FINISHED, "The back-off is over")
-    return _condition(REQUEUED, group.requeued, evicted.reason, evicted.message)
+        return (REQUEUED, True, REQUEUED_BACKOFF_FINISHED, "The back-off is over")
+    return (REQUEUED, group.requeued, evicted.reason, evicted.message)
 
 
-def _shared(d: Deciding, group: Group, workload: WorkloadView) -> list[Condition]:
+def _shared(d: Deciding, group: Group, said: Said, wanted: Wanted) -> None:
     """Conditions that are ours in both modes."""
-    wanted: list[Condition] = []
+    kind = WAITING_FOR_REPLACEMENT_PODS
     if group.short is not None:
-        wanted.append(_condition(WAITING_FOR_REPLACEMENT_PODS, True, *group.short))
-    elif condition(workload, WAITING_FOR_REPLACEMENT_PODS) is not None:
-        wanted.append(
-            _condition(
-                WAITING_FOR_REPLACEMENT_PODS,
-                False,
-                REPLACEMENT_PODS_READY,
-                "No pods need replacement",
-            )
-        )
-    ready = _pods_ready(d, group, condition(workload, PODS_READY))
+        wanted.append((kind, True, *group.short))
+    elif kind in said:
+        wanted.append((kind, False, REPLACEMENT_PODS_READY, "No pods need replacement"))
+    ready = _pods_ready(d, group, said.get(PODS_READY))
     if ready is not None:
-        wanted.append(ready)
-    return wanted
+        wanted.append((PODS_READY, *ready))
 
 
 def all_ready(d: Deciding, group: Group) -> bool:
     """Tell whether every pod of a composed group is ready or succeeded (B6)."""
-    gone = sum(role.succeeded_gone for role in group.roles.values())
-    return d.members(group).count(Flag.READY) + gone >= group.composed_total
+    ready = d.members(group).count(Flag.READY)
+    for role in group.roles.values():
+        ready += role.succeeded_gone
+    return ready >= group.composed_total
 
 
-def _pods_ready(d: Deciding, group: Group, old: Condition | None) -> Condition | None:
+def _pods_ready(d: Deciding, group: Group, old: Condition | None) -> tuple[bool, str, str] | None:
     if group.holding is None or group.evicted is not None:
         if old is None:
             return None  # nothing to take back
-        return _condition(PODS_READY, False, READY_WAIT_FOR_START, WAITING_MESSAGE)
+        return False, READY_WAIT_FOR_START, WAITING_MESSAGE
     if all_ready(d, group):
         recovered = old is not None and old.reason in (READY_WAIT_FOR_RECOVERY, READY_RECOVERED)
-        return _condition(
-            PODS_READY, True, READY_RECOVERED if recovered else READY_STARTED, READY_MESSAGE
-        )
+        return True, READY_RECOVERED if recovered else READY_STARTED, READY_MESSAGE
     if old is not None and (old.status == "True" or old.reason == READY_WAIT_FOR_RECOVERY):
-        return _condition(PODS_READY, False, READY_WAIT_FOR_RECOVERY, RECOVERY_MESSAGE)
+        return False, READY_WAIT_FOR_RECOVERY, RECOVERY_MESSAGE
     if old is None and d.world.mode != "kueue":
         return None  # absent says the same, and costs no write
-    return _condition(PODS_READY, False, READY_WAIT_FOR_START, WAITING_MESSAGE)
+    return False, READY_WAIT_FOR_START, WAITING_MESSAGE
 
 
 def _reclaimable(d: Deciding, group: Group) -> dict[str, int]:
@@ -241,35 +246,23 @@ def _release_due(d: Deciding, group: Group, workload: WorkloadView) -> bool:
     return group.single or not still_running(d, group)
 
 
-def _released(group: Group, workload: WorkloadView) -> list[Condition]:
+def _released(group: Group, said: Said, wanted: Wanted) -> None:
     evicted = group.evicted
     assert evicted is not None
     requeue = evicted.reason in (EVICTED_PREEMPTED, "NodeFailures") and not group.single
-    wanted = [
-        _condition(QUOTA_RESERVED, False, PENDING_EVALUATION, evicted.message),
-        _condition(REQUEUED, requeue, evicted.reason, evicted.message),
-    ]
-    if condition(workload, ADMITTED) is not None:
-        wanted.append(
-            _condition(ADMITTED, False, NOT_ADMITTED_NO_RESERVATION, NO_RESERVATION_MESSAGE)
-        )
-    return wanted
+    wanted.append((QUOTA_RESERVED, False, PENDING_EVALUATION, evicted.message))
+    wanted.append((REQUEUED, requeue, evicted.reason, evicted.message))
+    if ADMITTED in said:
+        wanted.append((ADMITTED, False, NOT_ADMITTED_NO_RESERVATION, NO_RESERVATION_MESSAGE))
 
 
-def _reactivated(workload: WorkloadView) -> list[Condition]:
+def _reactivated(workload: WorkloadView, said: Said, wanted: Wanted) -> None:
     """Let a Workload queue again that its user has activated again (B15).
 
     After a plain `Deactivated` the core does so itself; after `DeactivatedDueTo...` it does not.
     """
-    requeued = condition(workload, REQUEUED)
+    requeued = said.get(REQUEUED)
     if requeued is None or requeued.status == "True" or not workload.active:
-        return []
-    if not requeued.reason.startswith(f"{EVICTED_DEACTIVATED}DueTo"):
-        return []
-    return [_condition(REQUEUED, True, REACTIVATED, "The workload was reactivated")]
-
-
-def _condition(kind: str, status: bool, reason: str, message: str) -> Condition:
-    return Condition(
-        type=kind, status="True" if status else "False", reason=reason, message=message
-    )
+        return
+    if requeued.reason.startswith(f"{EVICTED_DEACTIVATED}DueTo"):
+        wanted.append((REQUEUED, True, REACTIVATED, "The workload was reactivated"))

@@ -23,7 +23,7 @@ from podgroup.decide.closing import delete_excess
 from podgroup.decide.context import Deciding, normal, pod_ref, workload_free, workload_ref
 from podgroup.decide.order import active_key, replace_key, start_key
 from podgroup.fold.decisions import RULE_REPLACED
-from podgroup.members import Flag
+from podgroup.members import Flag, Members
 from podgroup.names import EVENT_OWNER_REFERENCES_ADDED, MAX_OWNERS
 from podgroup.state import Group, Role
 
@@ -32,20 +32,22 @@ def staffing(d: Deciding, group: Group) -> None:
     """Run the rules of this module on a composed group."""
     if not group.composed or group.finish is not None or group.workload_lost:
         return
-    if not group.single:
-        for name in sorted(group.roles):
-            _excess(d, group, group.roles[name])
-        if group.dialect:
-            _peaks(d, group)
-        unowned = _own(d, group)
-        if not unowned:
-            for name in sorted(group.roles):
-                _replace(d, group, group.roles[name])
+    if group.single:
+        return
+    members, roles = d.members(group), group.roles
+    names = sorted(roles)
+    for name in names:
+        _excess(d, group, members, roles[name])
+    if group.dialect:
+        _peaks(d, group)
+    unowned = _own(d, group)
+    if not unowned and members.count(Flag.INACTIVE):
+        for name in names:
+            _replace(d, group, roles[name])
     _shortage(d, group)
 
 
-def _excess(d: Deciding, group: Group, role: Role) -> None:
-    members = d.members(group)
+def _excess(d: Deciding, group: Group, members: Members, role: Role) -> None:
     limit = role.count - role.succeeded_gone
     if not role.count or members.count(Flag.SOLID, role.name) <= limit:
         return
@@ -65,7 +67,7 @@ def _own(d: Deciding, group: Group) -> bool:
     members = d.members(group)
     if not members.sets[Flag.UNOWNED]:
         return False
-    room = MAX_OWNERS - len(workload.owner_uids)
+    room = MAX_OWNERS - len(members.owned)
     if room <= 0:
         return False
     missing = [
@@ -152,8 +154,6 @@ def _shortage(d: Deciding, group: Group) -> None:
 
     While short the reason stays what it was when the shortage began, unless an eviction says more.
     """
-    if group.single:
-        return
     if not absent(d, group):
         group.short = None
         return

@@ -33,7 +33,7 @@ from podgroup.fold.pods import pod_applied, pod_deleted
 from podgroup.fold.queues import object_applied, object_deleted
 from podgroup.fold.relists import relist_completed, relist_started, synced
 from podgroup.fold.workloads import claim, link, workload_applied, workload_deleted
-from podgroup.ids import PodUID, newer
+from podgroup.ids import newer
 from podgroup.journal import ParkedRow
 from podgroup.state import GROUP, Group, Refusal, World
 
@@ -151,7 +151,7 @@ def _group_refused(world: World, event: DeltaRefused) -> str:
     """Return the id of the group a refused object belongs to, else the group name it bears."""
     match event.kind:
         case "Pod":
-            known = world.pods.get(PodUID(event.uid))
+            known = world.pods.get(event.uid)
             if known is not None:
                 return known.group
             named = (GROUP, event.namespace, event.group)

@@ -5,6 +5,7 @@ group's ownership changes; nobody writes flags by hand.
 """
 
 from datetime import datetime
+from typing import Final
 
 from msgspec import Struct
 
@@ -141,6 +142,13 @@ def stir(world: World, group: GroupID, look: int | None) -> None:
     world.journal.groups.add(group)
 
 
+_OF_PHASE: Final = {
+    "Running": Flag.RUNNING,
+    "Succeeded": Flag.SUCCEEDED | Flag.READY | Flag.TERMINATED,
+    "Failed": Flag.FAILED | Flag.TERMINATED,
+}
+
+
 def flags_of(pod: Pod, *, serving: bool, owned: bool) -> int:
     """Classify a pod.
 
@@ -149,53 +157,43 @@ def flags_of(pod: Pod, *, serving: bool, owned: bool) -> int:
     excess pod counts for nothing but its clean-up.
     """
     view, expected = pod.view, pod.expect
-    phase = view.phase
-    deleting, ended = view.deleted_at is not None, phase in ("Succeeded", "Failed")
-    gated = ADMISSION_GATE in view.gates
-    flags = 0
+    gated, deleting = ADMISSION_GATE in view.gates, view.deleted_at is not None
+    rest = Flag.HELD if POD_FINALIZER in view.finalizers else 0
     if expected is not None or pod.refused_version == view.resource_version:
-        flags = Flag.BUSY  # not `pod.free`
+        rest |= Flag.BUSY  # not `pod.free`
     if deleting:
-        flags |= Flag.DELETING
-    if POD_FINALIZER in view.finalizers:
-        flags |= Flag.HELD
+        rest |= Flag.DELETING
     if pod.fate == EXCESS:
-        return flags | Flag.EXCESS
-    if gated:
-        flags |= Flag.GATED
-        if expected is not None and expected.action == "UngatePod":
-            flags |= Flag.OPENING
-    failed = phase == "Failed"
-    inactive = failed or (deleting and not view.node and not ended)
-    if serving and (ended or deleting):
-        inactive = True
-    if inactive:
+        return rest | Flag.EXCESS
+    flags = _OF_PHASE.get(view.phase, 0)
+    ended = flags & Flag.TERMINATED
+    if (
+        flags & Flag.FAILED
+        or (deleting and not ended and not view.node)
+        or (serving and (ended or deleting))
+    ):
         flags |= Flag.INACTIVE
     else:
         flags |= Flag.ACTIVE
         if not gated:
             flags |= Flag.OPEN
-        if not deleting or ended:
+        if ended or not deleting:
             flags |= Flag.SOLID
         if not owned:
             flags |= Flag.UNOWNED
-    if phase == "Running":
-        flags |= Flag.RUNNING
-    if phase == "Succeeded":
-        flags |= Flag.SUCCEEDED | Flag.READY
-    else:
+    if gated:
+        flags |= Flag.GATED
+        if expected is not None and expected.action == "UngatePod":
+            flags |= Flag.OPENING
+    elif not ended and not deleting:
+        flags |= Flag.STOPPABLE
+    if not flags & Flag.READY:
         for condition in view.conditions:
             if condition.type == "Ready" and condition.status == "True":
                 flags |= Flag.READY
-    if failed:
-        flags |= Flag.FAILED
-    if ended:
-        flags |= Flag.TERMINATED
-    elif not gated and not deleting:
-        flags |= Flag.STOPPABLE
     if view.annotations.get(RETRIABLE_IN_GROUP) == "false":
         flags |= Flag.UNRETRIABLE
-    return flags
+    return flags | rest
 
 
 def reindex(world: World, group: Group, pod: Pod) -> None:
@@ -221,10 +219,10 @@ def reflag(world: World, group: Group, pod: Pod, old: int) -> int:
     members = world.members[group.id]
     uid = pod.view.uid
     new = flags_of(pod, serving=group.serving, owned=uid in members.owned)
-    if (old ^ new) & Flag.FAILED:
-        reindex(world, group, pod)  # what a failed pod declares does not count
-        return new
     if old != new:
+        if (old ^ new) & Flag.FAILED:
+            reindex(world, group, pod)  # what a failed pod declares does not count
+            return new
         members.move(uid, old, new)
     world.journal.pods.add(uid)
     return new
@@ -242,7 +240,7 @@ def own(world: World, group: Group, owners: frozenset[str]) -> bool:
     pods = world.pods
     members.owned = frozenset(pods[u].view.uid if u in pods else u for u in map(PodUID, owners))
     for uid in changed:
-        pod = world.pods.get(PodUID(uid))
+        pod = world.pods.get(uid)
         if pod is not None and pod.group == group.id:
             reindex(world, group, pod)
     return True
@@ -254,10 +252,20 @@ def expect(world: World, group: Group, pod: Pod | None, expectation: Expectation
         group.workload_expect = expectation
         world.expecting[expectation.decision] = (group.id, PodUID(""))
     else:
-        uid = PodUID(pod.view.uid)
+        uid = pod.view.uid
         pod.expect = expectation
         world.expecting[expectation.decision] = (group.id, uid)
-        reflag(world, group, pod, world.members[group.id].flags[uid])
+        members = world.members[group.id]
+        old = members.flags[uid]
+        if pod.fate == EXCESS and not old & Flag.EXCESS:
+            reflag(world, group, pod, old)
+            return
+        new = old | Flag.BUSY
+        if old & Flag.GATED and expectation.action == "UngatePod":
+            new |= Flag.OPENING
+        if old != new:
+            members.move(uid, old, new)
+        world.journal.pods.add(uid)
 
 
 def settle(world: World, group: Group, pod: Pod | None) -> None:

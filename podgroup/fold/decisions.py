@@ -27,10 +27,10 @@ from podgroup.commands import (
     WriteWorkloadStatus,
 )
 from podgroup.events import Decision
-from podgroup.fold.common import EXCESS, REPLACED, At, expect, note, reindex, touch
+from podgroup.fold.common import EXCESS, REPLACED, At, expect, note, touch
 from podgroup.fold.placing import needed, replace
 from podgroup.fold.workloads import admit, recharge, release, role_of
-from podgroup.ids import GroupID, PodUID
+from podgroup.ids import PodUID
 from podgroup.names import EVICTED_PODS_READY_TIMEOUT
 from podgroup.state import Eviction, Expectation, Finish, Group, Pod, Role, World
 
@@ -41,29 +41,30 @@ def apply_decision(world: World, decision: Decision) -> None:
     """Apply a decision to the state and put it in the journal."""
     world.meta.decisions = max(world.meta.decisions, decision.number)
     world.journal.decisions.append(decision)
-    group = world.groups.get(GroupID(decision.group))
+    group = world.groups.get(decision.group)  # type: ignore[call-overload] # text in a decision
     if group is None:
         return
-    here = At(decision.as_of, decision.at)
     command = decision.command
     action = type(command).__name__
-    if isinstance(command, StopPod) and command.finalize:
-        action = "DeletePod"  # seen when our finalizer is off as well, not at the deletion alone
-    expectation = Expectation(decision.id, action, decision.as_of, decision.at)
+    if isinstance(command, UngatePod | FinalizePod | DeletePod | StopPod):
+        pod = world.pods.get(command.target.uid)
+        if pod is not None:
+            if isinstance(command, StopPod) and command.finalize:
+                action = "DeletePod"  # seen when our finalizer is off as well, not at the deletion
+            _fate(group, pod, decision)
+            expect(world, group, pod, _awaited(decision, action))
+        touch(world, group.id)
+        return
+    here = At(decision.as_of, decision.at)
     match command:
-        case UngatePod() | StopPod() | FinalizePod() | DeletePod():
-            pod = world.pods.get(PodUID(command.target.uid))
-            if pod is not None:
-                _fate(group, pod, decision)
-                expect(world, group, pod, expectation)
         case CreateWorkload():
             _compose(world, here, group, command)
-            expect(world, group, None, expectation)
+            expect(world, group, None, _awaited(decision, action))
         case UpdateWorkload():
             _reshape(world, group, command)
-            expect(world, group, None, expectation)
+            expect(world, group, None, _awaited(decision, action))
         case WriteWorkloadStatus() | FinalizeWorkload():
-            expect(world, group, None, expectation)
+            expect(world, group, None, _awaited(decision, action))
         case EmitEvent():
             pass  # an Event is said, nothing waits for it
         case ReportPod():
@@ -112,6 +113,10 @@ def apply_decision(world: World, decision: Decision) -> None:
     touch(world, group.id)
 
 
+def _awaited(decision: Decision, action: str) -> Expectation:
+    return Expectation(decision.id, action, decision.as_of, decision.at)
+
+
 def _back_off(world: World, here: At, group: Group) -> None:
     """Count a time-out; each next one holds the group back for twice as long."""
     policy = world.policy
@@ -133,7 +138,7 @@ def _reshape(world: World, group: Group, command: UpdateWorkload) -> None:
 
 
 def _report(world: World, group: Group, command: ReportPod) -> None:
-    pod = world.pods.get(PodUID(command.target.uid))
+    pod = world.pods.get(command.target.uid)
     if pod is None:
         return
     group.reported -= pod.reported is not None
@@ -144,13 +149,13 @@ def _report(world: World, group: Group, command: ReportPod) -> None:
 
 
 def _fate(group: Group, pod: Pod, decision: Decision) -> None:
-    role = group.roles[pod.role]
-    if isinstance(decision.command, DeletePod) and pod.fate != EXCESS:
-        pod.fate = EXCESS
-        role.excess += 1
+    if isinstance(decision.command, DeletePod):
+        if pod.fate != EXCESS:
+            pod.fate = EXCESS
+            group.roles[pod.role].excess += 1
     elif decision.rule == RULE_REPLACED and pod.fate != REPLACED:
         pod.fate = REPLACED
-        role.replaced += 1
+        group.roles[pod.role].replaced += 1
 
 
 def _compose(world: World, here: At, group: Group, command: CreateWorkload) -> None:
@@ -183,7 +188,8 @@ def _fill(world: World, group: Group, pod_sets: tuple[PodSetSpec, ...]) -> None:
         role.peak = 0
         role.sample = PodUID(pod_set.sample.uid if pod_set.sample is not None else "")
     group.composed_total = sum(pod_set.count for pod_set in pod_sets)
-    for uid in list(world.members[group.id].flags):
-        if group.dialect:
-            replace(world, group, world.pods[PodUID(uid)])
-        reindex(world, group, world.pods[PodUID(uid)])
+    uids = world.members[group.id].flags
+    if group.dialect:
+        for uid in list(uids):
+            replace(world, group, world.pods[uid])
+    world.journal.pods.update(uids)

@@ -15,7 +15,7 @@ from datetime import timedelta
 from podgroup.events import OutcomeRecorded, TimerFired
 from podgroup.fold.common import At, note, reindex, settle, stir, touch, unexpect
 from podgroup.fold.concerns import of_flags, of_workload
-from podgroup.ids import GroupID, PodUID, newer
+from podgroup.ids import GroupID, newer
 from podgroup.journal import OutcomeRow
 from podgroup.names import WORKLOAD_FINALIZER
 from podgroup.outcomes import FINAL
@@ -164,7 +164,7 @@ def timer_fired(world: World, here: At, event: TimerFired) -> None:
         touch(world, group.id)
         return
     uid = event.timer.rsplit("/", 1)[1]
-    pod = world.pods.get(PodUID(uid)) if uid else None
+    pod = world.pods.get(uid) if uid else None
     if pod is not None:
         pod.refused_version = ""
         reindex(world, group, pod)

@@ -28,7 +28,6 @@ from podgroup.fold.dialects import (
     declared_roles,
     dialects,
 )
-from podgroup.ids import PodUID
 from podgroup.members import Flag
 from podgroup.names import ADMISSION_GATE, POD_GROUP_ROLE, PODSET_LABEL
 from podgroup.objects import DeclaredSet, PodView
@@ -51,7 +50,7 @@ def declare(world: World, group: Group) -> None:
         return
     if group.composed and (group.dialect or any(TOTAL in dialects(k) for k in members.totals)):
         return
-    view = world.pods[PodUID(uid)].view
+    view = world.pods[uid].view
     key = declaration(view)
     if group.declared == key:
         return
@@ -85,7 +84,7 @@ def declared_total(group: Group) -> int:
 def replace_all(world: World, group: Group) -> None:
     """Place every pod of a group anew: one pass, each time the group's declaration changes."""
     for uid in list(world.members[group.id].flags):
-        replace(world, group, world.pods[PodUID(uid)])
+        replace(world, group, world.pods[uid])
 
 
 def replace(world: World, group: Group, pod: Pod) -> None:

@@ -490,7 +490,7 @@ def lead(world: World, group: Group) -> bool:
         return False
     declared = group.declared
     declare(world, group)
-    labels = (view := world.pods[PodUID(uid)].view).labels
+    labels = (view := world.pods[uid].view).labels
     said = (group.queue, group.priority_class)
     if group.holding is None and not (group.serving and group.composed):
         group.queue = labels.get(QUEUE_NAME, "")
@@ -516,7 +516,7 @@ def _lead_open(world: World, group: Group, view: PodView) -> bool:
     if serving != group.serving:
         group.serving = serving
         for other in list(members.flags):
-            reindex(world, group, world.pods[PodUID(other)])
+            reindex(world, group, world.pods[other])
     return said != (group.fast, group.prebuilt, group.workload_name, group.total, group.serving)
 
 
@@ -572,7 +572,7 @@ def renew(world: World, here: At, group: Group) -> None:
         return
     if members.count(Flag.GATED) < len(members):
         return
-    pods = [world.pods[PodUID(uid)] for uid in members.flags]
+    pods = [world.pods[uid] for uid in members.flags]
     pods.sort(key=lambda p: (p.view.created_at, p.view.uid))
     for pod in pods:
         _leave(world, here, group, pod, "its group was over")

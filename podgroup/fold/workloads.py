@@ -81,7 +81,7 @@ def workload_applied(world: World, here: At, view: WorkloadView, relist: str) ->
 
 def claim(world: World, here: At, uid: str) -> None:
     """Give the group of a pod the Workload that was there before anybody saw the pod."""
-    pod = world.pods.get(PodUID(uid))
+    pod = world.pods.get(uid)
     if pod is None:
         return
     group = world.groups[pod.group]
@@ -109,7 +109,7 @@ def _left_behind(world: World, view: WorkloadView) -> bool:
         return False
     if any(owner.controller and owner.kind != "Pod" for owner in view.owners):
         return False
-    return not any(PodUID(uid) in world.pods for uid in view.owner_uids)
+    return not any(uid in world.pods for uid in view.owner_uids)
 
 
 def _open_for(world: World, here: At, view: WorkloadView) -> None:
@@ -402,17 +402,24 @@ def recharge(world: World, group: Group) -> None:
         return
     usage: dict[tuple[str, str], int] = {}
     for assignment in holding.admission.assignments:
-        count = max(assignment.count, 1)
-        left = (
-            count if group.serving else count - min(count, succeeded(world, group, assignment.name))
-        )
+        count = left = max(assignment.count, 1)
+        if not group.serving:
+            done = succeeded(world, group, assignment.name)
+            left = count - done if done < count else 0
         for resource, flavor in assignment.flavors.items():
             per_pod = assignment.usage.get(resource, 0) // count
             key = (flavor, resource)
             usage[key] = usage.get(key, 0) + per_pod * left
-    world.quotas.charge(
-        group.id, Charge(holding.admission.cluster_queue, usage, group.priority, holding.at)
-    )
+    queue, priority, at = holding.admission.cluster_queue, group.priority, holding.at
+    old = world.quotas.charges.get(group.id)
+    if (
+        old is None
+        or old.usage != usage
+        or old.priority != priority
+        or old.cluster_queue != queue
+        or old.at != at
+    ):
+        world.quotas.charge(group.id, Charge(queue, usage, priority, at))
 
 
 def succeeded(world: World, group: Group, pod_set: str) -> int:

@@ -99,7 +99,7 @@ class Selection:
             if isinstance(event, Undecodable) and not row.group:
                 self.unknown += concerned(event.raw) is None
         for uid in journal.pods:
-            pod = world.pods.get(uid)  # type: ignore[call-overload] # ids are text in a journal
+            pod = world.pods.get(uid)
             if pod is not None:
                 self._members.setdefault(pod.group, set()).add(uid)
         for uid, pod in world.gone_pods.items():
