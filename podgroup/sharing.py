@@ -12,7 +12,7 @@ time), so nothing depends on what a process has seen before.
 Invariant: sharing changes the identity of values, never a value; a shared mapping never changes.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 from msgspec.structs import force_setattr
@@ -26,23 +26,6 @@ _T = TypeVar("_T")
 _values: dict[Any, Any] = {}
 _times: dict[Any, datetime] = {}
 _maps: dict[Any, Any] = {}
-
-_HASHABLE: Final = (
-    "namespace",
-    "writer",
-    "role",
-    "qos",
-    "priority_class",
-    "scheduler",
-    "node",
-    "phase",
-    "finalizers",
-    "gates",
-    "owners",
-    "tolerations",
-    "node_terms",
-)
-_MAPS: Final = ("labels", "annotations", "requests", "node_selector")
 
 
 def one(value: _T) -> _T:
@@ -80,61 +63,80 @@ def one_map_of_times(value: dict[str, datetime]) -> dict[str, datetime]:
     return shared
 
 
-def share_new(view: PodView) -> None:
-    """Let a view share what other pods said: a pod's first, or one that says other things."""
-    for name in _HASHABLE:
-        if value := getattr(view, name):
-            force_setattr(view, name, one(value))
-    for name in _MAPS:
-        if pairs := getattr(view, name):
-            force_setattr(view, name, one_map(pairs))
-    force_setattr(view, "created_at", one_time(view.created_at))
-    if view.conditions:
-        force_setattr(view, "conditions", _conditions(view.conditions, ()))
+_NOBODY: Final = PodView(
+    uid="", namespace="", name="", resource_version="", created_at=datetime.min.replace(tzinfo=UTC)
+)
+
+
+def share_new(view: PodView, like: PodView = _NOBODY) -> None:
+    """Let a view share what other pods said: a pod's first, or one that says other things.
+
+    `like` says mostly the same, as another pod of the group does: comparing costs less than
+    looking up.
+    """
+    put = force_setattr
+    labels, known = view.labels, like.labels
+    same = labels == known and list(labels) == list(known)
+    put(view, "labels", known if same else one_map(labels))
+    if notes := view.annotations:
+        known = like.annotations
+        same = notes == known and list(notes) == list(known)
+        put(view, "annotations", known if same else one_map(notes))
+    put(view, "created_at", one_time(view.created_at))
+    _share_parts(view, like)
 
 
 def share(view: PodView, before: PodView) -> None:
     """Let a view share what the one before said: same name, time of creation, labels, annotations.
 
-    Written out field by field: this is done for nearly every event.
+    This is done for nearly every event, hence field by field.
     """
     put = force_setattr
     put(view, "uid", before.uid)
     put(view, "name", before.name)
-    put(view, "namespace", before.namespace)
     put(view, "labels", before.labels)
     put(view, "annotations", before.annotations)
     if view.created_at.tzinfo is before.created_at.tzinfo:
         put(view, "created_at", before.created_at)
-    if view.requests == before.requests:
-        put(view, "requests", before.requests)
-    if view.finalizers == before.finalizers:
-        put(view, "finalizers", before.finalizers)
-    if view.role == before.role:
-        put(view, "role", before.role)
-    if view.phase == before.phase:
-        put(view, "phase", before.phase)
-    else:
-        put(view, "phase", one(view.phase))
-    if node := view.node:
-        put(view, "node", before.node if node == before.node else one(node))
-    if scheduler := view.scheduler:
-        put(view, "scheduler", one(scheduler))
-    if qos := view.qos:
-        put(view, "qos", one(qos))
-    if writer := view.writer:
-        put(view, "writer", one(writer))
-    if (owners := view.owners) and owners == before.owners:
-        put(view, "owners", before.owners)
-    if (tolerations := view.tolerations) and tolerations == before.tolerations:
-        put(view, "tolerations", before.tolerations)
-    if (selector := view.node_selector) and selector == before.node_selector:
-        put(view, "node_selector", before.node_selector)
-    if (terms := view.node_terms) and terms == before.node_terms:
-        put(view, "node_terms", before.node_terms)
+    _share_parts(view, before)
+
+
+def _share_parts(view: PodView, like: PodView) -> None:
+    put = force_setattr
+    value = view.namespace
+    put(view, "namespace", like.namespace if value == like.namespace else one(value))
+    value = view.phase
+    put(view, "phase", like.phase if value == like.phase else one(value))
+    if value := view.role:
+        put(view, "role", like.role if value == like.role else one(value))
+    if value := view.node:
+        put(view, "node", like.node if value == like.node else one(value))
+    if value := view.scheduler:
+        put(view, "scheduler", like.scheduler if value == like.scheduler else one(value))
+    if value := view.qos:
+        put(view, "qos", like.qos if value == like.qos else one(value))
+    if value := view.writer:
+        put(view, "writer", like.writer if value == like.writer else one(value))
+    if value := view.priority_class:
+        put(view, "priority_class", one(value))
+    if some := view.finalizers:
+        put(view, "finalizers", like.finalizers if some == like.finalizers else one(some))
+    if some := view.gates:
+        put(view, "gates", like.gates if some == like.gates else one(some))
+    if requests := view.requests:
+        put(view, "requests", like.requests if requests == like.requests else one_map(requests))
+    if selector := view.node_selector:
+        put(view, "node_selector", one_map(selector))
+    if owners := view.owners:
+        put(view, "owners", like.owners if owners == like.owners else one(owners))
+    if tolerations := view.tolerations:
+        seen = like.tolerations
+        put(view, "tolerations", seen if tolerations == seen else one(tolerations))
+    if terms := view.node_terms:
+        put(view, "node_terms", like.node_terms if terms == like.node_terms else one(terms))
     if conditions := view.conditions:
-        known = before.conditions
-        put(view, "conditions", known if conditions == known else _conditions(conditions, known))
+        have = like.conditions
+        put(view, "conditions", have if conditions == have else _conditions(conditions, have))
 
 
 def _conditions(

@@ -62,7 +62,7 @@ MAX_EAGER = 2
 
 def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
     """Fold a created, changed or listed pod."""
-    uid = PodUID(view.uid)
+    uid = view.uid
     in_frame = bool(relist) and listed(world, "Pod", relist, uid)
     known = world.pods.get(uid)
     version = known.view.resource_version if known is not None else ""
@@ -107,7 +107,7 @@ def _declares_same(before: PodView, view: PodView) -> bool:
 
 def pod_deleted(world: World, here: At, view: PodView, *, inferred: bool = False) -> None:
     """Fold the end of a pod. `inferred`: a relist did not list it, nobody saw it go."""
-    uid = PodUID(view.uid)
+    uid = view.uid
     _see_version(world, view)
     if world.meta.refused:
         _mended(world, uid, None)
@@ -121,7 +121,7 @@ def pod_deleted(world: World, here: At, view: PodView, *, inferred: bool = False
         return
     if inferred and pod.held and not pod.deleting and not _being_released(pod):
         # Gone, or out of our selector: a patch that names its uid will find out.
-        group.disowned += ((uid, view.name, pod.gated),)
+        group.disowned += ((PodUID(uid), view.name, pod.gated),)
         touch(world, group.id)
     flags = world.members[group.id].flags[uid]
     if not inferred:
@@ -146,9 +146,9 @@ def _being_released(pod: Pod) -> bool:
 
 def _disown(world: World, here: At, group: Group, pod: Pod) -> None:
     """A pod is there, and nobody wants us to care for it any more: it lost the managed label."""
-    uid = PodUID(pod.view.uid)
+    uid = pod.view.uid
     if pod.held:
-        group.disowned += ((uid, pod.view.name, pod.gated),)
+        group.disowned += ((PodUID(uid), pod.view.name, pod.gated),)
     group.left = group.single and pod.gated
     pod.gone_at = here.at
     pod.fate = pod.fate or LOST
@@ -159,7 +159,7 @@ def _disown(world: World, here: At, group: Group, pod: Pod) -> None:
     touch(world, group.id)
 
 
-def _mended(world: World, uid: PodUID, known: Pod | None) -> None:
+def _mended(world: World, uid: str, known: Pod | None) -> None:
     """A pod that could not be read can be, or is gone."""
     refusal = world.meta.refused.pop(uid, None)
     if refusal is None:
@@ -211,19 +211,29 @@ def _workload_name(view: PodView) -> str:
 
 
 def _join(world: World, here: At, group: Group, view: PodView) -> None:
-    uid = PodUID(view.uid)
-    share_new(view)
+    uid = view.uid
+    members = world.members[group.id]
+    first = members.first()
+    if first is None:
+        share_new(view)
+    else:
+        share_new(view, world.pods[first].view)
     gated = ADMISSION_GATE in view.gates
     name = place(world, group, view)
-    role = group.roles.setdefault(name, Role(name=name, requests=view.requests))
+    role = group.roles.get(name)
+    if role is None:
+        role = group.roles[name] = Role(name=name, requests=view.requests)
     role.seen += 1
-    pod = Pod(view, group.id, name, here.position, gated)
+    pod = Pod(view, group.id, role.name, here.position, gated)
     world.pods[uid] = pod
     world.gone_pods.pop(uid, None)
     group.left = False
-    _told(group, pod)
-    for gate in view.gates:
-        _gate(world, pod, gate, added_at=view.created_at)
+    if view.conditions:
+        _told(group, pod)
+    if view.gates:
+        pod.gate_added = one_map_of_times(dict.fromkeys(view.gates, view.created_at))
+        for gate in view.gates:
+            _gate(world, pod, gate, added_at=view.created_at)
     note(
         world,
         here,
@@ -234,8 +244,6 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
         message=f"pod {view.name}, role {name}",
     )
     _progress(world, here, group, pod, before=None)
-    members = world.members[group.id]
-    first = members.first()
     reindex(world, group, pod)
     lead(world, group)
     _retry_workload(group)
@@ -255,10 +263,12 @@ def _change(world: World, here: At, group: Group, pod: Pod, view: PodView, *, sa
     before, role = pod.view, pod.role
     old = world.members[group.id].flags[view.uid]
     new = _see(world, here, group, pod, view, same=same)
-    led = lead(world, group)
-    retried = _retry_workload(group)
+    # While a group holds quota its queue stays, so only another first pod has something to say.
+    settled = same and group.composed and group.holding is not None
+    led = (not settled or (old ^ new) & Flag.FAILED) and lead(world, group)
+    retried = group.workload is None and _retry_workload(group)
     look: Look = None
-    if not (led or retried) and pod.role == role:
+    if not (led or retried) and pod.role == role and world.touched.get(group.id, 0) is not None:
         look = of_flags(world, group, old, new)
         if look is None and old == new and same_to_rules(world, group, before, view, new):
             look = 0
@@ -273,7 +283,8 @@ def _see(world: World, here: At, group: Group, pod: Pod, view: PodView, *, same:
     if same:
         share(view, before)
     else:
-        share_new(view)
+        first = world.members[group.id].first()
+        share_new(view, before if first is None else world.pods[first].view)
     if view.deleted_at is not None and before.deleted_at is None:
         pod.doomed = ADMISSION_GATE in before.gates
     if view.gates != before.gates:
