@@ -16,7 +16,7 @@ from podgroup.events import Decision
 from podgroup.objects import Assignment
 
 
-class Note(Struct, frozen=True, gc=False, kw_only=True):
+class Note(Struct, frozen=True, gc=False):
     """A line of history. `seq` is a position, `ord` counts the lines of that position from 0."""
 
     seq: int
@@ -58,7 +58,7 @@ class AdmissionRow(Struct, frozen=True, gc=False, kw_only=True):
     decided_by: str = ""
 
 
-class GateRow(Struct, frozen=True, gc=False, kw_only=True):
+class GateRow(Struct, frozen=True, gc=False):
     """A scheduling gate of a pod, ours or another's."""
 
     pod: str
@@ -68,7 +68,7 @@ class GateRow(Struct, frozen=True, gc=False, kw_only=True):
     removed_by: str = ""
 
 
-class OutcomeRow(Struct, frozen=True, gc=False, kw_only=True):
+class OutcomeRow(Struct, frozen=True, gc=False):
     """One attempt at a decision."""
 
     decision: str

@@ -93,7 +93,6 @@ def share(view: PodView, before: PodView) -> None:
     """
     put = force_setattr
     put(view, "uid", before.uid)
-    put(view, "name", before.name)
     put(view, "labels", before.labels)
     put(view, "annotations", before.annotations)
     if view.created_at.tzinfo is before.created_at.tzinfo:

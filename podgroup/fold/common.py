@@ -42,21 +42,11 @@ def note(
     cause: int | None = None,
 ) -> None:
     """Write a line of history."""
+    number = world.note_ord
+    world.note_ord = number + 1
     world.journal.notes.append(
-        Note(
-            seq=here.position,
-            ord=world.note_ord,
-            at=here.at,
-            kind=kind,
-            group=group,
-            pod=pod,
-            reason=reason,
-            message=message,
-            decision=decision,
-            cause=cause,
-        )
+        Note(here.position, number, here.at, kind, reason, message, group, pod, cause, decision)
     )
-    world.note_ord += 1
 
 
 def listed(world: World, kind: str, relist: str, uid: str) -> bool:
@@ -76,12 +66,12 @@ def stale(world: World, kind: str, version: str, known: str, in_frame: bool) -> 
     list is the truth of its moment, whatever was known: after a restore of etcd versions go back.
     """
     versions = world.meta.versions
-    new = newer(version, versions.get(kind, ""))
-    if version == known or not (new or in_frame):
+    if version == known:
         return True
-    if new:
+    if newer(version, versions.get(kind, "")):
         versions[kind] = version
-    return False
+        return False
+    return not in_frame
 
 
 def park(

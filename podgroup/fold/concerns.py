@@ -15,7 +15,7 @@ Invariant: looking at everything instead (`World.thorough`) decides, notes and s
 from podgroup.members import Flag
 from podgroup.names import MAX_OWNERS
 from podgroup.objects import PodView, WorkloadView
-from podgroup.state import Group, World
+from podgroup.state import SINGLE, Group, World
 
 Look = int | None
 
@@ -45,6 +45,8 @@ _RUNS = (
     | Flag.OPENING
     | Flag.OPEN
 )
+_RESTS = ~_RUNS
+_TELLS = Flag.RUNNING | Flag.READY | Flag.SUCCEEDED
 _WAITS = Flag.ACTIVE | Flag.GATED | Flag.SOLID | Flag.HELD | Flag.UNOWNED
 _STARTS = Flag.GATED | Flag.OPENING
 _ENDS = Flag.HELD | Flag.BUSY
@@ -67,10 +69,15 @@ def calm(world: World, group: Group) -> bool:
         and not group.dialect
         and not group.prebuilt
         and not group.serving
-        and not group.single
+        and group.kind != SINGLE
         and not group.workload_lost
         and not world.policy.pods_ready_timeout_s
-        and _undisturbed(group)
+        and not group.parked
+        and not group.start_failed
+        and not group.report_due
+        and not group.reported
+        and group.recounted is None
+        and group.wait is None
     )
 
 
@@ -89,14 +96,14 @@ def of_flags(world: World, group: Group, old: int, new: int) -> Look:
     """Return the look that is due after the flags of a pod went from `old` to `new`."""
     if group.finish is not None:
         return _of_over(world, group, old, new)
-    if not calm(world, group):
-        return None
     changed = old ^ new
-    if changed & ~_RUNS or new & _LOUD:
+    if changed & _RESTS or new & _LOUD:
         return None
     if old & _LOUD and (old & _LOUD != _STARTS or not new & Flag.OPEN):
         return None
-    if not changed & (Flag.RUNNING | Flag.READY | Flag.SUCCEEDED):
+    if not calm(world, group):
+        return None
+    if not changed & _TELLS:
         return 0
     members = world.members[group.id]
     counts = members.counts[""]

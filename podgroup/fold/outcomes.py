@@ -37,14 +37,14 @@ def outcome_recorded(world: World, here: At, event: OutcomeRecorded) -> None:
     """Fold an outcome."""
     world.journal.outcomes.append(
         OutcomeRow(
-            decision=event.decision,
-            delivery=event.delivery,
-            attempt=event.attempt,
-            status=event.status,
-            http_status=event.http_status,
-            message=event.message,
-            at=here.at,
-            seq=here.position,
+            event.decision,
+            event.delivery,
+            event.attempt,
+            event.status,
+            event.http_status,
+            event.message,
+            here.at,
+            here.position,
         )
     )
     if event.status not in FINAL:

@@ -16,6 +16,7 @@ from podgroup.fold.common import (
     KEPT,
     LOST,
     At,
+    flags_of,
     listed,
     new_members,
     note,
@@ -123,9 +124,11 @@ def pod_deleted(world: World, here: At, view: PodView, *, inferred: bool = False
         # Gone, or out of our selector: a patch that names its uid will find out.
         group.disowned += ((PodUID(uid), view.name, pod.gated),)
         touch(world, group.id)
-    flags = world.members[group.id].flags[uid]
+    members = world.members[group.id]
+    flags = members.flags[uid]
     if not inferred:
-        flags |= _see(world, here, group, pod, view, same=_declares_same(pod.view, view))
+        _see(world, here, group, pod, view, same=_declares_same(pod.view, view))
+        flags |= flags_of(pod, serving=group.serving, owned=uid in members.owned)
     pod.gone_at = here.at
     if not pod.fate:
         pod.fate = KEPT if pod.terminated else LOST
@@ -243,7 +246,7 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
         reason="gated" if gated else "not gated",
         message=f"pod {view.name}, role {name}",
     )
-    _progress(world, here, group, pod, before=None)
+    _progress(world, here, group, pod, None)
     reindex(world, group, pod)
     lead(world, group)
     _retry_workload(group)
@@ -261,8 +264,20 @@ def _told(group: Group, pod: Pod) -> None:
 def _change(world: World, here: At, group: Group, pod: Pod, view: PodView, *, same: bool) -> None:
     """Take over the new view of a known pod; `same`: `_declares_same`."""
     before, role = pod.view, pod.role
-    old = world.members[group.id].flags[view.uid]
-    new = _see(world, here, group, pod, view, same=same)
+    members = world.members[group.id]
+    flags = members.flags
+    old = flags[view.uid]
+    if same:
+        share(view, before)
+    else:
+        first = members.first()
+        share_new(view, before if first is None else world.pods[first].view)
+    _see(world, here, group, pod, view, same=same)
+    if same or _counts_same(before, view):
+        new = reflag(world, group, pod, old)
+    else:
+        reindex(world, group, pod)
+        new = flags[view.uid]
     # While a group holds quota its queue stays, so only another first pod has something to say.
     settled = same and group.composed and group.holding is not None
     led = (not settled or (old ^ new) & Flag.FAILED) and lead(world, group)
@@ -275,39 +290,41 @@ def _change(world: World, here: At, group: Group, pod: Pod, view: PodView, *, sa
     stir(world, group.id, look)
 
 
-def _see(world: World, here: At, group: Group, pod: Pod, view: PodView, *, same: bool) -> int:
-    """Write down what happened to a pod since it was seen last; returns its new flags."""
-    flags = world.members[group.id].flags
-    old = flags[view.uid]
+def _counts_same(before: PodView, view: PodView) -> bool:
+    """Tell whether a pod is counted among the same in `Members`: queue, declaration and age."""
+    return (
+        view.annotations == before.annotations
+        and view.sets_key == before.sets_key
+        and view.created_at == before.created_at
+        and view.labels.get(QUEUE_NAME) == before.labels.get(QUEUE_NAME)
+    )
+
+
+def _see(world: World, here: At, group: Group, pod: Pod, view: PodView, *, same: bool) -> None:
+    """Write down what happened to a pod since it was seen last; its flags are still to be told."""
     before, pod.view = pod.view, view
-    if same:
-        share(view, before)
-    else:
-        first = world.members[group.id].first()
-        share_new(view, before if first is None else world.pods[first].view)
-    if view.deleted_at is not None and before.deleted_at is None:
+    deleted = view.deleted_at is not None
+    if deleted and before.deleted_at is None:
         pod.doomed = ADMISSION_GATE in before.gates
-    if view.gates != before.gates:
+    if before.gates and view.gates != before.gates:
         for gate in before.gates:
             if gate not in view.gates:
                 _ungated(world, here, group, pod, gate, before)
-    if view.phase != before.phase or view.node != before.node or view.deleted_at is not None:
-        _progress(world, here, group, pod, before=before)
+    if deleted or view.phase != before.phase or view.node != before.node:
+        _progress(world, here, group, pod, before)
     if not same:
         _recount(world, here, group, before, view)
         if before.labels.get(POD_GROUP_ROLE) != view.labels.get(POD_GROUP_ROLE) and pod.gated:
             replace(world, group, pod)
     if pod.expect is not None and _observed(pod):
         unexpect(world, group, pod)
-    if same:
-        return reflag(world, group, pod, old)
-    reindex(world, group, pod)
-    return flags[view.uid]
 
 
 def _recount(world: World, here: At, group: Group, before: PodView, view: PodView) -> None:
     """B8: a size declared anew after composition is not obeyed, but it is not silent either."""
     if not group.composed:
+        return
+    if before.annotations == view.annotations and before.sets_key == view.sets_key:
         return
     if declaration(before) == declaration(view):
         counts = [v.annotations.get(POD_GROUP_ROLE_COUNT, "1") for v in (before, view)]
@@ -399,38 +416,47 @@ def _ungated(world: World, here: At, group: Group, pod: Pod, gate: str, before: 
         group.roles[pod.role].ungated += 1
 
 
-def _progress(world: World, here: At, group: Group, pod: Pod, *, before: PodView | None) -> None:
+def _progress(world: World, here: At, group: Group, pod: Pod, before: PodView | None) -> None:
     """Note what a pod went through since `before` (None: all it has been through already)."""
-    view, uid = pod.view, pod.view.uid
-
-    def told(kind: str, reason: str = "", message: str = "") -> None:
-        note(world, here, kind, group=group.id, pod=uid, reason=reason, message=message)
-
+    view, whose, uid = pod.view, group.id, pod.view.uid
     if view.node and (before is None or not before.node):
         pod.scheduled_at = _condition_at(view, "PodScheduled") if before is None else here.at
         pod.scheduled_at = pod.scheduled_at or here.at
-        told("PodScheduled", "", f"on node {view.node}")
+        note(world, here, "PodScheduled", group=whose, pod=uid, message=f"on node {view.node}")
     if before is None or before.phase != view.phase:
-        role = group.roles[pod.role]
-        if view.phase == "Running" or (pod.terminated and pod.started_at is None):
+        running, ended = view.phase == "Running", view.phase in ("Succeeded", "Failed")
+        if running or (ended and pod.started_at is None):
             pod.started_at = view.started_at if before is None else here.at
             pod.started_at = pod.started_at or here.at
-        if view.phase == "Running":
-            told("PodRunning")
-        elif pod.terminated:
-            ends = [end.finished_at for end in view.ends if end.finished_at is not None]
-            pod.ended_at = max(ends) if ends else here.at
-            pod.exit_reason = _exit_reason(view)
-            if view.phase == "Succeeded":
-                role.succeeded += 1
-                told("PodSucceeded")
-            else:
-                role.failed += 1
-                pod.failed_at = _earliest(pod.failed_at, min(ends) if ends else here.at)
-                told("PodFailed", pod.exit_reason, view.message)
+        if running:
+            note(world, here, "PodRunning", group=whose, pod=uid)
+        elif ended:
+            _ended(world, here, group, pod)
     if view.deleted_at is not None and (before is None or before.deleted_at is None):
         pod.failed_at = _earliest(pod.failed_at, min(view.deleted_at, here.at))
-        told("PodDeletionRequested")
+        note(world, here, "PodDeletionRequested", group=whose, pod=uid)
+
+
+def _ended(world: World, here: At, group: Group, pod: Pod) -> None:
+    view, role = pod.view, group.roles[pod.role]
+    ends = [end.finished_at for end in view.ends if end.finished_at is not None]
+    pod.ended_at = max(ends) if ends else here.at
+    pod.exit_reason = _exit_reason(view)
+    if view.phase == "Succeeded":
+        role.succeeded += 1
+        note(world, here, "PodSucceeded", group=group.id, pod=view.uid)
+        return
+    role.failed += 1
+    pod.failed_at = _earliest(pod.failed_at, min(ends) if ends else here.at)
+    note(
+        world,
+        here,
+        "PodFailed",
+        group=group.id,
+        pod=view.uid,
+        reason=pod.exit_reason,
+        message=view.message,
+    )
 
 
 def _earliest(known: datetime | None, other: datetime) -> datetime:
