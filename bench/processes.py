@@ -15,7 +15,8 @@ from typing import Any
 
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.settings import NatsSettings
-from tests.support.processes import GATELOG, Child, Simulator
+from tests.support.processes import GATELOG, Child, Simulator, migrate
+from tests.support.processes import environment as cluster_environment
 
 
 @contextlib.contextmanager
@@ -53,24 +54,13 @@ def postgres() -> Iterator[str]:
 
 def environment(settings: NatsSettings, database: str, kubeconfig: Path | None) -> dict[str, str]:
     """The settings of gatelog's processes as environment variables."""
-    found = {
-        "GATELOG_CLUSTER": "bench",
-        "GATELOG_DATABASE_URL": database,
-        "GATELOG_NATS_URL": settings.url,
-        "GATELOG_NATS_USER": settings.user,
-        "GATELOG_NATS_PASSWORD_FILE": settings.password_file,
-        "GATELOG_LOG_FORMAT": "json",
-    }
-    return found if kubeconfig is None else {**found, "KUBECONFIG": str(kubeconfig)}
+    return cluster_environment(settings, "bench", database, kubeconfig)
 
 
 @contextlib.contextmanager
 def children(place: Path, env: dict[str, str], *names: str) -> Iterator[list[Child]]:
     """Gatelog's processes by name, started; the database is brought to its schema before."""
-    migrate = Child("migrate", [GATELOG, "migrate"], env, place)
-    migrate.start()
-    if migrate.process is None or migrate.process.wait(60) != 0:
-        raise RuntimeError(migrate.tail())
+    migrate(env, place)
     started = [Child(name, [GATELOG, name], env, place) for name in names]
     try:
         for child in started:

@@ -23,7 +23,18 @@ import sqlalchemy as sa
 from podgroup.names import MAX_OWNERS
 from podgroup.runtime.embedded import EmbeddedNats
 from projector.database import reader
-from tests.support.processes import GATELOG, KUEUE, TOKEN, Api, Child, Simulator, make_queue, pod
+from tests.support.processes import (
+    GATELOG,
+    KUEUE,
+    TOKEN,
+    Api,
+    Child,
+    Simulator,
+    environment,
+    make_queue,
+    migrate,
+    pod,
+)
 
 SIZE = int(os.environ.get("GATELOG_TEST_HUGE_PODS", "2000"))
 ROLES = 2
@@ -44,29 +55,18 @@ async def nats(tmp_path: Path) -> AsyncIterator[EmbeddedNats]:
 def processes(folder: Path, nats: EmbeddedNats) -> Iterator[tuple[Simulator, list[Child]]]:
     """The stand-in; ingest, projector and actuator, started; ended afterwards."""
     simulator = Simulator(folder, "--kubelet", "scripted", "--nodes", "4")
-    log = nats.settings()
-    env = {
-        "GATELOG_CLUSTER": "huge",
-        "GATELOG_DATABASE_URL": f"sqlite:///{folder}/gatelog.db",
-        "GATELOG_NATS_URL": log.url,
-        "GATELOG_NATS_USER": log.user,
-        "GATELOG_NATS_PASSWORD_FILE": log.password_file,
-        "KUBECONFIG": str(simulator.kubeconfig),
-        "GATELOG_LOG_FORMAT": "json",
-        "GATELOG_STATE_DIR": str(folder / "state"),
-    }
-    migrate = Child("migrate", [GATELOG, "migrate"], env, folder)
+    env = environment(
+        nats.settings(), "huge", f"sqlite:///{folder}/gatelog.db", simulator.kubeconfig
+    )
     children = [Child(n, [GATELOG, n], env, folder) for n in ("ingest", "project", "actuate")]
     try:
         simulator.start()
-        migrate.start()
-        assert migrate.process is not None
-        assert migrate.process.wait(60) == 0, migrate.tail()
+        migrate(env, folder)
         for child in children:
             child.start()
         yield simulator, children
     finally:
-        for child in (*children, migrate, simulator):
+        for child in (*children, simulator):
             child.stop()
 
 

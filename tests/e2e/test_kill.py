@@ -1,13 +1,14 @@
 """Kill test: every process dies by SIGKILL again and again, and nothing is lost, doubled or wrong.
 
 300 pods in 40 groups share a quota that lets only some of them run at a time. Ingest, projector
-and actuator run as three processes and are each killed at random moments; nats-server is killed
-twice. Afterwards the cluster is as an undisturbed run leaves it, and the read model is held
+and actuator run as three processes and are each killed at random moments, five times or as often as
+GATELOG_TEST_KILLS says; nats-server is killed twice. Afterwards the cluster is as an undisturbed run leaves it, and the read model is held
 against the log itself: folded again from the stream, it must give the same lines of history and
 the same decisions.
 """
 
 import asyncio
+import os
 import random
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -29,11 +30,20 @@ from tests.support.invariants import (
     hold_against_the_log,
     verified,
 )
-from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator, make_queue
+from tests.support.processes import (
+    GATELOG,
+    TOKEN,
+    Api,
+    Child,
+    Simulator,
+    environment,
+    make_queue,
+    migrate,
+)
 
 GROUPS, PODS, QUOTA = 40, 300, 60
 NAMESPACE, CLUSTER = "kill", "kill"
-KILLS, NATS_KILLS = 10, 2
+KILLS, NATS_KILLS = int(os.environ.get("GATELOG_TEST_KILLS", "5")), 2
 SEED = 20261121
 
 
@@ -110,21 +120,8 @@ async def test_nothing_is_lost_doubled_or_wrong(
     rnd = random.Random(SEED)
     simulator = Simulator(tmp_path, "--kubelet", "scripted")
     simulator.start()
-    log = nats.settings()
-    env = {
-        "GATELOG_CLUSTER": CLUSTER,
-        "GATELOG_DATABASE_URL": database,
-        "GATELOG_NATS_URL": log.url,
-        "GATELOG_NATS_USER": log.user,
-        "GATELOG_NATS_PASSWORD_FILE": log.password_file,
-        "KUBECONFIG": str(simulator.kubeconfig),
-        "GATELOG_LOG_FORMAT": "json",
-        "GATELOG_STATE_DIR": str(tmp_path / "state"),
-    }
-    migrate = Child("migrate", [GATELOG, "migrate"], env, tmp_path)
-    migrate.start()
-    assert migrate.process is not None
-    assert await asyncio.to_thread(migrate.process.wait, 60) == 0, migrate.tail()
+    env = environment(nats.settings(), CLUSTER, database, simulator.kubeconfig)
+    await asyncio.to_thread(migrate, env, tmp_path)
     children = [Child(n, [GATELOG, n], env, tmp_path) for n in ("ingest", "project", "actuate")]
     over = asyncio.Event()
     try:

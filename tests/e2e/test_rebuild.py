@@ -30,7 +30,16 @@ from tests.e2e.test_kill import (
     verified,
 )
 from tests.support.diagnosis import explained
-from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator, make_queue
+from tests.support.processes import (
+    GATELOG,
+    TOKEN,
+    Api,
+    Child,
+    Simulator,
+    environment,
+    make_queue,
+    migrate,
+)
 
 QUOTA = 60
 REBUILDS, CUT_SHORT, PROJECTOR_KILLS = 2, 1, 1
@@ -130,21 +139,8 @@ async def test_the_projector_goes_on_in_the_new_read_model(
 ) -> None:
     simulator = Simulator(tmp_path, "--kubelet", "scripted")
     simulator.start()
-    log = nats.settings()
-    env = {
-        "GATELOG_CLUSTER": CLUSTER,
-        "GATELOG_DATABASE_URL": database,
-        "GATELOG_NATS_URL": log.url,
-        "GATELOG_NATS_USER": log.user,
-        "GATELOG_NATS_PASSWORD_FILE": log.password_file,
-        "KUBECONFIG": str(simulator.kubeconfig),
-        "GATELOG_LOG_FORMAT": "json",
-        "GATELOG_STATE_DIR": str(tmp_path / "state"),
-    }
-    migrate = Child("migrate", [GATELOG, "migrate"], env, tmp_path)
-    migrate.start()
-    assert migrate.process is not None
-    assert await asyncio.to_thread(migrate.process.wait, 60) == 0, migrate.tail()
+    env = environment(nats.settings(), CLUSTER, database, simulator.kubeconfig)
+    await asyncio.to_thread(migrate, env, tmp_path)
     children = [Child(n, [GATELOG, n], env, tmp_path) for n in ("ingest", "project", "actuate")]
     rebuild = Child("rebuild", [GATELOG, "replay", "--rebuild"], env, tmp_path)
     looking = Looking(database)

@@ -17,6 +17,8 @@ from typing import Any
 
 import aiohttp
 
+from podgroup.runtime.settings import NatsSettings
+
 PYTHON = sys.executable
 GATELOG = str(Path(PYTHON).parent / "gatelog")
 TOKEN = "e2e-token"
@@ -162,6 +164,32 @@ class Api:
             if time.monotonic() > end:
                 raise AssertionError(f"never came: {what}")
             await asyncio.sleep(0.05)
+
+
+def environment(
+    nats: NatsSettings, cluster: str, database: str, kubeconfig: Path | None = None
+) -> dict[str, str]:
+    """The settings of gatelog's processes as environment variables; `database` is a URL."""
+    found = {
+        "GATELOG_CLUSTER": cluster,
+        "GATELOG_DATABASE_URL": database,
+        "GATELOG_NATS_URL": nats.url,
+        "GATELOG_NATS_USER": nats.user,
+        "GATELOG_NATS_PASSWORD_FILE": nats.password_file,
+        "GATELOG_LOG_FORMAT": "json",
+    }
+    return found if kubeconfig is None else {**found, "KUBECONFIG": str(kubeconfig)}
+
+
+def migrate(env: dict[str, str], folder: Path) -> None:
+    """Run `gatelog migrate` to its end: the database gets its tables, NATS its streams."""
+    child = Child("migrate", [GATELOG, "migrate"], env, folder)
+    child.start()
+    assert child.process is not None
+    try:
+        assert child.process.wait(120) == 0, child.tail()
+    finally:
+        child.stop()
 
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
