@@ -2,9 +2,9 @@
 
 300 pods in 40 groups share a quota that lets only some of them run at a time. Ingest, projector
 and actuator run as three processes and are each killed at random moments, five times or as often as
-GATELOG_TEST_KILLS says; nats-server is killed twice. Afterwards the cluster is as an undisturbed run leaves it, and the read model is held
-against the log itself: folded again from the stream, it must give the same lines of history and
-the same decisions.
+GATELOG_TEST_KILLS says; nats-server is killed twice. Afterwards the cluster is as an undisturbed
+run leaves it, and the read model is held against the log itself: folded again from the stream, it
+must give the same lines of history and the same decisions.
 """
 
 import asyncio
