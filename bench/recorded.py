@@ -24,8 +24,8 @@ from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import connect
 from podgroup.runtime.settings import StreamSettings
 from podgroup.subjects import DECISIONS, EVENTS, decisions, events
-from projector.outbox import MAX_JOINED, MAX_JOINED_BYTES
 from projector.packing import pack_meta
+from projector.sending import MAX_JOINED, MAX_JOINED_BYTES
 
 TELL_S = 5.0
 SIZE = 6
