@@ -17,8 +17,6 @@ taken when it sank; who waits is served, and within a line in the order of arriv
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 from actuator.line import ON_BEHALF, Line
 
@@ -34,11 +32,25 @@ _SMOOTHING = 0.1
 
 
 class Slot:
-    """A request's turn; tell it the answer before the turn ends."""
+    """A request's turn, an asynchronous context; tell it the answer before the turn ends."""
 
-    def __init__(self) -> None:
+    __slots__ = ("_began", "_pace", "_urgent", "retry_after_s", "status")
+
+    def __init__(self, pace: "Pace", urgent: bool) -> None:
+        self._pace = pace
+        self._urgent = urgent
+        self._began = 0.0
         self.status = 0
         self.retry_after_s: float | None = None
+
+    async def __aenter__(self) -> "Slot":
+        await self._pace.take(self._urgent)
+        self._began = time.monotonic()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        now = time.monotonic()
+        self._pace.give_back(self, now - self._began, now)
 
     def answered(self, status: int, retry_after_s: float | None = None) -> None:
         """Note the HTTP status (0: none came) and Retry-After in seconds."""
@@ -74,21 +86,18 @@ class Pace:
         """Requests in flight now."""
         return self._taken
 
-    @asynccontextmanager
-    async def slot(self, *, urgent: bool = False) -> AsyncIterator[Slot]:
-        """Wait for a turn, and give it back at the end."""
-        await self._take(urgent)
-        slot = Slot()
-        began = time.monotonic()
-        try:
-            yield slot
-        finally:
-            self._taken -= 1
-            now = time.monotonic()
-            self._learn(slot, now - began, now)
-            self._serve()
+    def slot(self, *, urgent: bool = False) -> Slot:
+        """Return a turn: entering it waits, leaving it gives it back."""
+        return Slot(self, urgent)
 
-    async def _take(self, urgent: bool = False) -> None:
+    def give_back(self, slot: Slot, took_s: float, now: float) -> None:
+        """End a turn that took `took_s`; `now` by `time.monotonic`."""
+        self._taken -= 1
+        self._learn(slot, took_s, now)
+        self._serve()
+
+    async def take(self, urgent: bool = False) -> None:
+        """Wait for a turn; somebody must give it back."""
         if not self._waiting and not self._urgent and self._free(time.monotonic()):
             self._taken += 1
             return

@@ -13,6 +13,7 @@ No request waits for ever.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
@@ -20,6 +21,7 @@ from typing import Any
 
 import aiohttp
 import msgspec
+from yarl import URL
 
 from podgroup.runtime.kube_answer import Answer, Watch, forbidden, words
 from podgroup.runtime.kube_errors import (
@@ -45,6 +47,7 @@ __all__ = [
 ]
 
 _UNAUTHORIZED = 401
+_plain = re.compile(r"[A-Za-z0-9._~/:-]*").fullmatch
 
 log = get_logger("kube")
 
@@ -60,6 +63,7 @@ class KubeClient:
         self._user_agent = user_agent
         self._renewal = asyncio.Lock()
         self._slots = asyncio.Semaphore(settings.max_connections)
+        self._timeout = _timeout(settings, None)
         self._closed = False
 
     @property
@@ -89,17 +93,12 @@ class KubeClient:
         limit_s = self._settings.request_timeout_s if timeout_s is None else timeout_s
         headers = {"Content-Type": content_type} if body is not None else {}
         try:
-            async with (
-                asyncio.timeout(limit_s),
-                self._slots,
-                self._open(method, path, params, body, headers, None) as response,
-            ):
-                data = await response.read()
+            async with asyncio.timeout(limit_s), self._slots:
+                return await self._exchange(method, path, params, body, headers)
         except TimeoutError as error:
             raise KubeUnavailable(f"{method} {path}: no answer within {limit_s} s") from error
         except (aiohttp.ClientError, OSError) as error:
             raise KubeUnavailable(f"{method} {path}: {words(error)}") from error
-        return Answer(response.status, data, response.headers)
 
     async def json(
         self, method: str, path: str, *, body: Any = None, **options: Any
@@ -129,7 +128,7 @@ class KubeClient:
             KubeUnauthorized: 401 twice.
         """
         try:
-            opening = self._open("GET", path, params, None, {}, idle_timeout_s)
+            opening = self._open(path, params, idle_timeout_s)
             response = await opening.__aenter__()
         except TimeoutError as error:
             raise KubeUnavailable(f"watch {path}: no answer to the request") from error
@@ -148,50 +147,93 @@ class KubeClient:
             # aiohttp closes TLS transports on the next turns of the loop.
             await asyncio.sleep(0)
 
-    @asynccontextmanager
-    async def _open(
+    async def _exchange(
         self,
         method: str,
         path: str,
         params: Params | None,
         body: bytes | None,
         headers: dict[str, str],
-        idle_timeout_s: float | None,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        if self._closed:
-            raise KubeUnavailable(f"{method} {path}: the client was closed")
-        login = self._login
-        for attempt in (1, 2):
+    ) -> Answer:
+        """Send a request and read the whole answer; the credentials are renewed once."""
+        login = self._current(method, path)
+        renewed = False
+        while True:
             login.hold()
             try:
-                async with login.session.request(
-                    method,
-                    login.server + path,
-                    params=params,
-                    data=body,
-                    headers={**headers, **await login.headers()},
-                    proxy=login.proxy,
-                    server_hostname=login.server_hostname,
-                    allow_redirects=False,
-                    timeout=aiohttp.ClientTimeout(
-                        total=None,
-                        sock_connect=self._settings.connect_timeout_s,
-                        sock_read=idle_timeout_s,
-                    ),
+                async with await self._sent(
+                    login, method, path, params, body, headers, self._timeout
+                ) as response:
+                    answer = Answer(response.status, await response.read(), response.headers)
+            finally:
+                await login.release()
+            if answer.status != _UNAUTHORIZED:
+                return answer
+            login = await self._after_refusal(login, answer, renewed)
+            renewed = True
+
+    @asynccontextmanager
+    async def _open(
+        self, path: str, params: Params | None, idle_timeout_s: float
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a GET and hand out the answer as it comes; the credentials are renewed once."""
+        login = self._current("GET", path)
+        timeout = _timeout(self._settings, idle_timeout_s)
+        renewed = False
+        while True:
+            login.hold()
+            try:
+                async with await self._sent(
+                    login, "GET", path, params, None, {}, timeout
                 ) as response:
                     if response.status != _UNAUTHORIZED:
                         yield response
                         return
-                    said = Answer(_UNAUTHORIZED, await response.read(), response.headers).message()
+                    answer = Answer(_UNAUTHORIZED, await response.read(), response.headers)
             finally:
                 await login.release()
-            if attempt == 2:
-                raise KubeUnauthorized(
-                    f"{self.server} does not accept our credentials ({said or 'Unauthorized'}), "
-                    "also not after reading them again: renew the login of the kubeconfig or the "
-                    "service account"
-                )
-            login = await self._renew(login)
+            login = await self._after_refusal(login, answer, renewed)
+            renewed = True
+
+    def _current(self, method: str, path: str) -> Login:
+        if self._closed:
+            raise KubeUnavailable(f"{method} {path}: the client was closed")
+        return self._login
+
+    async def _sent(
+        self,
+        login: Login,
+        method: str,
+        path: str,
+        params: Params | None,
+        body: bytes | None,
+        headers: dict[str, str],
+        timeout: aiohttp.ClientTimeout,
+    ) -> aiohttp.ClientResponse:
+        return await login.session.request(
+            method,
+            _url(login.server, path, params),
+            data=body,
+            headers={**headers, **await login.headers()},
+            proxy=login.proxy,
+            server_hostname=login.server_hostname,
+            allow_redirects=False,
+            timeout=timeout,
+        )
+
+    async def _after_refusal(self, login: Login, answer: Answer, renewed: bool) -> Login:
+        """Return a newer login after a 401.
+
+        Raises:
+            KubeUnauthorized: this one was renewed already.
+        """
+        if renewed:
+            raise KubeUnauthorized(
+                f"{self.server} does not accept our credentials "
+                f"({answer.message() or 'Unauthorized'}), also not after reading them again: renew "
+                "the login of the kubeconfig or the service account"
+            )
+        return await self._renew(login)
 
     async def _renew(self, used: Login) -> Login:
         """Return a login newer than `used`; those who fail together renew once."""
@@ -201,6 +243,20 @@ class KubeClient:
                 self._login = await log_in(self._settings, self._user_agent)
                 await used.retire()
             return self._login
+
+
+def _timeout(settings: KubernetesSettings, idle_s: float | None) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(
+        total=None, sock_connect=settings.connect_timeout_s, sock_read=idle_s
+    )
+
+
+def _url(server: str, path: str, params: Params | None) -> URL:
+    """Return the URL of a request; nearly all consist of names that need no quoting."""
+    if not _plain(path) or ".." in path or not all(map(_plain, (params or {}).values())):
+        return URL(server + path).update_query(params)
+    query = "&".join([f"{key}={value}" for key, value in (params or {}).items()])
+    return URL(f"{server}{path}?{query}" if query else server + path, encoded=True)
 
 
 async def connect(settings: KubernetesSettings, *, part: str = "cli") -> KubeClient:

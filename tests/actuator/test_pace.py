@@ -121,8 +121,8 @@ async def test_a_cancelled_waiter_takes_no_turn() -> None:
 
 async def test_a_turn_granted_and_cancelled_at_once_is_given_back() -> None:
     pace = Pace(1, first=1)
-    await pace._take()
-    waiter = asyncio.create_task(pace._take())
+    await pace.take()
+    waiter = asyncio.create_task(pace.take())
     await asyncio.sleep(0)
     pace._taken -= 1
     pace._serve()  # grants the turn; the waiter has not run yet

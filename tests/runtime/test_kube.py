@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+import yarl
 from aiohttp import web
 
 from podgroup.runtime.kube import (
@@ -521,3 +522,23 @@ async def test_close_is_safe_to_repeat_and_ends_requests(kube: KubeClient) -> No
     await kube.close()
     with pytest.raises(KubeUnavailable):
         await kube.request("GET", "/a")
+
+
+@pytest.mark.parametrize(
+    ("path", "params", "asked"),
+    [
+        ("/api/v1/pods", None, "/api/v1/pods"),
+        ("/api/v1/a/b.c-d", {"fieldManager": "gatelog"}, "/api/v1/a/b.c-d?fieldManager=gatelog"),
+        # What needs quoting is quoted, and cannot become another parameter or another path.
+        ("/api/v1/a b", {"labelSelector": "x=y,!z"}, "/api/v1/a%20b?labelSelector=x%3Dy%2C!z"),
+        ("/api/v1/a", {"continue": "t&limit=9 +"}, "/api/v1/a?continue=t%26limit%3D9+%2B"),
+        ("/api/v1/pods/x?dryRun=All", {"force": "true"}, "/api/v1/pods/x?dryRun=All&force=true"),
+    ],
+)
+async def test_paths_and_parameters_arrive_as_they_were_meant(
+    api: Api, kube: KubeClient, path: str, params: dict[str, str] | None, asked: str
+) -> None:
+    assert (await kube.request("GET", path, params=params)).status == 200
+    (request,) = api.seen
+    assert request.url.query == yarl.URL(asked).query
+    assert request.url.path == yarl.URL(asked).path
