@@ -100,8 +100,8 @@ class KubeApi:
             urgent=urgent,
         )
 
-    async def create_event(self, namespace: str, body: Mapping[str, Any]) -> Reply:
-        """POST an events.k8s.io/v1 Event."""
+    async def create_event(self, namespace: str, body: msgspec.Raw) -> Reply:
+        """POST an events.k8s.io/v1 Event, which is encoded already."""
         path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
         return await self._send("POST", path, body=body)
 

@@ -15,6 +15,7 @@ import hashlib
 import socket
 from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 
 from actuator.kubeapi import KubeApi
@@ -27,7 +28,7 @@ from podgroup.runtime.log import get_logger
 
 CONTROLLER: Final = "gatelog"
 MAX_WAITING: Final = 20_000
-"""Events that may wait to be sent, about 1 KB each."""
+"""Events that may wait to be sent: 0.5 to 1.5 KB each, as bytes."""
 MAX_NAME: Final = 253
 MAX_NOTE: Final = 1024
 """Characters the API allows in a note."""
@@ -37,11 +38,14 @@ _NOTES_AT_ONCE: Final = 16
 _SCHEDULING: Final = "scheduling.k8s.io/v1"
 
 
-class Note(Struct, frozen=True):
-    """An Event to create: the namespace it goes to, and its body."""
+class Note(Struct, frozen=True, gc=False):
+    """An Event to create: the namespace it goes to, and its body, encoded.
+
+    As bytes it takes a third of the room, and many wait while the server is busy.
+    """
 
     namespace: str
-    body: dict[str, Any]
+    body: msgspec.Raw
 
 
 def notes(decision: Decision, workload_version: str, instance: str = "") -> list[Note]:
@@ -51,7 +55,7 @@ def notes(decision: Decision, workload_version: str, instance: str = "") -> list
         regarding = event.on or decision.command.target
         # Events about cluster-scoped objects live in the namespace "default".
         namespace = regarding.namespace or "default"
-        body = {
+        body: dict[str, Any] = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"name": _name(regarding, decision.id, index), "namespace": namespace},
@@ -64,7 +68,7 @@ def notes(decision: Decision, workload_version: str, instance: str = "") -> list
             "reportingController": CONTROLLER,
             "reportingInstance": instance or f"{CONTROLLER}-{socket.gethostname()}"[:128],
         }
-        found.append(Note(namespace, body))
+        found.append(Note(namespace, msgspec.Raw(msgspec.json.encode(body))))
     return found
 
 

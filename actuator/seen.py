@@ -6,8 +6,8 @@ writes a Workload, the answer to one write is what the next one needs to read. W
 too, copies are out of date more often than not, and `Guess` stops the attempts. That something *is
 so already* is never concluded from a copy, only from a read.
 
-Invariant: at most `MAX_BYTES` of bodies are kept, the least recently used go first; a failed write
-and a deletion leave no copy behind.
+Invariant: at most `MAX_BYTES` are kept, the least recently used go first; a failed write and a
+deletion leave no copy behind.
 """
 
 from collections import OrderedDict
@@ -17,6 +17,8 @@ from actuator.replies import Reply
 from podgroup.commands import ObjectRef
 
 MAX_BYTES: Final = 16 * 1024 * 1024
+COPY_BYTES: Final = 1024
+"""Bytes of a copy beside its body: the reply, its texts, its place in the order."""
 LARGEST_BYTES: Final = 256 * 1024
 """Bytes of a body at most: a Workload with a thousand owners has some 150,000."""
 
@@ -54,20 +56,20 @@ class Seen:
     def note(self, ref: ObjectRef, reply: Reply, *, gone: bool = False) -> None:
         """Keep the object in `reply`, or drop the copy if the answer holds none or it is `gone`."""
         self.forget(ref)
-        size = len(reply.body)
-        if gone or not reply.ok or not reply.uid or size > LARGEST_BYTES:
+        size = len(reply.body) + COPY_BYTES
+        if gone or not reply.ok or not reply.uid or len(reply.body) > LARGEST_BYTES:
             return
         self._copies[ref.namespace, ref.name] = reply
         self._bytes += size
         while self._bytes > MAX_BYTES:
             _, oldest = self._copies.popitem(last=False)
-            self._bytes -= len(oldest.body)
+            self._bytes -= len(oldest.body) + COPY_BYTES
 
     def forget(self, ref: ObjectRef) -> None:
         """Drop the copy of an object."""
         old = self._copies.pop((ref.namespace, ref.name), None)
         if old is not None:
-            self._bytes -= len(old.body)
+            self._bytes -= len(old.body) + COPY_BYTES
 
     def recall(self, ref: ObjectRef) -> Reply | None:
         """Return the copy of an object if it is worth a try; it must be the life `ref` names."""

@@ -1,6 +1,6 @@
 """Announcing: the few facts that the projector itself adds to the log.
 
-    TimerFired         a timer that the fold asked for fell due, by the wall clock
+    TimerFired         a timer that the fold asked for fell due, by the log's clock (`logclock`)
     OperatorActed      a relist is asked for (see `epochs.RelistRequests`)
     OutcomeRecorded    a decision that NATS refused to carry
 

@@ -37,6 +37,7 @@ from podgroup.state import World
 from projector import epochs
 from projector.announcing import Announcer
 from projector.committing import Committer, Place
+from projector.logclock import LogClock
 from projector.metrics import ProjectorMetrics
 from projector.opening import check_shard, decisions_lost, policy_of, refill_frames, world_of
 from projector.outbox import Outbox
@@ -96,6 +97,7 @@ class Projection:
         self._messages = 0
         self._ticked_at = 0.0
         self._target = 0
+        self._clock = LogClock()
         self._reconnected = False
         self.world = World(cluster=settings.cluster, mode=settings.mode)
         self._metrics.watch(lambda: self.world, self._outbox, lambda: self._committed_seq)
@@ -258,6 +260,8 @@ class Projection:
             waiting = not self._messages
             messages = await reader.next(WAIT_S if waiting else await self._company_s())
             quiet = waiting and not messages
+            if messages and not self._outbox.holding:
+                self._clock.heard(messages[-1].at)
             if messages and not await self._complete(reader):
                 return
             await self._fold_all(messages)
@@ -337,7 +341,7 @@ class Projection:
         if self._outbox.holding or clock < self._ticked_at + TICK_S:
             return
         self._ticked_at = clock
-        now = datetime.now(UTC)
+        now = self._clock.now()
         self._announcer.tick(self.world, now)
         if self._outbox.backlog.fresh() and (dropped := self._outbox.repeat_dropped(now)):
             self._metrics.repeated(dropped)

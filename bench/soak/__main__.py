@@ -5,6 +5,9 @@ loopback, with SQLite. Users make jobs at a steady rate (`users`); every few sec
 files, unacknowledged messages and open work are sampled (`growth`). At the end all jobs are seen
 through, and nothing may be left: no pod, no finalizer, no message.
 
+Each namespace has quota for a third of the pods that there are at most: some jobs wait for others,
+and none for ever.
+
 Invariant: bounded: it runs the minutes it was asked for, a few more to see the end, and stops.
 """
 
@@ -27,7 +30,7 @@ from rich.table import Table
 from bench import processes
 from bench.soak import growth
 from bench.soak.growth import Judged, Sample
-from bench.soak.users import Users
+from bench.soak.users import SIZES, Users, most_there
 from bench.soak.watching import PodWatch
 from podgroup.runtime import eventloop
 from podgroup.runtime.embedded import EmbeddedNats
@@ -35,8 +38,9 @@ from tests.support.processes import TOKEN, Api, Child, Simulator, make_queue
 
 RESULTS = Path(__file__).parents[1] / "soak.json"
 NAMESPACES = ["team-a", "team-b", "team-c"]
-QUOTA_CPU = "400"
 DRAIN_S = 180.0
+TELL_S = 30.0
+"""Seconds between two lines on how it goes."""
 EVENT_TTL_S = 60
 """Seconds the stand-in keeps Kubernetes Events, so that its own memory has a bound in an hour."""
 
@@ -117,8 +121,9 @@ async def _run(minutes: float, rate: float, seed: int, every_s: float) -> dict[s
                 env = processes.environment(server.settings(), database, cluster.kubeconfig)
                 with processes.children(place, env, "ingest", "project", "actuate") as ours:
                     async with Api(cluster.url, TOKEN) as api:
+                        quota = max(*SIZES, round(most_there(rate) / len(NAMESPACES)))
                         for namespace in NAMESPACES:
-                            await make_queue(api, namespace, cpu=QUOTA_CPU)
+                            await make_queue(api, namespace, cpu=str(quota))
                         soak = Soak(place, server, cluster, ours)
                         await soak.ready()
                         return await _soak(soak, api, ours, seconds, rate, seed, every_s)
@@ -136,15 +141,19 @@ async def _soak(
     async with PodWatch(api) as watch:
         users = Users(api, watch, NAMESPACES, rate, seed)
         working = asyncio.create_task(users.work(seconds))
-        half: dict[str, int] = {}
-        half_pods = 0
+        # What is under way is as much at each of the three, so it makes no difference.
+        thirds: list[tuple[dict[str, int], int]] = []
         start, began, cpu = time.perf_counter(), time.monotonic(), soak.cpu()
+        told = began
         while not working.done():
             await asyncio.wait([working], timeout=every_s)
             await soak.sample(users)
-            _tell(soak, users, seconds)
-            if not half and time.monotonic() - began >= seconds / 2:
-                half, half_pods = await asyncio.to_thread(growth.rows, soak.database), users.ended
+            if time.monotonic() - told >= TELL_S:
+                told = time.monotonic()
+                _tell(soak, users, seconds)
+            if working.done() or time.monotonic() - began >= seconds * (len(thirds) + 1) / 3:
+                rows = await asyncio.to_thread(growth.rows, soak.database)
+                thirds.append((rows, users.counts["pods"]))
         await working
         loaded_s = time.monotonic() - began
         used = {name: soak.cpu()[name] - at for name, at in cpu.items()}
@@ -155,7 +164,7 @@ async def _soak(
         rows = await asyncio.to_thread(growth.rows, soak.database)
         pods = users.counts["pods"]
         judged = growth.judge(soak.samples)
-        judged += growth.per_pod(half, rows, (half_pods, users.ended - half_pods))
+        judged += growth.per_pod(*thirds[-3:]) if len(thirds) >= 3 else []
         early = users.waits(start, start + seconds / 2)
         late = users.waits(start + seconds / 2, start + seconds)
         return {
@@ -165,6 +174,7 @@ async def _soak(
             "pods": pods,
             "pods_per_s": round(pods / loaded_s, 1),
             "asked_pods_per_s": rate,
+            "held_back_s": round(users.held_back_s, 1),
             "seed": seed,
             "jobs": dict(sorted(users.counts.items())),
             "wait_ms": {"first half": early, "second half": late},
@@ -201,7 +211,16 @@ def _show(found: dict[str, Any], console: Console) -> None:
         cells = (f"{value:,g}" for value in (one.early, one.late, one.allowed))
         table.add_row(one.name, *cells, one.unit, verdict)
     console.print(table)
-    for name in ("seconds", "pods", "pods_per_s", "jobs", "wait_ms", "cpu_ms_per_pod", "left"):
+    for name in (
+        "seconds",
+        "pods",
+        "pods_per_s",
+        "held_back_s",
+        "jobs",
+        "wait_ms",
+        "cpu_ms_per_pod",
+        "left",
+    ):
         console.print(f"{name}: {found[name]}", highlight=False)
     if found["stuck"] or found["ended_early"]:
         console.print(f"stuck: {found['stuck']}; ended early: {found['ended_early']}", style="red")

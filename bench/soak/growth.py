@@ -3,7 +3,7 @@
 Theory. Under a steady load everything that is bounded is as large in the last sixth of a run as it
 was between its first and second third; what grows for ever is not. Medians of the two windows are
 compared, so that a collection that is due does not count. Rows of history do grow, with what
-happened: rows per pod are to be the same in both halves.
+happened: rows per pod are to be the same in the second third of a run and in the last.
 
 Invariant: each measure is judged by a rule of its own, and the rule is printed beside it.
 """
@@ -92,12 +92,18 @@ def _allowed(name: str, before: float) -> tuple[float, str]:
     return before * 2 + 200, "count"
 
 
-def per_pod(first: dict[str, int], second: dict[str, int], pods: tuple[int, int]) -> list[Judged]:
-    """Compare rows per pod of the first half of a run with those of the second."""
+Counted = tuple[dict[str, int], int]
+"""Rows by table, and how many pods had been made."""
+
+
+def per_pod(first: Counted, second: Counted, third: Counted) -> list[Judged]:
+    """Compare rows per pod between the first two counts with those between the last two."""
     found = []
-    for table, count in first.items():
-        early = count / max(1, pods[0])
-        late = (second[table] - count) / max(1, pods[1])
+    for table in first[0]:
+        early, late = (
+            (after[0][table] - before[0][table]) / max(1, after[1] - before[1])
+            for before, after in ((first, second), (second, third))
+        )
         allowed = early * 1.05 + 0.05
         found.append(
             Judged(

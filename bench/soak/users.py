@@ -5,6 +5,11 @@ and fates drawn from a seeded generator; a watch tells how their pods stand, and
 pods have ended and are let go, its pods are deleted. Some jobs do what users do: fail and are
 replaced, are deleted while they wait, have a pod too many.
 
+Users notice when a cluster is too slow for them: while as many pods as they make in `HOLD_BACK_S`
+seconds are there, nothing is started. So a machine that cannot carry the rate is loaded with what
+it can carry, for as long as it is asked to, and a job that does not end is stuck and not one of a
+queue that only grows.
+
 Invariant: the rate counts pods created, replacements included; what is drawn depends on the seed
 alone.
 """
@@ -23,6 +28,7 @@ from tests.support.processes import Api
 
 SIZES = (1, 1, 1, 4, 4, 10, 10, 25, 100)
 FATES = ("plain",) * 15 + ("fails", "excess", "deleted")
+HOLD_BACK_S = 8.0
 PATIENCE_S = 120.0
 """Seconds after which a job counts as stuck."""
 
@@ -50,6 +56,9 @@ class Users:
         self._rate = pods_per_s
         self._random = random.Random(seed)
         self._open: set[asyncio.Task[None]] = set()
+        self._there = 0
+        self.held_back_s = 0.0
+        """For how long nothing was started because too much was under way."""
         self.counts: Counter[str] = Counter()
         self.waits_ms: list[tuple[float, float]] = []
         """(when, milliseconds from the last creation of a job to its last ungating)."""
@@ -60,12 +69,18 @@ class Users:
         begin = time.monotonic()
         number = 0
         while (now := time.monotonic() - begin) < seconds:
-            if self.counts["pods"] > now * self._rate:
-                await asyncio.sleep(min(0.05, self.counts["pods"] / self._rate - now))
+            due = (now - self.held_back_s) * self._rate
+            if self.counts["pods"] > due:
+                await asyncio.sleep(min(0.05, (self.counts["pods"] - due) / self._rate))
+                continue
+            if self._there > most_there(self._rate):
+                await asyncio.sleep(0.05)
+                self.held_back_s += time.monotonic() - begin - now
                 continue
             job = self._draw(number)
             number += 1
             self.counts["pods"] += job.size + (job.fate == "excess")
+            self._there += job.size
             task = asyncio.create_task(self._see_through(job))
             self._open.add(task)
             task.add_done_callback(self._open.discard)
@@ -89,7 +104,7 @@ class Users:
     def waits(self, since: float, until: float) -> tuple[float, float]:
         """p50 and p99 in milliseconds of jobs that were ungated between two times."""
         found = [wait for at, wait in self.waits_ms if since <= at < until]
-        return (percentile(found, 50), percentile(found, 99)) if found else (0.0, 0.0)
+        return (round(percentile(found, 50)), round(percentile(found, 99))) if found else (0.0, 0.0)
 
     def _draw(self, number: int) -> Job:
         pick = self._random
@@ -106,6 +121,8 @@ class Users:
             self.counts["pods seen through"] += len(job.names)
         except TimeoutError:
             self.stuck.append(f"{job.namespace}/{job.name} ({job.size} pods, {job.fate})")
+        finally:
+            self._there -= job.size
 
     async def _one(self, job: Job) -> None:
         if job.fate == "deleted":
@@ -153,6 +170,11 @@ class Users:
             await one(name)
         await self._until(job, GONE, job.names)
         self._watch.forget(job.namespace, job.names)
+
+
+def most_there(pods_per_s: float) -> float:
+    """Pods that users have at most, those of one more job included."""
+    return pods_per_s * HOLD_BACK_S + max(SIZES)
 
 
 def _pods(job: Job) -> str:

@@ -1,11 +1,18 @@
 """Kubernetes Events: names that repeat, texts that fit, and a queue that never blocks."""
 
 import asyncio
+from typing import Any
 
-from actuator.kubeevents import MAX_NAME, MAX_NOTE, notes
+import msgspec
+
+from actuator.kubeevents import MAX_NAME, MAX_NOTE, Note, notes
 from podgroup.commands import EmitEvent, KubeEvent, ObjectRef
 from tests.actuator.commands import decision, pod_ref, ungate, workload_ref
 from tests.actuator.conftest import Lab
+
+
+def body_of(note: Note) -> Any:
+    return msgspec.json.decode(note.body)
 
 
 def event(reason: str = "Started", message: str = "m", on: ObjectRef | None = None) -> KubeEvent:
@@ -16,40 +23,40 @@ def test_names_follow_from_decision_and_index_alone() -> None:
     command = EmitEvent(target=pod_ref(), events=(event(), event()))
     first, second = notes(decision(command), ""), notes(decision(command), "")
     assert first == second
-    names = [note.body["metadata"]["name"] for note in first]
+    names = [body_of(note)["metadata"]["name"] for note in first]
     assert len(set(names)) == 2
     assert all(name.startswith("p0.") for name in names)
     other = notes(decision(command, number=2), "")
-    assert other[0].body["metadata"]["name"] not in names
+    assert body_of(other[0])["metadata"]["name"] not in names
 
 
 def test_an_event_is_about_its_target_or_what_it_says() -> None:
     on = (event(on=workload_ref(uid="w")), event())
     about_workload, about_pod = notes(decision(ungate(pod_ref(), events=on)), "v1beta1")
-    assert about_workload.body["regarding"] == {
+    assert body_of(about_workload)["regarding"] == {
         "apiVersion": "kueue.x-k8s.io/v1beta1",
         "kind": "Workload",
         "namespace": "team",
         "name": "w",
         "uid": "w",
     }
-    assert about_pod.body["regarding"]["apiVersion"] == "v1"
+    assert body_of(about_pod)["regarding"]["apiVersion"] == "v1"
 
 
 def test_cluster_scoped_objects_have_their_events_in_default() -> None:
     queue = ObjectRef(kind="ClusterQueue", namespace="", name="cq", uid="x")
     (note,) = notes(decision(EmitEvent(target=queue, events=(event(),))), "v1beta2")
     assert note.namespace == "default"
-    assert "namespace" not in note.body["regarding"]
+    assert "namespace" not in body_of(note)["regarding"]
 
 
 def test_long_texts_are_cut_to_what_the_api_takes() -> None:
     target = pod_ref(name="p" * 253)
     long = EmitEvent(target=target, events=(event("R" * 200, "m" * 5000),))
     (note,) = notes(decision(long), "")
-    assert len(note.body["metadata"]["name"]) <= MAX_NAME
-    assert len(note.body["note"]) == MAX_NOTE
-    assert len(note.body["reason"]) == 128
+    assert len(body_of(note)["metadata"]["name"]) <= MAX_NAME
+    assert len(body_of(note)["note"]) == MAX_NOTE
+    assert len(body_of(note)["reason"]) == 128
 
 
 async def test_events_of_commands_are_sent_in_the_background(lab: Lab) -> None:

@@ -1,7 +1,7 @@
 """Copies of Workloads: bounded, dropped when they may be wrong, not used where they never fit."""
 
 from actuator.replies import Reply
-from actuator.seen import LARGEST_BYTES, MAX_BYTES, Seen
+from actuator.seen import COPY_BYTES, LARGEST_BYTES, MAX_BYTES, Seen
 from podgroup.commands import ObjectRef
 
 
@@ -37,11 +37,12 @@ def test_a_failure_and_a_deletion_leave_no_copy() -> None:
 
 def test_copies_are_bounded_by_their_bytes() -> None:
     seen, size = Seen(), 100_000
-    count = 2 * MAX_BYTES // size
+    room = size + COPY_BYTES
+    count = 2 * MAX_BYTES // room
     for number in range(count):
         seen.note(ref(f"w{number}"), reply(size=size))
     kept = [n for n in range(count) if seen.recall(ref(f"w{n}")) is not None]
-    assert kept == list(range(count - MAX_BYTES // size, count))
+    assert kept == list(range(count - MAX_BYTES // room, count))
     seen.note(ref("large"), reply(size=LARGEST_BYTES + 1))
     assert seen.recall(ref("large")) is None
 

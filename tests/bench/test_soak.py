@@ -27,9 +27,9 @@ def test_one_high_sample_is_no_growth() -> None:
 
 
 def test_rows_are_held_against_pods() -> None:
-    first, same, more = {"history": 700}, {"history": 1400}, {"history": 1700}
-    assert per_pod(first, same, (100, 100))[0].good
-    assert not per_pod(first, more, (100, 100))[0].good
+    first, second = ({"history": 700}, 100), ({"history": 1400}, 200)
+    assert per_pod(first, second, ({"history": 2100}, 300))[0].good
+    assert not per_pod(first, second, ({"history": 2400}, 300))[0].good
 
 
 @pytest.mark.timeout(120)

@@ -7,13 +7,15 @@ Invariant: a fault never repairs what gatelog should.
 """
 
 import asyncio
+import contextlib
 import os
 import random
 import resource
 import shutil
 import signal
 import sqlite3
-from collections.abc import Awaitable, Callable
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -23,6 +25,10 @@ from msgspec import Struct
 
 from podgroup.subjects import DECISIONS, EVENTS, events
 from tests.chaos.lab import CLUSTER, PARTS, Lab
+from tests.support.processes import GATELOG
+
+ROOT = Path(__file__).parents[2]
+LEASES_S, STANDBY_S = 20.0, 1.5
 
 Does = Callable[[Lab, random.Random], Awaitable[int]]
 
@@ -54,6 +60,18 @@ def fault(name: str, *databases: str) -> Callable[[Does], Does]:
         return does
 
     return enter
+
+
+def shrink(pid: int) -> None:
+    """Let no file that a process writes grow beyond 32 KiB: what a full disk looks like."""
+    _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (32 * 1024, hard))
+
+
+def widen(pid: int) -> None:
+    """Let files of a process grow again."""
+    _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
 
 
 async def kill_part(part: str, lab: Lab, pick: random.Random) -> int:
@@ -102,6 +120,34 @@ async def kill_postgres(lab: Lab, pick: random.Random) -> int:
         await asyncio.to_thread(lab.postgres.start)
         await asyncio.sleep(pick.uniform(0.5, 2))
     return 2
+
+
+@fault("disk full under postgres", "postgres")
+async def postgres_disk_full(lab: Lab, pick: random.Random) -> int:
+    """No file of PostgreSQL may grow beyond 32 KiB for 4 to 8 seconds: it panics over its own log.
+
+    It is started again when there is room, as a supervisor would until then in vain.
+    """
+    assert lab.postgres is not None
+    lab.postgres.limit_files("32768")
+    await asyncio.sleep(pick.uniform(4, 8))
+    lab.postgres.limit_files("unlimited")
+    if not lab.postgres.alive:
+        await asyncio.to_thread(lab.postgres.start)
+    return 1
+
+
+@fault("disk full under nats")
+async def nats_disk_full(lab: Lab, pick: random.Random) -> int:
+    """No file of nats-server may grow beyond 32 KiB for 4 to 8 seconds; then it is started anew.
+
+    It has to be: after a failed write it refuses all others to that stream for as long as it lives.
+    """
+    shrink(lab.pid("nats"))
+    await asyncio.sleep(pick.uniform(4, 8))
+    lab.nats.kill()
+    await lab.nats.start()
+    return 1
 
 
 @fault("pause postgres", "postgres")
@@ -213,12 +259,66 @@ async def locked(lab: Lab, pick: random.Random) -> int:
 async def disk_full(lab: Lab, pick: random.Random) -> int:
     """No file of the projector may grow beyond 32 KiB for 4 to 8 seconds: writes fail midway."""
     pid = lab.pid("projector")
-    _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (32 * 1024, hard))
+    shrink(pid)
     await asyncio.sleep(pick.uniform(4, 8))
     if lab.pid("projector") == pid and lab.children["projector"].running:
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
+        widen(pid)
     return 1
+
+
+@fault("clocks set forward and back")
+async def clocks(lab: Lab, pick: random.Random) -> int:
+    """Each part's clock jumps an hour ahead and an hour behind, while others stand by with Leases.
+
+    Leases must not change hands over it.
+    """
+    async with stepped(lab) as clock_of:
+        before = await lab.leases()
+        steps = [(part, off_s) for part in PARTS for off_s in (3600, -3600)]
+        pick.shuffle(steps)
+        for part, off_s in steps:
+            clock_of[part].write_text(str(off_s), encoding="ascii")
+            await asyncio.sleep(pick.uniform(1, 2))
+        after = await lab.leases()
+        lab.eyes.wrong += [
+            f"Lease {name}: held by {holder}, then by {after.get(name)}, when clocks were set"
+            for name, holder in before.items()
+            if after.get(name) != holder
+        ]
+    return len(steps)
+
+
+@contextlib.asynccontextmanager
+async def stepped(lab: Lab) -> AsyncIterator[dict[str, Path]]:
+    """All parts on clocks of their own, with Leases and a second of each that has one."""
+    with_leases = {"GATELOG_LEASE_ENABLED": "true", "PYTHONPATH": str(ROOT)}
+    clock_of = {part: lab.place / f"clock-{part}" for part in PARTS}
+    others = [lab.child(f"{part}-standby", PARTS[part]) for part in ("ingest", "projector")]
+    try:
+        launcher = [sys.executable, "-m", "tests.chaos.stepping"]
+        await asyncio.gather(
+            *(
+                lab.replace(part, [*launcher, str(clock_of[part]), command], with_leases)
+                for part, command in PARTS.items()
+            )
+        )
+        async with asyncio.timeout(LEASES_S):
+            while len(await lab.leases()) < len(others):
+                await asyncio.sleep(0.1)
+        for other in others:
+            other.env |= with_leases
+            other.start()
+        await asyncio.sleep(STANDBY_S)
+        yield clock_of
+    finally:
+        for other in others:
+            await asyncio.to_thread(other.kill)
+        off = {"GATELOG_LEASE_ENABLED": "false"}
+        await asyncio.gather(
+            *(lab.replace(part, [GATELOG, command], off) for part, command in PARTS.items())
+        )
+        for file in clock_of.values():
+            file.unlink(missing_ok=True)
 
 
 async def deleted(stream: str, lab: Lab, _: random.Random) -> int:

@@ -139,6 +139,21 @@ class Lab:
         self.children[name].start()
         self.alone.discard(name)
 
+    async def replace(self, name: str, argv: list[str], env: dict[str, str]) -> None:
+        """End a part in good order and start it as another program, with more settings."""
+        self.alone.add(name)
+        child = self.children[name]
+        await asyncio.to_thread(child.stop)
+        child.argv, child.env = argv, {**child.env, **env}
+        self.revive(name)
+
+    async def leases(self) -> dict[str, str]:
+        """Who holds each Lease that is held."""
+        path = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+        found = (await self.api.call("GET", path))["items"]
+        holders = {one["metadata"]["name"]: one["spec"].get("holderIdentity") for one in found}
+        return {name: holder for name, holder in holders.items() if holder}
+
     def pid(self, name: str) -> int:
         """Process id of a part or of nats-server."""
         if name == "nats":
@@ -183,6 +198,7 @@ class Lab:
             os.kill(self.pid("nats"), signal.SIGCONT)
         await self.nats.stop()
         if self.postgres is not None:
+            self.postgres.signal(signal.SIGCONT)
             await asyncio.to_thread(self.postgres.close)
 
     async def _proxy(self, name: str, port: int | None) -> None:

@@ -29,7 +29,7 @@ class Load:
         self._eyes = eyes
         self._path = f"/api/v1/namespaces/{namespace}/pods"
         self._namespace = namespace
-        self._prefix = prefix
+        self.prefix = prefix
         self._random = random.Random(seed)
         self._jobs: dict[str, asyncio.Task[None]] = {}
         self._stop = asyncio.Event()
@@ -56,6 +56,11 @@ class Load:
         """Start no more jobs."""
         self._stop.set()
 
+    def abandon(self) -> None:
+        """Leave the jobs under way to themselves."""
+        for task in self._jobs.values():
+            task.cancel()
+
     async def unfinished(self, timeout_s: float) -> list[str]:
         """Wait for the jobs under way; return those that are not over in time."""
         if not self._jobs:
@@ -67,7 +72,7 @@ class Load:
         for task in self._jobs.values():
             if not task.cancelled() and task.done():
                 task.result()
-        return [f"job {self._prefix}{name} is not over after {timeout_s:.0f} s" for name in found]
+        return [f"job {self.prefix}{name} is not over after {timeout_s:.0f} s" for name in found]
 
     async def sweep(self, timeout_s: float) -> list[str]:
         """Delete all pods; return those that do not go."""
@@ -82,8 +87,8 @@ class Load:
         return [f"pod {name} was deleted and does not go" for name in left]
 
     def _body(self, name: str, group: str, total: int, script: str, cpu: int = 1) -> dict[str, Any]:
-        full = self._prefix + group if group else ""
-        body = gated(self._prefix + name, full, total, script)
+        full = self.prefix + group if group else ""
+        body = gated(self.prefix + name, full, total, script)
         body["spec"]["containers"][0]["resources"]["requests"]["cpu"] = str(cpu)
         return body
 
@@ -95,11 +100,11 @@ class Load:
         for i in range(size):
             script = bad if fails and i == 0 else good
             await self._create(name, self._body(f"{name}-{i}", group, total, script))
-        names = [f"{self._prefix}{name}-{i}" for i in range(size)]
+        names = [f"{self.prefix}{name}-{i}" for i in range(size)]
         if fails:
             await self._eyes.until(lambda: self._ended(names[:1]), 1e6)
             await self._create(name, self._body(f"{name}-again", group, total, good))
-            names.append(f"{self._prefix}{name}-again")
+            names.append(f"{self.prefix}{name}-again")
         await self._eyes.until(lambda: self._over(names), 1e6)
 
     def _ended(self, names: list[str]) -> bool:

@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -63,15 +64,33 @@ class Postgres:
         )
 
     def pids(self) -> list[int]:
-        """The postmaster, then its children."""
-        head = int((self.place / "pg" / "postmaster.pid").read_text().splitlines()[0])
-        children = Path(f"/proc/{head}/task/{head}/children").read_text().split()
+        """The postmaster, then its children; none if it has ended."""
+        try:
+            head = int((self.place / "pg" / "postmaster.pid").read_text().splitlines()[0])
+            children = Path(f"/proc/{head}/task/{head}/children").read_text().split()
+        except FileNotFoundError:
+            return []
         return [head, *map(int, children)]
+
+    @property
+    def alive(self) -> bool:
+        """Whether the postmaster runs."""
+        return bool(self.pids())
 
     def signal(self, what: signal.Signals) -> None:
         """Send a signal to the postmaster and its children."""
         for pid in self.pids():
             os.kill(pid, what)
+
+    def limit_files(self, size: str) -> None:
+        """Let no file of the server grow beyond so many bytes (`unlimited`).
+
+        Done as the user whose processes they are: nobody else may without a capability.
+        """
+        for pid in self.pids():
+            command = ["prlimit", "--pid", str(pid), f"--fsize={size}:unlimited"]
+            # A child may have ended meanwhile.
+            subprocess.run(command, user=self._server.system_user, check=False, capture_output=True)
 
     def read_only(self, on: bool) -> None:
         """Let no new transaction write, or let it again."""
@@ -83,5 +102,6 @@ class Postgres:
 
     def close(self) -> None:
         """End it and remove its files."""
-        self._ctl("-m", "immediate", "stop")
+        if self.alive:
+            self._ctl("-m", "immediate", "stop")
         shutil.rmtree(self.place, ignore_errors=True)

@@ -74,18 +74,28 @@ async def watched(lab: Lab) -> AsyncIterator[Eyes]:
 
 async def suffer(lab: Lab, fault: Fault, seed: int) -> Finding:
     """Do one fault to a busy cluster and return what came of it."""
+    name = f"s{seed}-{fault.name.split()[0]}-{time.monotonic_ns() % 10**6}-".lower()
+    load = Load(lab.api, lab.eyes, BUSY, seed, name)
+    running = asyncio.create_task(load.run(RATE_PODS_PER_S))
+    try:
+        return await _suffer(lab, fault, seed, load, running)
+    finally:
+        load.abandon()
+        running.cancel()
+
+
+async def _suffer(
+    lab: Lab, fault: Fault, seed: int, load: Load, running: "asyncio.Task[None]"
+) -> Finding:
     begin = time.monotonic()
     eyes, ended, parked = lab.eyes, lab.ended.copy(), await checks.parked(lab)
     seen, events = len(eyes.wrong), eyes.events
     logged = {part: len(child.text()) for part, child in lab.children.items()}
-    name = f"s{seed}-{fault.name.split()[0]}-{time.monotonic_ns() % 10**6}-".lower()
-    load = Load(lab.api, eyes, BUSY, seed, name)
-    running = asyncio.create_task(load.run(RATE_PODS_PER_S))
     await asyncio.sleep(BEFORE_S)
     injected = await fault.does(lab, random.Random(f"{seed}/{fault.name}"))
     over = time.monotonic()
     wrong: list[str] = []
-    if not await _probe(lab, f"{name}probe"):
+    if not await _probe(lab, f"{load.prefix}probe"):
         wrong.append(f"a pod created after the fault was not admitted in {RECOVERY_S:.0f} s")
     if not await _caught_up(lab, over + RECOVERY_S):
         wrong.append(f"the projector was still behind after {RECOVERY_S:.0f} s")

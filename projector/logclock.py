@@ -1,0 +1,30 @@
+"""What time it is by the log: the timestamp of the last message, and how long ago that came.
+
+Theory. What waits for a time was given it by the log's clock, which is the one of the server that
+stores it. The clock of this machine may be an hour off or be set while we run; its monotonic clock
+may not. So once a message has come fresh, time is counted on from its timestamp. Before that, after
+a start, only the machine's clock can tell how long nothing has happened.
+
+Invariant: after a fresh message, steps of this machine's clock change nothing.
+"""
+
+import time
+from datetime import UTC, datetime, timedelta
+
+
+class LogClock:
+    """Counts on from the messages it is told of."""
+
+    def __init__(self) -> None:
+        self._heard: tuple[datetime, float] | None = None
+
+    def heard(self, at: datetime) -> None:
+        """A message of this timestamp has just come, at the end of the log."""
+        self._heard = (at, time.monotonic())
+
+    def now(self) -> datetime:
+        """Return the time, in UTC."""
+        if self._heard is None:
+            return datetime.now(UTC)
+        at, monotonic_s = self._heard
+        return at + timedelta(seconds=time.monotonic() - monotonic_s)

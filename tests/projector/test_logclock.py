@@ -1,0 +1,75 @@
+"""Time is the log's: a projector on a machine whose clock is an hour ahead fires no timer early."""
+
+import asyncio
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from podgroup import events as e
+from podgroup import subjects
+from podgroup.codec import decode_batch
+from podgroup.runtime.jetstream import Bus
+from podgroup.runtime.settings import NatsSettings
+from projector.logclock import LogClock
+from tests.projector.running import publish, sent_decisions
+from tests.projector.test_projection import batches
+from tests.support.processes import Child
+from tests.support.toy import Toy
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_time_goes_on_from_the_last_message() -> None:
+    clock, at = LogClock(), datetime(2031, 5, 1, tzinfo=UTC)
+    assert abs(clock.now() - datetime.now(UTC)) < timedelta(seconds=5)
+    before = time.monotonic()
+    clock.heard(at)
+    time.sleep(0.05)
+    assert timedelta(seconds=0.04) < clock.now() - at
+    assert clock.now() - at < timedelta(seconds=time.monotonic() - before + 0.01)
+
+
+async def test_a_clock_that_is_an_hour_ahead_fires_no_timer_before_its_time(
+    url: str, bus: Bus, cluster: str, nats_settings: NatsSettings, tmp_path: Path
+) -> None:
+    toy, clock = Toy(), tmp_path / "clock"
+    toy.act = False
+    toy.pod("foo")
+    clock.write_text("3600")
+    env = {
+        "GATELOG_CLUSTER": cluster,
+        "GATELOG_DATABASE_URL": url,
+        "GATELOG_NATS_URL": nats_settings.url,
+        "GATELOG_NATS_USER": nats_settings.user,
+        "GATELOG_NATS_PASSWORD_FILE": nats_settings.password_file,
+        "GATELOG_LOG_FORMAT": "json",
+        "GATELOG_STATE_DIR": str(tmp_path / "state"),
+        "PYTHONPATH": str(ROOT),
+    }
+    launcher = [sys.executable, "-m", "tests.chaos.stepping", str(clock), "project"]
+    child = Child("projector", launcher, env, tmp_path)
+    child.start()
+    try:
+        await asyncio.to_thread(child.wait_for, '"caught_up"')
+        await publish(bus, cluster, batches(toy))
+        sent = await sent_decisions(bus, cluster, 3)
+        ungate = next(d for _, d in sent if d.rule.startswith("ungate"))
+        refusal = e.OutcomeRecorded(
+            decision=ungate.id, group=ungate.group, status="rejected", http_status=422
+        )
+        # The fold asks for another try in half a minute.
+        await publish(bus, cluster, [e.Batch(source="actuator", events=(refusal,))], "actuator")
+        for off_s in ("3600", "-3600", "0"):
+            clock.write_text(off_s)
+            await asyncio.sleep(1.0)
+        said = datetime.fromisoformat(child.text().splitlines()[0].split('"timestamp": "')[1][:19])
+    finally:
+        child.stop()
+    own = said.replace(tzinfo=UTC) - datetime.now(UTC)
+    assert own > timedelta(minutes=50), "the child's clock was not ahead"
+    message = await bus.last(subjects.EVENTS, subjects.events(cluster, 0, "projector"))
+    fired = message is not None and any(
+        isinstance(event, e.TimerFired) for event in decode_batch(message.body).events
+    )
+    assert not fired, child.tail()
