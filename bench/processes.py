@@ -90,6 +90,15 @@ def peak_kib(pid: int) -> int:
     return 0
 
 
+def cpu_s(pid: int) -> float:
+    """Processor time of a process, user and system, in seconds; 0 where it cannot be read."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def machine() -> str:
     """The class of machine: processors, memory, Python; nothing that identifies it."""
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -11,7 +11,6 @@ watches cuts it, and one event a message, as a trickle comes.
 """
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -144,7 +143,7 @@ async def project(server: EmbeddedNats, place: Path, database: str, story: Story
             while time.perf_counter() < end:
                 at = connection.execute(_CHECKPOINT).scalar() or 0
                 connection.rollback()
-                now, cpu_s = time.perf_counter(), _cpu_s(child.process.pid)
+                now, cpu_s = time.perf_counter(), processes.cpu_s(child.process.pid)
                 if at and first is None:
                     first = (now, cpu_s, at)
                 if at >= len(story.messages):
@@ -157,15 +156,6 @@ async def project(server: EmbeddedNats, place: Path, database: str, story: Story
         begin, cpu_before_s, position = first or (now, cpu_s, 0)
         count = done[at] - done[position]
         return Run(count / (now - begin), (cpu_s - cpu_before_s) / count * 1e6)
-
-
-def _cpu_s(pid: int) -> float:
-    """Processor time of a process, user and system, in seconds; 0 where it cannot be read."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _check(connection: sa.Connection, story: Story) -> None:

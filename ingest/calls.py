@@ -1,11 +1,12 @@
 """What each state of the machine asks of the API server: one call, and what came of it.
 
-Nothing is collected: a page or a line is translated and yielded before the next is read.
+Nothing is collected: a page, or what has arrived of a watch, is translated and yielded before more
+is read.
 
 Invariant: a call's outcome, failure included, is a `Step`; nothing is raised.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Protocol
 
@@ -25,7 +26,8 @@ from ingest.states import (
     Trouble,
     Watching,
 )
-from ingest.translate.items import read_page, read_status
+from ingest.translate.items import Delta, read_page, read_status
+from podgroup.events import Event
 from podgroup.objects import Kind
 from podgroup.runtime.kube_errors import KubeError, KubeUnavailable
 
@@ -47,7 +49,7 @@ class Answer(Protocol):
 
 
 class Lines(Protocol):
-    """A streamed HTTP answer: status first, then lines of bytes as they come."""
+    """A streamed HTTP answer: status first, then lines of bytes, as many at once as there are."""
 
     @property
     def status(self) -> int:
@@ -60,7 +62,7 @@ class Lines(Protocol):
     async def read(self) -> bytes:
         """Read the rest, for a status that is not 200."""
 
-    def __aiter__(self) -> AsyncIterator[bytes]:
+    def batches(self) -> AsyncIterator[list[bytes]]:
         """Iterate over lines, without their line ends."""
 
 
@@ -150,7 +152,6 @@ async def _watch(
     initial = isinstance(state, InitialWatch)
     idle_s = options.watch_timeout_s + options.idle_grace_s
     here: InitialWatch | Watching = state
-    read = spec.translator.item
     try:
         params = _watch_params(spec, state, options)
         async with api.watch(
@@ -163,13 +164,12 @@ async def _watch(
                 yield states.on_refusal(spec, state, _refusal(lines.status, said, lines.headers))
                 return
             yield Step((), here)
-            async for line in lines:
-                relist = here.relist if isinstance(here, InitialWatch) else ""
-                each = states.on_item(spec, here, read(line, relist))
-                yield each
-                if each.trouble or not isinstance(each.state, InitialWatch | Watching):
-                    return
-                here = each.state
+            async for batch in lines.batches():
+                for each in _taken(spec, here, batch):
+                    yield each
+                    if each.trouble or not isinstance(each.state, InitialWatch | Watching):
+                        return
+                    here = each.state
         yield states.on_close(here)
     except KubeError as error:
         if initial and isinstance(here, Watching):
@@ -177,6 +177,35 @@ async def _watch(
             yield states.on_close(here)
         else:
             yield _failed(here, error)
+
+
+def _taken(spec: Watched, state: InitialWatch | Watching, lines: Iterable[bytes]) -> Iterator[Step]:
+    """Yield one step for as many deltas as follow each other, and one for anything else.
+
+    Ends early with a step after which the watch is over.
+    """
+    read = spec.translator.item
+    relist = state.relist if isinstance(state, InitialWatch) else ""
+    events: list[Event] = []
+    version = ""
+    for line in lines:
+        item = read(line, relist)
+        if type(item) is Delta:
+            events.append(item.event)
+            version = item.version
+            continue
+        if events:
+            state, taken = states.on_deltas(state, tuple(events), version)
+            yield taken
+            events = []
+        each = states.on_item(spec, state, item)
+        yield each
+        if each.trouble or not isinstance(each.state, InitialWatch | Watching):
+            return
+        state = each.state
+        relist = state.relist if isinstance(state, InitialWatch) else ""
+    if events:
+        yield states.on_deltas(state, tuple(events), version)[1]
 
 
 async def _probe(api: WatchApi, spec: Watched, state: Absent, new_relist: NewRelist) -> Step:

@@ -146,15 +146,26 @@ def on_page(spec: Watched, state: Listing, page: Page) -> Step:
     return Step(tuple(events), Watching(version, state.api))
 
 
+def on_deltas(
+    state: InitialWatch | Watching, events: tuple[Event, ...], version: str
+) -> tuple[InitialWatch | Watching, Step]:
+    """Take deltas that follow each other; `version` is that of the last. Also the step's state."""
+    after: InitialWatch | Watching
+    match state:
+        case Watching(api=api):
+            after = Watching(version, api)
+        case InitialWatch(relist, api, count):
+            after = InitialWatch(relist, api, count + len(events))
+    return after, Step(events, after)
+
+
 def on_item(spec: Watched, state: InitialWatch | Watching, item: Item) -> Step:
     """Take one item of a watch."""
     match state, item:
-        case Watching(), Delta(event=event, version=version):
-            return Step((event,), Watching(version, state.api))
+        case _, Delta(event=event, version=version):
+            return on_deltas(state, (event,), version)[1]
         case Watching(), Bookmark(version=version):
             return Step((), Watching(version or state.version, state.api))
-        case InitialWatch(), Delta(event=event):
-            return Step((event,), InitialWatch(state.relist, state.api, state.count + 1))
         case InitialWatch(), Bookmark(version=version, initial_end=True):
             closed = _completed(spec, state.relist, version, state.count)
             return Step((closed,), Watching(version, state.api))

@@ -63,17 +63,21 @@ class Watch:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise KubeUnavailable(f"the answer was cut short: {words(error)}") from error
 
-    async def lines(self) -> AsyncIterator[bytes]:
-        """Yield raw lines until the server ends the watch.
+    async def batches(self) -> AsyncIterator[list[bytes]]:
+        """Yield raw lines until the server ends the watch: as many at once as have arrived.
 
         Raises:
-            KubeUnavailable: connection lost, silent beyond the idle timeout, or an oversized item.
+            KubeUnavailable: connection lost, silent beyond the idle timeout, or an oversized item;
+                what came before it has been yielded.
         """
         splitter = LineSplitter(MAX_LINE_BYTES)
         try:
             async for chunk in self._response.content.iter_any():
-                for line in splitter.feed(chunk):
-                    yield line
+                lines, failure = _complete(splitter, chunk)
+                if lines:
+                    yield lines
+                if failure:
+                    raise failure
         except TimeoutError as error:
             raise KubeUnavailable(
                 f"watch silent for {self._idle_timeout_s} s: dead connection?"
@@ -85,9 +89,25 @@ class Watch:
         if splitter.rest:
             raise KubeUnavailable("watch cut off in the middle of an item")
 
+    async def lines(self) -> AsyncIterator[bytes]:
+        """Yield what `batches` does one by one."""
+        async for batch in self.batches():
+            for line in batch:
+                yield line
+
     def __aiter__(self) -> AsyncIterator[bytes]:
         """Iterate over `lines`."""
         return self.lines()
+
+
+def _complete(splitter: LineSplitter, chunk: bytes) -> tuple[list[bytes], LineTooLong | None]:
+    lines: list[bytes] = []
+    try:
+        for line in splitter.feed(chunk):
+            lines.append(line)
+    except LineTooLong as error:
+        return lines, error
+    return lines, None
 
 
 def forbidden(answer: Answer, path: str, verb: str) -> KubeForbidden:

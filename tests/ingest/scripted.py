@@ -45,9 +45,8 @@ class Lines:
         self.reached_end = asyncio.Event()
         self.idle_timeout_s = 0.0
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for item in self.items:
-            yield item if isinstance(item, bytes) else as_line(item)
+    async def batches(self) -> AsyncIterator[list[bytes]]:
+        yield [item if isinstance(item, bytes) else as_line(item) for item in self.items]
         if self.end == "broken":
             raise KubeUnavailable("connection reset by peer")
         if self.end == "silent":

@@ -201,7 +201,7 @@ async def test_compaction_while_away_leads_to_a_relist_that_shows_what_is_gone(s
 async def test_dropped_watches_resume_without_a_relist(abrupt, sim, settings, log):
     async with ingesting(settings) as ingester:
         await ingester.until_ready()
-        await caught_up(log, sim)
+        await until(lambda: _every_kind(log), "every kind is listed")
         relists = len(log.relists)
         for number in range(5):
             await create(sim, f"p{number}")
@@ -280,6 +280,11 @@ async def test_an_older_kueue_is_watched_in_its_version(nats_settings, cluster, 
 
 
 # -- the log fails -----------------------------------------------------------------------------
+
+
+async def _every_kind(log: Log) -> bool:
+    await log.read()
+    return log.completed.keys() == set(WATCHED_KINDS)
 
 
 @asynccontextmanager

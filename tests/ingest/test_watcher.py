@@ -146,7 +146,7 @@ async def test_pages_then_the_watch_from_the_lists_version():
     assert (again["resourceVersion"], last["resourceVersion"]) == ("20", "21")
     # Nothing to resume from while the frame is open.
     assert seen.positions[:2] == [None, None]
-    assert [p for p in seen.positions if p][:3] == ["10", "10", "11"]
+    assert [p for p in seen.positions if p][:3] == ["10", "10", "12"]
     assert seen.watcher.problem == ""
 
 
