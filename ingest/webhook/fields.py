@@ -14,14 +14,11 @@ from typing import Final
 
 import msgspec
 
-from podgroup.names import MAX_LABEL_VALUE, MAX_OBJECT_NAME
+from podgroup.names import MAX_LABEL_VALUE, is_dns_label, is_dns_subdomain
+from podgroup.names import integer as any_integer
 
 _QUOTED_CHARS: Final[int] = 100
-_LABEL: Final[str] = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_DNS1123_LABEL: Final[re.Pattern[str]] = re.compile(_LABEL)
-_DNS1123_SUBDOMAIN: Final[re.Pattern[str]] = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _QUALIFIED_NAME: Final[re.Pattern[str]] = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_INTEGER: Final[re.Pattern[str]] = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
 
 class ErrorKind(Enum):
@@ -87,7 +84,7 @@ def quoted(value: str) -> str:
 
 def subdomain_problem(name: str) -> str | None:
     """Why ``name`` is no DNS-1123 subdomain (name of an object), or None when it is one."""
-    if len(name) <= MAX_OBJECT_NAME and _DNS1123_SUBDOMAIN.fullmatch(name):
+    if is_dns_subdomain(name):
         return None
     return (
         "must be a DNS-1123 subdomain: at most 253 characters, lower case letters, digits, '-' "
@@ -97,7 +94,7 @@ def subdomain_problem(name: str) -> str | None:
 
 def dns_label_problem(name: str) -> str | None:
     """Why ``name`` is no DNS-1123 label (name of a podset), or None when it is one."""
-    if len(name) <= MAX_LABEL_VALUE and _DNS1123_LABEL.fullmatch(name):
+    if is_dns_label(name):
         return None
     return (
         "must be a DNS-1123 label: at most 63 characters, lower case letters, digits and '-', "
@@ -120,7 +117,5 @@ def label_name_problem(name: str) -> str | None:
 
 def integer(text: str) -> int | None:
     """``text`` as a 64-bit integer the way Go reads one (no spaces, no underscores), or None."""
-    if not _INTEGER.fullmatch(text):
-        return None
-    number = int(text)
-    return number if -(2**63) <= number < 2**63 else None
+    number = any_integer(text)
+    return number if number is not None and -(2**63) <= number < 2**63 else None

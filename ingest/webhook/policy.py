@@ -167,29 +167,3 @@ def _holds(requirement: Requirement, labels: dict[str, str]) -> bool:
                 f"namespace selector on {requirement.key!r}: operator {other!r} is not one of "
                 "In, NotIn, Exists, DoesNotExist"
             )
-
-
-def parse_kind(text: str) -> OwnerKind:
-    """Reads ``Kind.version.group`` (Kueue's form for external frameworks), e.g.
-    ``Notebook.v1.kubeflow.org``; a plural that is irregular may follow after ``/``.
-
-    Raises:
-        ValueError: the text has another form; the message shows it.
-    """
-    name, _, plural = text.partition("/")
-    parts = name.split(".", 2)
-    if len(parts) != 3 or not all(parts):
-        raise ValueError(
-            f"external framework {text!r}: write it as Kind.version.group, for example "
-            "Notebook.v1.kubeflow.org, with /plural after it if the plural is irregular"
-        )
-    kind, _, group = parts
-    return OwnerKind(group, kind, plural or _plural(kind.lower()))
-
-
-def _plural(singular: str) -> str:
-    if singular.endswith(("s", "x", "z", "ch", "sh")):
-        return singular + "es"
-    if singular.endswith("y") and singular[-2:-1] not in ("a", "e", "i", "o", "u"):
-        return singular[:-1] + "ies"
-    return singular + "s"

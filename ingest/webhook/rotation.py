@@ -1,9 +1,10 @@
 """Rotation: a running server picks up new certificates without a restart.
 
 Certificates end; a webhook that serves an ended one is a webhook that is away, and pods that
-name a queue then wait for it. Once an interval our own certificates are renewed if they near
-their end, and given files (cert-manager replaces them in the mounted Secret) are loaded again
-when they changed. TLS contexts use what was loaded last for connections from then on.
+name a queue then wait for it. Given files (cert-manager replaces them in the mounted Secret) are
+looked at once an interval and loaded again when they changed; our own are renewed with their
+registration (`ingest.registration`). TLS contexts use what was loaded last for connections from
+then on.
 
 Invariant: a failure to renew or load leaves the present certificate in use and is logged each
 time until it is mended; the loop itself never ends but by cancellation.
@@ -12,10 +13,9 @@ time until it is mended; the loop itself never ends but by cancellation.
 import asyncio
 import ssl
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
-from ingest.webhook.certs import CertificateError, OwnCertificates, load_files
+from ingest.webhook.certs import CertificateError, load_files
 from podgroup.runtime.log import get_logger
 
 _log = get_logger("webhook")
@@ -48,24 +48,6 @@ class GivenFiles:
         return True
 
 
-def own_refresh(
-    own: OwnCertificates, now: Callable[[], datetime] = lambda: datetime.now(UTC)
-) -> Callable[[ssl.SSLContext], bool]:
-    """A refresh for our own certificates: renew where due, and load what was renewed."""
-    loaded = False
-
-    def refresh(context: ssl.SSLContext) -> bool:
-        nonlocal loaded
-        renewed = own.ensure(now())
-        if renewed or not loaded:
-            own.load(context)
-            loaded = True
-            return True
-        return False
-
-    return refresh
-
-
 async def keep_fresh(
     context: ssl.SSLContext,
     refresh: Callable[[ssl.SSLContext], bool],
@@ -76,7 +58,7 @@ async def keep_fresh(
 
     Args:
         context: the server's TLS context, loaded once already.
-        refresh: `GivenFiles.refresh` or `own_refresh`; returns whether it loaded anything.
+        refresh: `GivenFiles.refresh`, or what does the same; returns whether it loaded anything.
         interval_s: seconds between two looks.
     """
     while True:

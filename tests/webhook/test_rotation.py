@@ -9,7 +9,7 @@ import pytest
 from cryptography import x509
 
 from ingest.webhook.certs import SERVING_LIFE, CertificateError, OwnCertificates, server_context
-from ingest.webhook.rotation import GivenFiles, keep_fresh, own_refresh
+from ingest.webhook.rotation import GivenFiles, keep_fresh
 
 
 async def served_serial(port: int) -> int:
@@ -25,8 +25,14 @@ async def served_serial(port: int) -> int:
 async def test_own_certificate_is_renewed_under_a_running_server(tmp_path: Path) -> None:
     now = datetime.now(UTC)
     own = OwnCertificates(tmp_path, ["127.0.0.1"])
-    refresh = own_refresh(own, lambda: now)
     context = server_context()
+
+    def refresh(into: ssl.SSLContext) -> bool:
+        renewed = own.ensure(now)
+        if renewed:
+            own.load(into)
+        return renewed
+
     assert refresh(context)
     assert not refresh(context)
     server = await asyncio.start_server(lambda _, w: w.close(), "127.0.0.1", 0, ssl=context)
