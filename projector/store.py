@@ -39,7 +39,13 @@ from projector.rows import Rows
 REBUILT = "rebuilt/"
 """What `writer` of a checkpoint begins with that a rebuild has put in place."""
 
-_LOST = (psycopg.OperationalError, psycopg.InterfaceError, sqlite3.OperationalError, DBAPIError)
+_LOST = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    psycopg.errors.ReadOnlySqlTransaction,
+    sqlite3.OperationalError,
+    DBAPIError,
+)
 
 
 _END_OTHERS = """

@@ -299,7 +299,7 @@ class ProjectorSettings(Section, frozen=True, kw_only=True):
             description="Decisions without outcome that are under way at most; the others wait in "
             "the database. About 1.5 KB of memory each.",
         ),
-    ] = 20_000
+    ] = 50_000
 
 
 class LeaseSettings(Section, frozen=True, kw_only=True):
