@@ -19,7 +19,7 @@ class Outcomes:
         self.seen: list[OutcomeRecorded] = []
 
     async def until(
-        self, final: int, timeout_s: float = 20.0, *, delivery: int = 1
+        self, final: int, timeout_s: float = 60.0, *, delivery: int = 1
     ) -> list[OutcomeRecorded]:
         """Wait for final outcomes of `final` decisions, each of that delivery or a later one.
 

@@ -83,7 +83,7 @@ def gated(lab: Lab) -> int:
     return sum(bool(pod["spec"].get("schedulingGates")) for pod in pods)
 
 
-async def until(what: str, condition: object, timeout_s: float = 30.0) -> None:
+async def until(what: str, condition: object, timeout_s: float = 60.0) -> None:
     assert callable(condition)
     deadline = time.monotonic() + timeout_s
     while not condition():
@@ -128,7 +128,7 @@ async def test_killed_between_write_and_acknowledgement(
     after = {p["metadata"]["name"]: p for p in lab.cluster.objects("", "pods", "team")}
     assert after == before
     assert lab.cluster.objects("kueue.x-k8s.io", "workloads", "team") == [workload]
-    await until("Events", lambda: len(lab.events()) == 20, 10)
+    await until("Events", lambda: len(lab.events()) == 20, 60)
 
 
 async def generation(lab: Lab, target: ObjectRef) -> int:

@@ -235,7 +235,7 @@ async def test_a_stop_sends_back_what_is_waiting_for_a_retry(
     async with actuator(lab, bus, retry_first_s=30, retry_ceiling_s=30):
         await outcomes.until(1)
         began = time.monotonic()
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 15
     assert {d.id for d in await pending(bus)} == {made[0].id, made[1].id}
     assert await lab.live(waiting) is not None
 

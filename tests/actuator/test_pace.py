@@ -76,7 +76,7 @@ async def test_retry_after_holds_everything_back() -> None:
         slot.answered(429, 0.3)
     began = time.monotonic()
     await requests(pace, 3)
-    assert 0.2 < time.monotonic() - began < 2
+    assert 0.2 < time.monotonic() - began < 15
 
 
 async def test_turns_are_served_in_order() -> None:

@@ -51,7 +51,7 @@ async def test_a_broken_promise_is_seen(tmp_path: Path) -> None:
                 for i in range(3):
                     body = pod(f"p{i}", "group", 4, script="run=forever")
                     await api.call("POST", "/api/v1/namespaces/busy/pods", body)
-                assert await eyes.until(lambda: len(eyes.pods) == 3, 20)
+                assert await eyes.until(lambda: len(eyes.pods) == 3, 60)
                 found = set(eyes.wrong)
     finally:
         simulator.stop()

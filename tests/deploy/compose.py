@@ -144,7 +144,7 @@ class World:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(content)
 
-    def until_healthy(self, service: str, timeout_s: float = 40) -> None:
+    def until_healthy(self, service: str, timeout_s: float = 90) -> None:
         end = time.monotonic() + timeout_s
         while not self.check(service):
             if time.monotonic() > end:

@@ -150,7 +150,7 @@ async def test_the_projector_goes_on_in_the_new_read_model(
             for child in children:
                 child.start()
             creating = asyncio.create_task(create_all(api, random.Random(SEED)))
-            await api.until("the first groups", looking.first, 30)
+            await api.until("the first groups", looking.first, 60)
             watching = asyncio.create_task(looking.run())
             done = await torment(rebuild, children[1], random.Random(SEED + 1))
             await creating

@@ -184,7 +184,7 @@ def truth(sim: SimCluster) -> dict[str, str]:
     }
 
 
-async def caught_up(log: Log, sim: SimCluster, timeout_s: float = 20) -> None:
+async def caught_up(log: Log, sim: SimCluster, timeout_s: float = 60) -> None:
     async def same() -> bool:
         await log.read()
         return log.pods() == truth(sim)
@@ -193,7 +193,7 @@ async def caught_up(log: Log, sim: SimCluster, timeout_s: float = 20) -> None:
 
 
 async def until(
-    condition: Callable[[], Awaitable[bool] | bool], what: str, timeout_s: float = 20
+    condition: Callable[[], Awaitable[bool] | bool], what: str, timeout_s: float = 60
 ) -> None:
     try:
         async with asyncio.timeout(timeout_s):

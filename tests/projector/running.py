@@ -63,7 +63,7 @@ async def publish(bus: Bus, cluster: str, batches: Iterable[Batch], source: Any 
     return futures[-1].result() if futures else 0
 
 
-async def eventually(check: Callable[[], Any], what: str, timeout_s: float = 15.0) -> Any:
+async def eventually(check: Callable[[], Any], what: str, timeout_s: float = 60.0) -> Any:
     """Wait until `check()` gives something true, and return it."""
     async with asyncio.timeout(timeout_s):
         while True:
@@ -80,7 +80,7 @@ async def sent_decisions(bus: Bus, cluster: str, count: int) -> list[tuple[str, 
     """The first `count` decisions sent to a cluster, with the ids of their messages."""
     reader = bus.read(subjects.DECISIONS, subjects.decisions(cluster, 0), 1)
     found: list[tuple[str, Decision]] = []
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         while len(found) < count:
             for message in await reader.next(1.0):
                 parts = split_decisions(message.body)

@@ -95,6 +95,6 @@ async def test_bootstrap_runs_and_tells_when_it_is_ready(url: str, bus: Bus, clu
 
     await eventually(ready, "ready")
     stop.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await task
     assert bus.connected

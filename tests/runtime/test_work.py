@@ -18,7 +18,7 @@ async def fill(bus: Bus, subject: str, count: int) -> None:
     await pipeline.flush()
 
 
-async def one(worker: Worker, within_s: float = 10) -> Delivery:
+async def one(worker: Worker, within_s: float = 60) -> Delivery:
     (delivery,) = await worker.next(within_s)
     return delivery
 
@@ -51,7 +51,7 @@ async def test_what_is_forgotten_comes_again_after_ack_wait(bus: Bus, cluster: s
     second = await one(worker)
     assert (first.delivery, second.delivery) == (1, 2)
     assert second.message == first.message
-    assert 0.8 < time.monotonic() - got_at < 4
+    assert 0.8 < time.monotonic() - got_at < 12
     await second.ack()
     assert await worker.next(1.5) == []
     await worker.close()
@@ -68,7 +68,7 @@ async def test_nak_puts_off_by_the_delay(bus: Bus, cluster: str) -> None:
     await again.nak(0.7)
     third = await one(worker)
     assert third.delivery == 3
-    assert 0.6 < time.monotonic() - put_off < 3
+    assert 0.6 < time.monotonic() - put_off < 20
     await third.ack()
     await worker.close()
 

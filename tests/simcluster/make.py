@@ -45,7 +45,7 @@ def config_map(name: str, **meta: Any) -> dict[str, Any]:
 
 
 async def take(
-    items: AsyncIterator[tuple[str, dict[str, Any]]], count: int, timeout_s: float = 5
+    items: AsyncIterator[tuple[str, dict[str, Any]]], count: int, timeout_s: float = 30
 ) -> list[tuple[str, dict[str, Any]]]:
     """The next items of a watch."""
     found = []

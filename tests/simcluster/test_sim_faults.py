@@ -64,10 +64,11 @@ async def test_slow_answers(cluster: SimCluster, client: Client) -> None:
     began = time.monotonic()
     await client.list("configmaps", NS)
     assert time.monotonic() - began >= 0.08
+    cluster.faults.delay(20_000, path="/configmaps")
     cluster.faults.clear()
     began = time.monotonic()
     await client.list("configmaps", NS)
-    assert time.monotonic() - began < 0.08
+    assert time.monotonic() - began < 15
 
 
 @pytest.mark.parametrize("abrupt", [False, True])

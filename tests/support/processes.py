@@ -75,7 +75,7 @@ class Child:
     def tail(self, count: int = 30) -> str:
         return f"--- {self.name} ---\n" + "\n".join(self.text().splitlines()[-count:])
 
-    def wait_for(self, pattern: str, timeout_s: float = 30) -> "re.Match[str]":
+    def wait_for(self, pattern: str, timeout_s: float = 60) -> "re.Match[str]":
         """Wait until the child has printed something."""
         end = time.monotonic() + timeout_s
         while time.monotonic() < end:
@@ -155,7 +155,7 @@ class Api:
         found = await self.call("GET", f"/api/v1/namespaces/{namespace}/pods")
         return {pod["metadata"]["name"]: pod for pod in found["items"]}
 
-    async def until(self, what: str, check: Any, timeout_s: float = 30) -> Any:
+    async def until(self, what: str, check: Any, timeout_s: float = 60) -> Any:
         end = time.monotonic() + timeout_s
         while True:
             found = await check()

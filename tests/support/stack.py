@@ -108,7 +108,7 @@ async def runs_to_its_end(stack: Stack, api: Api, namespace: str) -> None:
 
 
 async def finished(
-    stack: Stack, api: Api, namespace: str, name: str, pods: list[str], timeout_s: float = 20
+    stack: Stack, api: Api, namespace: str, name: str, pods: list[str], timeout_s: float = 60
 ) -> None:
     """Wait until the pods have succeeded and are let go, and the group is told as finished."""
 
