@@ -95,6 +95,8 @@ class Loop:
                 await self._pull(worker, stop)
             finally:
                 self._stopping.set()
+                # Now, and not after what is under way: the server would go on handing out to us.
+                await worker.close()
                 await self._wind_up()
                 await self._emitter.drain(GRACE_S)
                 for helper in helpers:

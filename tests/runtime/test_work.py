@@ -176,3 +176,24 @@ async def test_a_durable_that_is_something_else_is_refused(
     with pytest.raises(BusError, match=f"durable consumer {cluster} of DECISIONS cannot"):
         await bus.work("DECISIONS", cluster, f"decisions.{cluster}.*").next(1)
     await connection.close()
+
+
+async def test_what_arrived_at_a_worker_that_closes_goes_to_another_at_once(
+    bus: Bus, cluster: str
+) -> None:
+    subject = f"decisions.{cluster}.0"
+    leaving = bus.work("DECISIONS", cluster, subject, ack_wait_s=60)
+    assert await leaving.next(0.2) == []  # from now on it has asked for more
+    await fill(bus, subject, 5)
+    await asyncio.sleep(0.3)  # they have been handed to it, and it does not look
+    await leaving.close()
+    staying = bus.work("DECISIONS", cluster, subject, ack_wait_s=60)
+    seen: list[int] = []
+    began = time.monotonic()
+    while len(seen) < 5:
+        assert time.monotonic() - began < 20, f"only {seen} came back"
+        for delivery in await staying.next(1):
+            seen.append(int(delivery.message.body))
+            await delivery.ack()
+    assert sorted(seen) == list(range(5))
+    await staying.close()

@@ -336,11 +336,17 @@ class Inbox:
         self.generation = generation
         self._subscription = subscription
 
-    async def close(self) -> None:
-        """Unsubscribe; what is under way is dropped. Never raises: the socket may be gone."""
+    async def close(self, *, drain: bool = False) -> None:
+        """Unsubscribe. Never raises: the socket may be gone.
+
+        What is under way is dropped, or, with `drain`, has come when this returns.
+        """
+        end: Callable[[], Awaitable[None]] = self._subscription.unsubscribe
+        if drain:
+            end = self._subscription.drain
         with suppress(*_FAILURES, TimeoutError):
             async with asyncio.timeout(2.0):
-                await self._subscription.unsubscribe()
+                await end()
 
 
 async def open_connection(

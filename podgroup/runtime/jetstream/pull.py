@@ -91,10 +91,10 @@ class Session:
         self._inbox = await self._connection.subscribe(self._receive)
         self._heard_at = self._waited_at = asyncio.get_running_loop().time()
 
-    async def close(self) -> None:
-        """Unsubscribe."""
+    async def close(self, *, drain: bool = False) -> None:
+        """Unsubscribe; with `drain`, what the server had sent can still be taken."""
         if self._inbox is not None:
-            await self._inbox.close()
+            await self._inbox.close(drain=drain)
 
     @property
     def current(self) -> bool:

@@ -11,6 +11,7 @@ forgot comes back after `ack_wait_s`, and its slot is free again from then on.
 """
 
 import asyncio
+from contextlib import suppress
 
 import msgspec
 from nats.aio.msg import Msg
@@ -180,10 +181,20 @@ class Worker:
         raise BusClosed("the worker was closed")
 
     async def close(self) -> None:
-        """Stop; what is unsettled comes back to some worker after ack_wait. Safe to repeat."""
+        """Take no more. What has arrived and was not returned goes back at once, what was returned
+        can still be settled, and what is not comes back to some worker after ack_wait. Safe to
+        repeat.
+        """
         self._closed = True
         self._freed.set()
-        await self._drop("")
+        session, self._session = self._session, None
+        if session is None:
+            return
+        await session.close(drain=True)
+        with suppress(BusUnavailable):
+            while (found := session.take()) is not None:
+                if isinstance(found, Data):
+                    await self._connection.send(found.message.reply, b"-NAK")
 
     def connection_changed(self) -> None:
         """Wake `next`; it looks for itself."""
