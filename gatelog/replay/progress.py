@@ -46,6 +46,13 @@ class Told:
         self.total = last
         self._bar.update(self._task, total=last, completed=first)
 
+    def say(self, what: str) -> None:
+        """Say what comes after the last position; in a pipe, when it has taken a while so far."""
+        if self._console.is_terminal:
+            self._bar.update(self._task, description=what)
+        elif self._next > self._began + self._every_s:  # a line was due before this one
+            self._console.print(f"{self._what}: {what}", highlight=False)
+
     def __call__(self, position: int, events: int) -> None:
         """Show a position and how many events were folded so far."""
         now = time.monotonic()

@@ -84,6 +84,7 @@ async def rebuild(settings: Settings, progress: Progress, *, from_epoch: bool = 
                 )
                 progress.expect(work.position, at.base + at.stream_seq)
                 await work.fold(log.entries())
+                progress.say("switching over")
                 return await _Switch(settings, live, bus, stage, work, at).over()
             finally:
                 await asyncio.to_thread(stage.close)

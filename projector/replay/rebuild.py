@@ -38,6 +38,9 @@ class Progress(Protocol):
     def expect(self, first: int, last: int) -> None:
         """Positions `first` to `last` are to be folded."""
 
+    def say(self, what: str) -> None:
+        """Something else than folding takes a while now."""
+
     def __call__(self, position: int, events: int) -> None:
         """Everything up to `position` is folded, `events` events in all."""
 

@@ -32,6 +32,7 @@ from projector.tables.base import utc_text
 
 _NAME = "rebuilt"
 _BUSY_S = 60.0
+_CACHE_KIB = 16 * 1024
 _ROWS = 500
 """Rows of one statement; 36 columns at most, so parameters stay below SQLite's 32,766."""
 
@@ -54,8 +55,10 @@ class SqliteStage:
         raw: Any = self._pooled.connection.driver_connection
         self._raw: sqlite3.Connection = raw
         self._raw.execute(f"PRAGMA busy_timeout = {int(_BUSY_S * 1000)}").close()
-        # Sorting a key's index must not keep all keys of a long log in memory.
+        # Sorting a key's index must not keep all keys of a long log in memory: SQLite sorts in
+        # pieces of the size of its cache, and these in a file.
         self._raw.execute("PRAGMA temp_store = FILE").close()
+        self._raw.execute(f"PRAGMA cache_size = -{_CACHE_KIB}").close()
         self._raw.execute(f"ATTACH ? AS {_NAME}", (str(self._file),))
         # A stage that fails is removed and not rolled back, so it keeps no journal.
         for pragma in ("locking_mode = EXCLUSIVE", "journal_mode = OFF", "synchronous = OFF"):
