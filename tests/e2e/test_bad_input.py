@@ -343,7 +343,7 @@ async def test_a_pod_that_could_not_be_read(stack: Stack) -> None:
         async def aside() -> Any:
             return stack.sql("SELECT * FROM parked WHERE object = ?", f"Pod {UNSEEN}/bad-half")
 
-        # Telling the pod is a change of the pod, which cannot be read either: that is one more row.
+        # Telling the pod is a change of the pod, which cannot be read either, for the same reason.
         row, *_ = await api.until("it is set aside", aside)
         assert row["reason"] == "DeltaRefused"
         assert f"metadata.annotations[{ROLE_HASH}]: is 204800 bytes long" in row["message"]
@@ -362,6 +362,7 @@ async def test_a_pod_that_could_not_be_read(stack: Stack) -> None:
         path = f"/api/v1/namespaces/{UNSEEN}/pods/bad-half"
         await api.merge(path, {"metadata": {"annotations": {ROLE_HASH: None}}})
         await finished(stack, api, UNSEEN, "halves", ["good-half", "bad-half"])
+        assert len(await aside()) == 1, "one row for one thing that was wrong"
         assert "set aside" not in stack.command("why", f"{UNSEEN}/halves").stdout
 
 
