@@ -131,7 +131,8 @@ async def _send(stretch: Stretch) -> None:
     try:
         while messages := await reader.next(_WAIT_S):
             for found in _frames(messages, stretch.last):
-                _write(Frame(found))
+                # The pipe may be full for long: meanwhile the server must not find us silent.
+                await asyncio.to_thread(_write, Frame(found))
             if messages[-1].sequence >= stretch.last:
                 break
         else:
