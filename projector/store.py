@@ -43,6 +43,7 @@ _LOST = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
     psycopg.errors.ReadOnlySqlTransaction,
+    psycopg.errors.InternalError_,  # of the server, such as a file that cannot grow
     sqlite3.OperationalError,
     DBAPIError,
 )

@@ -52,7 +52,7 @@ def planned(names: list[str], seed: int) -> dict[str, list[Fault]]:
 async def work(plan: dict[str, list[Fault]], seed: int, until: float, keep: Path) -> list[Finding]:
     """Do the plan until the time is up, both databases side by side.
 
-    A lab that breaks down ends its own part only; what it had found stays found.
+    A lab that does not come up ends its own part only; what was found stays found.
     """
     found: list[Finding] = []
     labs = [
@@ -84,17 +84,24 @@ async def on_one(
                 try:
                     async with asyncio.timeout(until + GRACE_S - time.monotonic()) as limit:
                         finding = await suffer(one, fault, seed)
-                except TimeoutError:
-                    if not limit.expired():
-                        raise
-                    sys.stderr.write(f"chaos: {fault.name} ({database}): the time was up\n")
-                    return
+                except Exception as error:
+                    if limit.expired():
+                        sys.stderr.write(f"chaos: {fault.name} ({database}): the time was up\n")
+                        return
+                    sys.stderr.write("".join(traceback.format_exception(error)))
+                    finding = broke_down(fault, database, seed, error)
                 found.append(finding)
                 write(finding, keep)
                 good = not finding.wrong and finding.verify == "clean"
                 if finding.wrong:
                     for child in one.children.values():
                         sys.stderr.write(child.tail(12) + "\n")
+
+
+def broke_down(fault: Fault, database: str, seed: int, error: Exception) -> Finding:
+    """What is kept of a fault that could not be done to its end."""
+    wrong = [f"the fault itself broke down: {error!r}"]
+    return Finding(fault.name, database, seed, 0, 0, 0, 0.0, 0.0, {}, 0, {}, wrong, "not asked")
 
 
 def write(finding: Finding, keep: Path) -> None:

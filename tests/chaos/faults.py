@@ -28,7 +28,7 @@ from tests.chaos.lab import CLUSTER, PARTS, Lab
 from tests.support.processes import GATELOG
 
 ROOT = Path(__file__).parents[2]
-LEASES_S, STANDBY_S = 20.0, 1.5
+LEASES_S, STANDBY_S = 60.0, 1.5
 
 Does = Callable[[Lab, random.Random], Awaitable[int]]
 
