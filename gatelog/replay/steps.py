@@ -74,8 +74,16 @@ class Stepper:
         )
         if changed or decided or came:
             states = [g.state for i, g in world.groups.items() if i in self._ids]
+            over = any(i in self._ids for i in world.gone_groups)
             self.steps.append(
-                Step(entry.position, entry.at, came, changed, decided, states[-1] if states else "")
+                Step(
+                    entry.position,
+                    entry.at,
+                    came,
+                    changed,
+                    decided,
+                    states[-1] if states else "Gone" if over else "",
+                )
             )
 
     def _came(self, event: object) -> str:

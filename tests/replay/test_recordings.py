@@ -54,6 +54,8 @@ def test_a_group_of_a_recording_step_by_step(gatelog: Gatelog) -> None:
     code, out, _ = gatelog("replay", file, "--group", group)
     assert code == 0
     assert "[1/" in out and "QuotaReserved, Admitted" in out and "Evicted" in out
+    last = [line for line in out.splitlines() if line.startswith("[")][-1]
+    assert last.endswith("Z  Gone"), last
 
 
 def test_a_truncated_file_gives_what_was_readable(gatelog: Gatelog, tmp_path: Path) -> None:
