@@ -12,7 +12,9 @@ Rules, in this order:
 Invariant: open pods plus pods being opened never exceed a role's count.
 """
 
-from podgroup.commands import ReleaseQuota, StopPod, UngatePod
+from typing import NamedTuple
+
+from podgroup.commands import KubeEvent, ReleaseQuota, StopPod, UngatePod
 from podgroup.decide.context import Deciding, group_ref, normal, pod_ref
 from podgroup.decide.order import start_key
 from podgroup.decide.timing import still_running
@@ -138,8 +140,12 @@ def starting(d: Deciding, group: Group) -> None:
             )
             if pod.free and not pod.deleting and not pod.terminated
         ]
+        if not waiting:
+            continue
+        queue = holding.admission.cluster_queue
+        given = _given(d, group, assignment, queue)
         for pod in sorted(waiting, key=start_key)[:room]:
-            _ungate(d, group, pod, assignment)
+            _ungate(d, group, pod, queue, given)
 
 
 def unknown_flavor(d: Deciding, assignment: Assignment) -> str:
@@ -147,10 +153,22 @@ def unknown_flavor(d: Deciding, assignment: Assignment) -> str:
     return next((f for f in assignment.flavors.values() if f not in d.world.flavors), "")
 
 
-def _ungate(d: Deciding, group: Group, pod: Pod, assignment: Assignment) -> None:
-    holding = group.holding
-    assert holding is not None
-    queue = holding.admission.cluster_queue
+class _Given(NamedTuple):
+    """What an admission gives every pod of one podset: made once, said in each pod's decision."""
+
+    selector: dict[str, str]
+    tolerations: tuple[Toleration, ...]
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    """Before those of `updates`, and what depends on the pod comes between."""
+    updates: list[PodSetUpdate]
+    topology: bool
+    slice_name: str
+    events: tuple[KubeEvent, ...]
+
+
+def _given(d: Deciding, group: Group, assignment: Assignment, queue: str) -> _Given:
+    policy = d.world.policy
     selector: dict[str, str] = {}
     tolerations: list[Toleration] = []
     for flavor in dict.fromkeys(assignment.flavors.values()):
@@ -161,41 +179,53 @@ def _ungate(d: Deciding, group: Group, pod: Pod, assignment: Assignment) -> None
     labels = {PODSET_LABEL: assignment.name, LOCAL_QUEUE_LABEL: group.queue}
     if len(queue) <= MAX_LABEL_VALUE and "." not in queue:
         labels[CLUSTER_QUEUE_LABEL] = queue
-    policy = d.world.policy
-    topology = assignment.topology and policy.topology_aware_scheduling
-    annotations: dict[str, str] = {}
-    if policy.topology_aware_scheduling:
-        annotations[WORKLOAD_ANNOTATION] = group.workload_name
-    if not pod.view.role_annotated and not group.single:
-        # Ungating changes the shape; the role must not change with it if the log is ever lost.
-        annotations[ROLE_HASH] = pod.view.role if group.dialect else pod.role
-    if topology and not any(key in pod.view.annotations for key in _TOPOLOGY):
-        annotations[TOPOLOGY_UNCONSTRAINED] = "true"  # Kueue's ungater looks for one of the three
-    slice_name = _slice(d, group)
-    if slice_name:
-        annotations[SLICE_NAME] = slice_name
-    for update in _updates(group, assignment.name):
+    updates = _updates(group, assignment.name)
+    for update in updates:
         labels.update(update.labels)
-        annotations.update(update.annotations)
         selector.update(update.node_selector)
         tolerations += [t for t in update.tolerations if t not in tolerations]
-    gates = [ADMISSION_GATE]
-    if TOPOLOGY_GATE in pod.view.gates and not topology:
-        gates.append(TOPOLOGY_GATE)
+    return _Given(
+        selector=selector,
+        tolerations=tuple(tolerations),
+        labels={key: value for key, value in labels.items() if value},
+        annotations={WORKLOAD_ANNOTATION: group.workload_name}
+        if policy.topology_aware_scheduling
+        else {},
+        updates=updates,
+        topology=assignment.topology and policy.topology_aware_scheduling,
+        slice_name=_slice(d, group),
+        events=normal(EVENT_STARTED, f"Admitted by clusterQueue {queue}"),
+    )
+
+
+def _ungate(d: Deciding, group: Group, pod: Pod, queue: str, given: _Given) -> None:
+    view, topology = pod.view, given.topology
+    annotations = given.annotations.copy()
+    if not view.role_annotated and not group.single:
+        # Ungating changes the shape; the role must not change with it if the log is ever lost.
+        annotations[ROLE_HASH] = view.role if group.dialect else pod.role
+    if topology and not any(key in view.annotations for key in _TOPOLOGY):
+        annotations[TOPOLOGY_UNCONSTRAINED] = "true"  # Kueue's ungater looks for one of the three
+    if given.slice_name:
+        annotations[SLICE_NAME] = given.slice_name
+    for update in given.updates:
+        annotations.update(update.annotations)
+    two = TOPOLOGY_GATE in view.gates and not topology
+    elastic = d.world.policy.elastic_jobs and SLICE_NAME in annotations
     d.emit(
         group,
         "ungate",
         "Admitted",
-        f"pod {pod.view.name} may start: admitted by ClusterQueue {queue}",
+        f"pod {view.name} may start: admitted by ClusterQueue {queue}",
         UngatePod(
             target=pod_ref(pod),
-            gates=tuple(gates),
-            node_selector=selector,
-            tolerations=tuple(tolerations),
-            labels={key: value for key, value in labels.items() if value},
+            gates=(ADMISSION_GATE, TOPOLOGY_GATE) if two else (ADMISSION_GATE,),
+            node_selector=given.selector,
+            tolerations=given.tolerations,
+            labels=given.labels,
             annotations=annotations,
-            replaces=_ELASTIC if policy.elastic_jobs and SLICE_NAME in annotations else (),
-            events=normal(EVENT_STARTED, f"Admitted by clusterQueue {queue}"),
+            replaces=_ELASTIC if elastic else (),
+            events=given.events,
         ),
     )
 

@@ -527,12 +527,15 @@ def lead(world: World, group: Group) -> bool:
         return False
     declared = group.declared
     declare(world, group)
+    news = group.declared != declared
     labels = (view := world.pods[uid].view).labels
-    said = (group.queue, group.priority_class)
     if group.holding is None and not (group.serving and group.composed):
-        group.queue = labels.get(QUEUE_NAME, "")
-    group.priority_class = labels.get(PRIORITY_CLASS, "")
-    news = group.declared != declared or said != (group.queue, group.priority_class)
+        queue = labels.get(QUEUE_NAME, "")
+        if queue != group.queue:
+            group.queue, news = queue, True
+    priority_class = labels.get(PRIORITY_CLASS, "")
+    if priority_class != group.priority_class:
+        group.priority_class, news = priority_class, True
     if group.composed:
         return news
     return _lead_open(world, group, view) or news
