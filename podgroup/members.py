@@ -66,6 +66,8 @@ must not go over it again for each of the observations that follow."""
 
 _BITS: tuple[int, ...] = tuple(1 << i for i in range(Flag.BUSY.bit_length()))
 _LISTED_BITS: tuple[int, ...] = tuple(b for b in _BITS if b & LISTED)
+_PLACES: dict[int, int] = {bit: place for place, bit in enumerate(_BITS)}
+"""Flag -> where its count is."""
 
 
 _UNCOUNTED = Flag.UNOWNED | Flag.BUSY
@@ -85,7 +87,7 @@ each other."""
 
 def _move(old: int, new: int) -> _Move:
     changed, relisted = (old ^ new) & ~_UNCOUNTED, _listed(old) ^ _listed(new)
-    counted = tuple((bit, 1 if new & bit else -1) for bit in _BITS if changed & bit)
+    counted = tuple((_PLACES[b], 1 if new & b else -1) for b in _BITS if changed & b)
     listed = tuple((bit, bool(_listed(new) & bit)) for bit in _LISTED_BITS if relisted & bit)
     move = _MOVES[(old, new)] = (counted, listed, one(new))
     return move
@@ -114,8 +116,8 @@ class Members:
     def __init__(self) -> None:
         self.flags: dict[str, int] = {}
         self.roles: dict[str, str] = {}
-        self.counts: dict[str, dict[int, int]] = {"": {}}
-        """Role -> flag -> number of pods, if there ever were any; role "" is the whole group."""
+        self.counts: dict[str, list[int]] = {"": [0] * len(_BITS)}
+        """Role -> number of pods per flag, in the order of flags; role "" is the whole group."""
         self.sets: dict[int, dict[str, None]] = {bit: {} for bit in _LISTED_BITS}
         self.totals: Counter[str] = Counter()
         self.queues: Counter[str] = Counter()
@@ -143,7 +145,7 @@ class Members:
             self.roles[uid] = role
             heapq.heappush(self._order, age)
             if role not in self.counts:
-                self.counts[role] = {}
+                self.counts[role] = [0] * len(_BITS)
             self.move(uid, 0, flags)
         elif old != flags:
             self.move(uid, old, flags)
@@ -157,9 +159,9 @@ class Members:
             self.moves += 1
         if counted:
             group, mine = self.counts[""], self.counts[self.roles[uid]]
-            for bit, step in counted:
-                group[bit] = group.get(bit, 0) + step
-                mine[bit] = mine.get(bit, 0) + step
+            for place, step in counted:
+                group[place] += step
+                mine[place] += step
         for bit, enters in listed:
             if enters:
                 self.sets[bit][uid] = None
@@ -214,7 +216,7 @@ class Members:
     def count(self, flag: int, role: str = "") -> int:
         """Return how many pods (of a role; "" = all) have `flag`, which is counted. Constant."""
         counts = self.counts.get(role)
-        return counts.get(flag, 0) if counts is not None else 0
+        return counts[_PLACES[flag]] if counts is not None else 0
 
     def listed(self, flag: int) -> list[str]:
         """Return the uids with one of the `LISTED` flags, sorted: an order that restarts keep.

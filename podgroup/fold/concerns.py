@@ -106,20 +106,20 @@ def of_flags(world: World, group: Group, old: int, new: int) -> Look:
     if not changed & _TELLS:
         return 0
     members = world.members[group.id]
-    counts = members.counts[""]
-    if counts.get(Flag.UNRETRIABLE):
+    count = members.count
+    if count(Flag.UNRETRIABLE):
         return None
     gone = 0
     for role in group.roles.values():
         gone += role.succeeded_gone
-    if changed & Flag.RUNNING and counts.get(Flag.RUNNING, 0) <= bool(new & Flag.RUNNING):
+    if changed & Flag.RUNNING and count(Flag.RUNNING) <= bool(new & Flag.RUNNING):
         return None  # the first that runs, or the last that did
     if changed & Flag.READY:
         # The number of ready pods that makes the group ready, or the one below it.
-        if counts.get(Flag.READY, 0) + gone == group.composed_total - (not new & Flag.READY):
+        if count(Flag.READY) + gone == group.composed_total - (not new & Flag.READY):
             return None
     if changed & Flag.SUCCEEDED:
-        if old & Flag.SUCCEEDED or counts.get(Flag.SUCCEEDED, 0) + gone >= group.composed_total:
+        if old & Flag.SUCCEEDED or count(Flag.SUCCEEDED) + gone >= group.composed_total:
             return None
         return CHARGE
     return 0
@@ -131,12 +131,12 @@ def _of_over(world: World, group: Group, old: int, new: int) -> Look:
         return None
     if (old ^ new) & ~_ENDS or new & (_LOUD | Flag.STOPPABLE):
         return None
-    counts = world.members[group.id].counts[""]
-    if counts.get(Flag.GATED):
+    members = world.members[group.id]
+    if members.count(Flag.GATED):
         return None  # who came after the end waits for the others to be gone
     if new & Flag.HELD:
         return 0 if new & Flag.BUSY and old & Flag.BUSY else None
-    return 0 if counts.get(Flag.HELD) else None
+    return 0 if members.count(Flag.HELD) else None
 
 
 def of_leaving(world: World, group: Group, flags: int) -> Look:
