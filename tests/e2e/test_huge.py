@@ -12,7 +12,7 @@ Invariant: at the end every pod ran once, nothing is held, and the quota goes to
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,14 +41,6 @@ ROLES = 2
 NAMESPACE, GROUP, AFTER = "huge", "huge", "after"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 LIMIT_S = 240
-
-
-@pytest.fixture
-async def nats(tmp_path: Path) -> AsyncIterator[EmbeddedNats]:
-    server = EmbeddedNats(tmp_path / "nats")
-    await server.start()
-    yield server
-    await server.stop()
 
 
 @contextmanager
@@ -143,8 +135,8 @@ STATE = f"SELECT state, reason FROM groups WHERE name = '{GROUP}'"
 
 @pytest.mark.timeout(300)
 @pytest.mark.parity("B16")
-async def test_a_huge_group_runs_to_its_end(nats: EmbeddedNats, tmp_path: Path) -> None:
-    with processes(tmp_path, nats) as (simulator, children):
+async def test_a_huge_group_runs_to_its_end(own_nats: EmbeddedNats, tmp_path: Path) -> None:
+    with processes(tmp_path, own_nats) as (simulator, children):
         async with Api(simulator.url, TOKEN) as api:
             try:
                 spent = Spent([simulator, *children])

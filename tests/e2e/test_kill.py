@@ -11,7 +11,6 @@ import asyncio
 import os
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -45,22 +44,6 @@ GROUPS, PODS, QUOTA = 40, 300, 60
 NAMESPACE, CLUSTER = "kill", "kill"
 KILLS, NATS_KILLS = int(os.environ.get("GATELOG_TEST_KILLS", "5")), 2
 SEED = 20261121
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/gatelog.db"
-    found: str = request.getfixturevalue("postgres_database")
-    return found
-
-
-@pytest.fixture
-async def nats(tmp_path: Path) -> AsyncIterator[EmbeddedNats]:
-    server = EmbeddedNats(tmp_path / "nats")
-    await server.start()
-    yield server
-    await server.stop()
 
 
 def sizes() -> list[int]:
@@ -115,12 +98,12 @@ async def torment(
 @pytest.mark.timeout(300)
 @pytest.mark.parity("B18")
 async def test_nothing_is_lost_doubled_or_wrong(
-    database: str, nats: EmbeddedNats, tmp_path: Path
+    database: str, own_nats: EmbeddedNats, tmp_path: Path
 ) -> None:
     rnd = random.Random(SEED)
     simulator = Simulator(tmp_path, "--kubelet", "scripted")
     simulator.start()
-    env = environment(nats.settings(), CLUSTER, database, simulator.kubeconfig)
+    env = environment(own_nats.settings(), CLUSTER, database, simulator.kubeconfig)
     await asyncio.to_thread(migrate, env, tmp_path)
     children = [Child(n, [GATELOG, n], env, tmp_path) for n in ("ingest", "project", "actuate")]
     over = asyncio.Event()
@@ -132,9 +115,9 @@ async def test_nothing_is_lost_doubled_or_wrong(
             for child in children:
                 child.start()
             creating = asyncio.create_task(create_all(api, rnd))
-            done = await torment(children, nats, random.Random(SEED + 1), over)
+            done = await torment(children, own_nats, random.Random(SEED + 1), over)
             await creating
-            async with explained(api, NAMESPACE, database, children, nats.settings()):
+            async with explained(api, NAMESPACE, database, children, own_nats.settings()):
                 await api.until(
                     "the undisturbed end", lambda: all_done(api, NAMESPACE, PODS, GROUPS), 120
                 )
@@ -147,9 +130,9 @@ async def test_nothing_is_lost_doubled_or_wrong(
         for child in children:
             child.stop()
         simulator.stop()
-    await hold_against_the_log(database, nats.settings(), CLUSTER, GROUPS)
-    await verified(database, nats.settings(), CLUSTER, PODS)
-    await same_in_a_file(database, nats.settings(), tmp_path / "log.jsonl.gz")
+    await hold_against_the_log(database, own_nats.settings(), CLUSTER, GROUPS)
+    await verified(database, own_nats.settings(), CLUSTER, PODS)
+    await same_in_a_file(database, own_nats.settings(), tmp_path / "log.jsonl.gz")
 
 
 async def same_in_a_file(database: str, nats: NatsSettings, file: Path) -> None:

@@ -11,7 +11,6 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -44,22 +43,6 @@ from tests.support.processes import (
 QUOTA = 60
 REBUILDS, CUT_SHORT, PROJECTOR_KILLS = 2, 1, 1
 SEED = 41
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/gatelog.db"
-    found: str = request.getfixturevalue("postgres_database")
-    return found
-
-
-@pytest.fixture
-async def nats(tmp_path: Path) -> AsyncIterator[EmbeddedNats]:
-    server = EmbeddedNats(tmp_path / "nats")
-    await server.start()
-    yield server
-    await server.stop()
 
 
 class Looking:
@@ -135,11 +118,11 @@ async def torment(rebuild: Child, projector: Child, rnd: random.Random) -> Count
 
 @pytest.mark.timeout(240)
 async def test_the_projector_goes_on_in_the_new_read_model(
-    database: str, nats: EmbeddedNats, tmp_path: Path
+    database: str, own_nats: EmbeddedNats, tmp_path: Path
 ) -> None:
     simulator = Simulator(tmp_path, "--kubelet", "scripted")
     simulator.start()
-    env = environment(nats.settings(), CLUSTER, database, simulator.kubeconfig)
+    env = environment(own_nats.settings(), CLUSTER, database, simulator.kubeconfig)
     await asyncio.to_thread(migrate, env, tmp_path)
     children = [Child(n, [GATELOG, n], env, tmp_path) for n in ("ingest", "project", "actuate")]
     rebuild = Child("rebuild", [GATELOG, "replay", "--rebuild"], env, tmp_path)
@@ -154,7 +137,7 @@ async def test_the_projector_goes_on_in_the_new_read_model(
             watching = asyncio.create_task(looking.run())
             done = await torment(rebuild, children[1], random.Random(SEED + 1))
             await creating
-            async with explained(api, NAMESPACE, database, children, nats.settings()):
+            async with explained(api, NAMESPACE, database, children, own_nats.settings()):
                 await api.until(
                     "the undisturbed end", lambda: all_done(api, NAMESPACE, PODS, GROUPS), 90
                 )
@@ -176,5 +159,5 @@ async def test_the_projector_goes_on_in_the_new_read_model(
     assert '"event": "read_model_replaced"' in told, "no rebuild met a projector that was at work"
     assert "another projector" not in told
     assert rebuild.text().count("switched over at position") >= REBUILDS + 1
-    await hold_against_the_log(database, nats.settings(), CLUSTER, GROUPS)
-    await verified(database, nats.settings(), CLUSTER, PODS)
+    await hold_against_the_log(database, own_nats.settings(), CLUSTER, GROUPS)
+    await verified(database, own_nats.settings(), CLUSTER, PODS)
