@@ -90,7 +90,7 @@ async def empty(lab: Any) -> None:
     raise AssertionError(f"still there after everything was deleted: {names}")
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("mode", ["builtin", "kueue"])
 async def test_busy(mode: str, tmp_path: Path) -> None:
     print(f"seed {SEED}, {GROUPS} groups in {SECONDS} s")

@@ -95,7 +95,7 @@ async def torment(
     return done
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(400)
 @pytest.mark.parity("B18")
 async def test_nothing_is_lost_doubled_or_wrong(
     database: str, own_nats: EmbeddedNats, tmp_path: Path

@@ -116,7 +116,7 @@ async def torment(rebuild: Child, projector: Child, rnd: random.Random) -> Count
     return done
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 async def test_the_projector_goes_on_in_the_new_read_model(
     database: str, own_nats: EmbeddedNats, tmp_path: Path
 ) -> None:
