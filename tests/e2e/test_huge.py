@@ -40,7 +40,7 @@ SIZE = int(os.environ.get("GATELOG_TEST_HUGE_PODS", "2000"))
 ROLES = 2
 NAMESPACE, GROUP, AFTER = "huge", "huge", "after"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
-LIMIT_S = 400
+LIMIT_S = 270
 
 
 @contextmanager
