@@ -1,9 +1,11 @@
 """What is replayed: messages of the log in order, each with the decisions recorded at its place.
 
-Theory. EVENTS and DECISIONS are two streams, both in order: decisions by number, and their places
-(`as_of`) never go back. One pass over both merges them with a single decision of look-ahead, so
-memory does not grow with the log. A decision that was sent again has a number that was seen. What
-is committed and was not published yet (`unsent`) is taken from the database.
+Theory. EVENTS and DECISIONS are two streams. Decisions are numbered without gaps, and by number
+their places (`as_of`) never go back, so one pass over both merges them. In their stream they are in
+order but for what a leader of several servers lost on its way: that is stored behind what was sent
+after it, a publisher's window later at most. So what is ahead of its number waits, and memory does
+not grow with the log. A decision that was sent again has a number that was seen. What is committed
+and was not published yet (`unsent`) is taken from the database.
 
 Invariant: a message comes with exactly the decisions made after it was folded.
 """
@@ -24,6 +26,9 @@ from projector.replay.fetching import Fetched
 
 WAIT_S = 5.0
 """Seconds without a message after which a stream is taken to be at its end."""
+
+AHEAD = 20_000
+"""Decisions that may wait for one with a lower number; beyond that it is not in the stream."""
 
 
 class Entry(Struct, frozen=True):
@@ -124,6 +129,7 @@ class _Decisions:
         self._unsent = unsent
         self._waiting: list[Decision] = []
         self._number = 0
+        self._ahead: dict[int, Decision] = {}
         self._over = False
 
     async def at(self, position: int) -> dict[str, Decision]:
@@ -164,9 +170,18 @@ class _Decisions:
                 except msgspec.MsgspecError:
                     continue  # parked by the actuator; the difference shows in what it decided
                 if decision.number > self._number:
-                    self._number = decision.number
-                    new.append(decision)
+                    self._ahead[decision.number] = decision
+        self._in_order(new)
+        while self._ahead and (over or len(self._ahead) > AHEAD):
+            # Below it nothing will come: the stream begins here, or has lost its oldest.
+            self._number = min(self._ahead) - 1
+            self._in_order(new)
         return new, over
+
+    def _in_order(self, new: list[Decision]) -> None:
+        while (decision := self._ahead.pop(self._number + 1, None)) is not None:
+            self._number += 1
+            new.append(decision)
 
     async def close(self) -> None:
         """Let go of the stream."""
