@@ -14,6 +14,7 @@ nothing.
 
 import asyncio
 import contextlib
+import os
 import shutil
 import tempfile
 import uuid
@@ -21,6 +22,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 from tests.support.order import weight
@@ -29,6 +31,16 @@ if TYPE_CHECKING:
     from podgroup.runtime.embedded import EmbeddedNats
     from podgroup.runtime.jetstream import Bus
     from podgroup.runtime.settings import NatsSettings
+
+# How long an example takes says how busy the machine is. The same examples in every run, so that a
+# failure is always of the change at hand; GATELOG_TEST_RANDOM=1 goes looking for others.
+hypothesis.settings.register_profile(
+    "gatelog",
+    deadline=None,
+    derandomize=not os.environ.get("GATELOG_TEST_RANDOM"),
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("gatelog")
 
 
 @pytest.hookimpl(tryfirst=True)

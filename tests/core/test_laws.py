@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.story import Story
@@ -49,7 +49,7 @@ action = st.tuples(
     st.integers(0, 5),
 )
 stories = st.lists(action, min_size=1, max_size=40)
-examples = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+examples = settings(max_examples=100)
 
 
 def encoded(world: World) -> dict[str, Any]:

@@ -231,7 +231,7 @@ def test_all_mistakes_are_told_up_to_a_bound() -> None:
     assert found.problem.endswith("(and 9 more)")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.text(alphabet="[]{},:-\n\t '\"#&*!ab1", max_size=60)
     | st.tuples(st.integers(0, len(KEP)), st.text("[]{},:\n ", max_size=3)).map(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podgroup.decide import decide
@@ -117,7 +117,7 @@ def clear_away(toy: Toy) -> None:
         toy.wait(40)
 
 
-examples = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+examples = settings(max_examples=60)
 modes = st.sampled_from(["kueue", "builtin"])
 
 

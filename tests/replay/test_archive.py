@@ -15,7 +15,7 @@ from pathlib import Path
 import nats
 import pytest
 import sqlalchemy as sa
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from moto.server import ThreadedMotoServer
 
@@ -429,8 +429,6 @@ def test_unfinished_files_are_nobodys_segments(tmp_path: Path) -> None:
 spans = st.tuples(st.integers(1, 40), st.integers(0, 12)).map(lambda t: (t[0], t[0] + t[1]))
 
 
-# How long it takes to draw a few numbers says how busy the machine is, and nothing of the test.
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(spans, max_size=12), st.integers(1, 20))
 def test_a_chain_covers_and_gaps_are_what_it_does_not(
     found: list[tuple[int, int]], first: int

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from gatelog import cli
@@ -29,9 +29,7 @@ from tests.projector.support import busy_toy
 from tests.replay.support import CLUSTER, log_of
 from tests.support.recordings import FOLDER
 
-quick = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
-)
+quick = settings(max_examples=60)
 
 
 @cache
