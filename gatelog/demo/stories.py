@@ -47,12 +47,12 @@ async def driver_and_workers(stage: Stage) -> None:
 
 
 async def waits_for_quota(stage: Stage) -> None:
-    """Two groups want 14 of 10 CPUs: the second waits until the first gives its quota back."""
+    """Two groups want 16 of 10 CPUs: the second waits until all of the first is over."""
     for number in (0, 1):
         await stage.pod(f"training-{number}", "training", 2, cpu="4", does="run=1.5s,succeed")
     await stage.state("training", "Running")
     for number in (0, 1):
-        await stage.pod(f"tuning-{number}", "tuning", 2, cpu="3")
+        await stage.pod(f"tuning-{number}", "tuning", 2, cpu="4")
     await stage.state("tuning", "Queued", reason="WaitingForQuota")
     expect(await stage.gated("tuning-0"), "pods of tuning should be gated while there is no quota")
     first = await stage.state("training", "Finished")

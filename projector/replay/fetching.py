@@ -6,7 +6,8 @@ which is told on its stdin what to fetch and writes frames of messages to its st
 length, then msgpack. The pipe holds it back when the fold is slower. It ends by itself when it has
 sent what was asked for, or when nobody reads any more.
 
-Invariant: what comes out is what `Bus.read` would give, in order and without gaps.
+Invariant: what comes out is what `Bus.read` would give, in order and without gaps, up to the last
+message that was asked for, or an error.
 """
 
 import asyncio
@@ -32,7 +33,8 @@ FRAME_BYTES = 1 << 20
 """A frame is closed when it has so much; one message more may be in it."""
 _LENGTH = struct.Struct(">I")
 _CONNECT_S = 15.0
-_WAIT_S = 5.0
+SILENCE_S = 60.0
+"""Seconds without a message after which reading fails; an election of servers takes up to 20."""
 
 
 class Stretch(Struct, frozen=True):
@@ -125,20 +127,33 @@ async def read(bus: Bus, stream: str, subject: str, first: int, last: int) -> "R
     return bus.read(stream, subject, first)
 
 
+async def following(reader: "Reader | Fetched", bus: Bus, last: int) -> list[Message]:
+    """Return what comes next of a stream that goes on to sequence `last`; [] from a child's end.
+
+    Raises:
+        BusUnavailable: nothing came for `SILENCE_S`, which is not the end.
+        StreamMissing, StreamChanged: see `Reader.next`.
+    """
+    messages = await reader.next(SILENCE_S)
+    if messages or isinstance(reader, Fetched):
+        return messages
+    raise BusUnavailable(
+        f"nothing came from NATS for {SILENCE_S:g} s, and the log goes on to {last}; try again"
+        + (f" (it last said: {bus.last_error})" if bus.last_error else "")
+    )
+
+
 async def _send(stretch: Stretch) -> None:
     bus = await connect(stretch.nats, "gatelog-fetch", deadline_s=_CONNECT_S)
     reader = bus.read(stretch.stream, stretch.subject, stretch.first, batch=FRAME_MESSAGES)
     try:
-        while messages := await reader.next(_WAIT_S):
+        reached = stretch.first - 1
+        while reached < stretch.last:
+            messages = await following(reader, bus, stretch.last)
             for found in _frames(messages, stretch.last):
                 # The pipe may be full for long: meanwhile the server must not find us silent.
                 await asyncio.to_thread(_write, Frame(found))
-            if messages[-1].sequence >= stretch.last:
-                break
-        else:
-            if not bus.connected:
-                _write(Frame(error=f"NATS went away while it was read: {bus.last_error}"))
-                return
+            reached = messages[-1].sequence
         _write(Frame())
     finally:
         await reader.close()

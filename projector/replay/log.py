@@ -7,7 +7,11 @@ after it, a publisher's window later at most. So what is ahead of its number wai
 not grow with the log. A decision that was sent again has a number that was seen. What is committed
 and was not published yet (`unsent`) is taken from the database.
 
-Invariant: a message comes with exactly the decisions made after it was folded.
+Where the streams end is asked before they are read, and silence is no end: servers that elect a
+leader are silent for seconds, and a log cut short would make a read model that lacks the rest.
+
+Invariant: a message comes with exactly the decisions made after it was folded, and all come or the
+reading fails.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -20,12 +24,9 @@ from msgspec import Struct
 from podgroup import subjects
 from podgroup.codec import decode_batch, decode_decision, split_decisions
 from podgroup.events import Batch, Decision
-from podgroup.runtime.jetstream import Bus, BusUnavailable, Message, Reader
+from podgroup.runtime.jetstream import Bus, Message, Reader
 from projector.replay import fetching
 from projector.replay.fetching import Fetched
-
-WAIT_S = 5.0
-"""Seconds without a message after which a stream is taken to be at its end."""
 
 AHEAD = 20_000
 """Decisions that may wait for one with a lower number; beyond that it is not in the stream."""
@@ -81,6 +82,9 @@ class StreamLog:
         Raises:
             BusUnavailable, StreamMissing: the log cannot be read.
         """
+        mine = subjects.events_of(self._cluster, self._shard)
+        newest = await self._bus.last(subjects.EVENTS, mine)
+        end = min(self._last, newest.sequence if newest is not None else 0)
         subject = subjects.decisions(self._cluster, self._shard)
         newest = await self._bus.last(subjects.DECISIONS, subject) if self._published else None
         last = newest.sequence if newest is not None else 0
@@ -90,12 +94,14 @@ class StreamLog:
             last,
             self._unsent,
         )
-        mine = subjects.events_of(self._cluster, self._shard)
-        reader = await fetching.read(self._bus, subjects.EVENTS, mine, self._first, self._last)
+        reader = await fetching.read(self._bus, subjects.EVENTS, mine, self._first, end)
         try:
-            while messages := await self._next(reader):
+            while self._first <= end:
+                messages = await fetching.following(reader, self._bus, end)
+                if not messages:
+                    return
                 for message in messages:
-                    if message.sequence > self._last:
+                    if message.sequence > end:
                         return
                     position = message.sequence + self._base
                     yield Entry(
@@ -104,17 +110,11 @@ class StreamLog:
                         decode_batch(message.body),
                         await decisions.at(position),
                     )
-                    if message.sequence == self._last:
+                    if message.sequence == end:
                         return
         finally:
             await reader.close()
             await decisions.close()
-
-    async def _next(self, reader: Reader | Fetched) -> list[Message]:
-        messages = await reader.next(WAIT_S)
-        if not messages and not self._bus.connected:
-            raise BusUnavailable(f"NATS went away while the log was read: {self._bus.last_error}")
-        return messages
 
 
 class _Decisions:
@@ -159,10 +159,10 @@ class _Decisions:
     async def _published(self) -> tuple[list[Decision], bool]:
         """Return what comes next in the stream, and whether that was the end of it."""
         new: list[Decision] = []
-        messages = await self._reader.next(WAIT_S) if self._last else []
+        messages: list[Message] = []
+        if self._last:
+            messages = await fetching.following(self._reader, self._bus, self._last)
         over = not messages or messages[-1].sequence >= self._last
-        if not messages and not self._bus.connected:
-            raise BusUnavailable(f"NATS went away during the replay: {self._bus.last_error}")
         for message in messages:
             for body in split_decisions(message.body):
                 try:

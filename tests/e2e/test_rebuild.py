@@ -20,15 +20,12 @@ from podgroup.runtime.embedded import EmbeddedNats
 from projector.database import reader
 from tests.e2e.test_kill import (
     CLUSTER,
-    GROUPS,
     NAMESPACE,
-    PODS,
-    all_done,
-    create_all,
     hold_against_the_log,
     verified,
 )
 from tests.support.diagnosis import explained
+from tests.support.load import Load
 from tests.support.processes import (
     GATELOG,
     TOKEN,
@@ -132,15 +129,14 @@ async def test_the_projector_goes_on_in_the_new_read_model(
             await make_queue(api, NAMESPACE, cpu=str(QUOTA))
             for child in children:
                 child.start()
-            creating = asyncio.create_task(create_all(api, random.Random(SEED)))
+            load = Load(api, NAMESPACE, seed=SEED, pause_s=(0.05, 0.2))
+            load.start()
             await api.until("the first groups", looking.first, 60)
             watching = asyncio.create_task(looking.run())
             done = await torment(rebuild, children[1], random.Random(SEED + 1))
-            await creating
+            await load.stop()
             async with explained(api, NAMESPACE, database, children, own_nats.settings()):
-                await api.until(
-                    "the undisturbed end", lambda: all_done(api, NAMESPACE, PODS, GROUPS), 90
-                )
+                await api.until("the undisturbed end", load.all_done, 90)
             await rebuilt(rebuild)
             assert not watching.done() or watching.result()
             watching.cancel()
@@ -159,5 +155,5 @@ async def test_the_projector_goes_on_in_the_new_read_model(
     assert '"event": "read_model_replaced"' in told, "no rebuild met a projector that was at work"
     assert "another projector" not in told
     assert rebuild.text().count("switched over at position") >= REBUILDS + 1
-    await hold_against_the_log(database, own_nats.settings(), CLUSTER, GROUPS)
-    await verified(database, own_nats.settings(), CLUSTER, PODS)
+    await hold_against_the_log(database, own_nats.settings(), CLUSTER, load.groups)
+    await verified(database, own_nats.settings(), CLUSTER, load.pods)

@@ -38,7 +38,7 @@ async def test_it_is_what_the_bus_gives(bus: Bus, cluster: str) -> None:
     while len(expected) < 2500:
         expected += [(m.sequence, m.at, m.body) for m in await direct.next(5)]
     await direct.close()
-    for begin, last in ((1, first + 2499), (first + 7, first + 1234), (1, first + 10_000)):
+    for begin, last in ((1, first + 2499), (first + 7, first + 1234), (first, first)):
         reader = Fetched(Stretch(bus.settings, EVENTS, mine, begin, last))
         found = [(m.sequence, m.at, m.body) for m in await everything(reader)]
         await reader.close()

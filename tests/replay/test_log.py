@@ -1,10 +1,12 @@
-"""The log as replays read it, from streams that are not in perfect order."""
+"""The log as replays read it: streams out of order, servers that are away for a while."""
 
-from podgroup.codec import encode_decision
+import asyncio
+
+from podgroup.codec import encode_batch, encode_decision
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import connect
 from podgroup.runtime.settings import StreamSettings
-from podgroup.subjects import decisions
+from podgroup.subjects import decisions, events
 from projector.replay.log import StreamLog
 from tests.projector.running import publish
 from tests.replay.support import CLUSTER
@@ -34,3 +36,32 @@ async def test_decisions_stored_behind_later_ones_are_found_at_their_place(
     assert {d.number: entry.position for entry in found for d in entry.recorded.values()} == {
         d.number: d.as_of for d in made
     }
+
+
+async def test_silence_is_not_the_end(own_nats: EmbeddedNats) -> None:
+    """A server that is away for longer than an election takes cuts no log short."""
+    toy = Toy()
+    toy.pod("p0")
+    toy.settle()
+    batch = toy.messages[0][2]
+    bus = await connect(own_nats.settings(), "test", deadline_s=20)
+    await bus.ensure_streams(StreamSettings())
+    count = 10_000  # more than a reader asks for at a time
+    publisher = bus.publisher()
+    for number in range(count):
+        await publisher.send(events(CLUSTER, 0, "watch"), encode_batch(batch), f"{number}")
+    await publisher.flush()
+    publisher.close()
+    reading = StreamLog(bus, CLUSTER, 0, last=count + 7).entries()
+    found = [(await anext(reading)).position]
+    own_nats.kill()
+    returning = asyncio.create_task(_later(own_nats, 6.0))
+    found += [entry.position async for entry in reading]
+    await returning
+    await bus.close()
+    assert found == list(range(1, count + 1))
+
+
+async def _later(nats: EmbeddedNats, wait_s: float) -> None:
+    await asyncio.sleep(wait_s)
+    await nats.start()
