@@ -15,8 +15,8 @@ import sqlalchemy as sa
 
 from bench import processes
 from bench.figures import Figure
-from bench.projecting import publish
-from bench.story import CLUSTER, Story
+from bench.recorded import SIZE, Log, Shape, record
+from bench.story import CLUSTER
 from podgroup.codec import encode_batch
 from podgroup.events import Batch, Event, PodApplied, PodDeleted, WorkloadApplied, WorkloadDeleted
 from podgroup.runtime.embedded import EmbeddedNats
@@ -26,7 +26,8 @@ from podgroup.subjects import DECISIONS, EVENTS, events
 
 DELTAS = 20_000
 TOGETHER = 100
-GROUPS, SIZE = 300, 6
+GROUPS = 300
+LIVES = Shape("", GROUPS * 87, 87, 0, "one event each")
 PATIENCE_S = 120.0
 RECORDINGS = ("busy_namespace", "preempted_and_resumed", "failed_pod_replaced", "nine_roles")
 
@@ -41,12 +42,11 @@ async def run() -> AsyncIterator[Figure]:
         name = "alone" if together == 1 else f"by_{together}"
         note = f"{stored / DELTAS:.0f} on disk; recorded deltas, {together} a message"
         yield Figure(name=f"size.delta.{name}", value=counted / DELTAS, unit="bytes", note=note)
-    story = Story(GROUPS, SIZE)
     for name in ("sqlite", "postgres"):
         with processes.folder() as place:
             async with processes.nats(place, sync_always=False) as server:
-                await publish(server, story)
-                async for figure in _project(name, server, place, story):
+                log = await record(server, place, LIVES)
+                async for figure in _project(name, server, place, log):
                     yield figure
 
 
@@ -98,29 +98,27 @@ async def fill(server: EmbeddedNats, deltas: list[Event], together: int) -> tupl
     return state.bytes, sum(file.stat().st_size for file in blocks)
 
 
-async def _project(
-    name: str, server: EmbeddedNats, place: Path, story: Story
-) -> AsyncIterator[Figure]:
+async def _project(name: str, server: EmbeddedNats, place: Path, log: Log) -> AsyncIterator[Figure]:
     pods = GROUPS * SIZE
     note = f"{GROUPS} groups of {SIZE} pods from creation to deletion"
     if name == "sqlite":
-        size = await _grown(server, place, f"sqlite:///{place}/bench.db", story)
+        size = await _grown(server, place, f"sqlite:///{place}/bench.db", log)
     else:
         with processes.postgres() as url:
-            size = await _grown(server, place, url, story)
+            size = await _grown(server, place, url, log)
     yield Figure(name=f"size.pod.{name}", value=size / pods, unit="bytes", note=note)
     if name == "sqlite":
         bus = await connect(server.settings(), "bench", deadline_s=20)
-        log, out = await bus.stream_state(EVENTS), await bus.stream_state(DECISIONS)
+        facts, out = await bus.stream_state(EVENTS), await bus.stream_state(DECISIONS)
         await bus.close()
-        told = f"{story.events / pods:.1f} events per pod, one a message; generated, smaller views"
-        yield Figure(name="size.pod.events", value=log.bytes / pods, unit="bytes", note=told)
-        told = f"{out.messages / pods:.1f} decisions per pod"
+        told = f"{log.events / pods:.1f} events per pod, one a message; generated, smaller views"
+        yield Figure(name="size.pod.events", value=facts.bytes / pods, unit="bytes", note=told)
+        told = f"{log.decisions / pods:.1f} decisions per pod, one a message"
         yield Figure(name="size.pod.decisions", value=out.bytes / pods, unit="bytes", note=told)
 
 
-async def _grown(server: EmbeddedNats, place: Path, database: str, story: Story) -> int:
-    """Run the projector to the end of the story; return by how much the database grew."""
+async def _grown(server: EmbeddedNats, place: Path, database: str, log: Log) -> int:
+    """Run the projector to the end of the log; return by how much the database grew."""
     from projector.database import writer
 
     env = processes.environment(server.settings(), database, None)
@@ -130,7 +128,7 @@ async def _grown(server: EmbeddedNats, place: Path, database: str, story: Story)
         for _ in range(int(PATIENCE_S / 0.1)):
             with engine.connect() as connection:
                 at = connection.execute(sa.text("SELECT max(seq) FROM checkpoints")).scalar() or 0
-            if at >= len(story.messages):
+            if at >= log.messages:
                 break
             await asyncio.sleep(0.1)
         else:
