@@ -60,7 +60,12 @@ async def test_a_driver_creates_its_workers(stack: Stack) -> None:
         await create(api, space, member("job-driver", "run=forever", pod_group_sets=KEP))
         await running(api, space, "job-driver")
 
-        made = await api.call("GET", f"{KUEUE}/namespaces/{space}/workloads/pod-group")
+        async def admitted() -> Any:
+            """The gate goes before the Workload's status is written, or after."""
+            found = await api.call("GET", f"{KUEUE}/namespaces/{space}/workloads/pod-group")
+            return found if found.get("status", {}).get("admission") else None
+
+        made = await api.until("the Workload says admitted", admitted)
         driver, workers = made["spec"]["podSets"]
         assert (driver["name"], driver["count"]) == ("driver", 1)
         assert driver["template"]["spec"]["containers"][0]["image"] == "job"
