@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
+from tests.support.again import pytest_runtest_protocol, pytest_terminal_summary  # noqa: F401
 from tests.support.order import weight
 
 if TYPE_CHECKING:
