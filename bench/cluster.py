@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import time
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import msgspec
@@ -62,7 +63,7 @@ class Line(Struct, frozen=True):
 _lines = msgspec.json.Decoder(Line)
 
 
-class PodLines:
+class PodLines(ABC):
     """A watch on pods, read as long as the context lasts; `take` is told of each line."""
 
     def __init__(self, api: Api, path: str) -> None:
@@ -83,9 +84,9 @@ class PodLines:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
+    @abstractmethod
     def take(self, line: Line) -> None:
         """See a line."""
-        raise NotImplementedError
 
     async def _watch(self) -> None:
         params = {"watch": "1", "resourceVersion": "0"}

@@ -41,7 +41,7 @@ from projector.logclock import LogClock
 from projector.metrics import ProjectorMetrics
 from projector.opening import check_shard, decisions_lost, policy_of, refill_frames, world_of
 from projector.outbox import Outbox
-from projector.record_rows import Settled, settled, with_raw
+from projector.record_rows import Settled, keep_raw, settled
 from projector.store import Store, StoreUnavailable
 
 MAX_EVENTS = 5_000
@@ -322,8 +322,7 @@ class Projection:
         self._messages += 1
         self._metrics.folded(batch.source, len(batch.events), message.at)
         self._settled += settled(batch, message.at)
-        for index in range(before, len(journal.parked)):
-            journal.parked[index] = with_raw(journal.parked[index], batch)
+        keep_raw(journal.parked, before, batch)
 
     async def _commit(self) -> None:
         self._spacing.begin()

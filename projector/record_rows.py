@@ -243,7 +243,13 @@ def epochs(cluster: str, shard: int, rows: Iterable[EpochRow]) -> list[Row]:
     ]
 
 
-def with_raw(row: ParkedRow, batch: Batch) -> ParkedRow:
+def keep_raw(parked: list[ParkedRow], since: int, batch: Batch) -> None:
+    """Give rows from index `since` on, which `batch` led to, the events that they are about."""
+    for index in range(since, len(parked)):
+        parked[index] = _with_raw(parked[index], batch)
+
+
+def _with_raw(row: ParkedRow, batch: Batch) -> ParkedRow:
     """Return the row with the event it is about, as it was, unless it has it already."""
     if row.raw or row.ord >= len(batch.events):
         return row

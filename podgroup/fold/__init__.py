@@ -98,8 +98,8 @@ def _refused(world: World, here: At, event: DeltaRefused, ordinal: int) -> None:
     if frame is not None:
         frame.seen.add(event.uid)
     group = _group_refused(world, event)
-    known = event.kind == "Pod" and event.uid and event.name
-    if not (known and _set_aside_already(world, event)):
+    named = event.kind == "Pod" and event.uid and event.name
+    if not named or _remember(world, event, f"{here.position}/{ordinal}"):
         world.journal.parked.append(
             ParkedRow(
                 seq=here.position,
@@ -120,31 +120,24 @@ def _refused(world: World, here: At, event: DeltaRefused, ordinal: int) -> None:
         reason=event.field,
         message=f"{event.kind} {event.namespace}/{event.name}: {event.message}",
     )
-    if known:
-        _remember(world, event, f"{here.position}/{ordinal}")
 
 
-def _wrong(event: DeltaRefused) -> str:
-    return event.message if event.field in event.message else f"{event.field}: {event.message}"
+def _remember(world: World, event: DeltaRefused, place: str) -> bool:
+    """Keep what is wrong with a pod until it was told: once, not with each of its changes.
 
-
-def _set_aside_already(world: World, event: DeltaRefused) -> bool:
-    known = world.meta.refused.get(event.uid)
-    return known is not None and bool(known.parked) and known.message == _wrong(event)
-
-
-def _remember(world: World, event: DeltaRefused, place: str) -> None:
-    """Keep what is wrong with a pod until it was told: once, not with each of its changes."""
+    Returns whether it is to be set aside at `place`: nobody has the same to settle already.
+    """
     refused = world.meta.refused
-    message = _wrong(event)
-    already = _set_aside_already(world, event)
+    message = event.message if event.field in event.message else f"{event.field}: {event.message}"
     known = refused.pop(event.uid, None)
     if known is None and len(refused) >= MAX_REFUSED:
         world.meta.untold -= not refused.pop(next(iter(refused))).told
-    told = known is not None and known.message == message and known.told
+    same = known if known is not None and known.message == message else None
+    told = same is not None and same.told
     world.meta.untold += (not told) - (known is not None and not known.told)
-    parked = known.parked if known is not None and already else place
-    refused[event.uid] = Refusal(event.namespace, event.name, message, told, parked)
+    parked = same.parked if same is not None else ""
+    refused[event.uid] = Refusal(event.namespace, event.name, message, told, parked or place)
+    return not parked
 
 
 def _group_refused(world: World, event: DeltaRefused) -> str:

@@ -72,12 +72,7 @@ def calm(world: World, group: Group) -> bool:
         and group.kind != SINGLE
         and not group.workload_lost
         and not world.policy.pods_ready_timeout_s
-        and not group.parked
-        and not group.start_failed
-        and not group.report_due
-        and not group.reported
-        and group.recounted is None
-        and group.wait is None
+        and _undisturbed(group)
     )
 
 

@@ -410,16 +410,8 @@ def recharge(world: World, group: Group) -> None:
             per_pod = assignment.usage.get(resource, 0) // count
             key = (flavor, resource)
             usage[key] = usage.get(key, 0) + per_pod * left
-    queue, priority, at = holding.admission.cluster_queue, group.priority, holding.at
-    old = world.quotas.charges.get(group.id)
-    if (
-        old is None
-        or old.usage != usage
-        or old.priority != priority
-        or old.cluster_queue != queue
-        or old.at != at
-    ):
-        world.quotas.charge(group.id, Charge(queue, usage, priority, at))
+    queue = holding.admission.cluster_queue
+    world.quotas.charge(group.id, Charge(queue, usage, group.priority, holding.at))
 
 
 def succeeded(world: World, group: Group, pod_set: str) -> int:

@@ -18,7 +18,7 @@ from podgroup.policy import Policy
 from podgroup.state import World
 from projector.checkpoint import Checkpoint
 from projector.packing import pack_meta
-from projector.record_rows import Settled, settled, with_raw
+from projector.record_rows import Settled, keep_raw, settled
 from projector.replay.log import Entry
 from projector.rows import build
 from projector.store import SqlStore
@@ -137,12 +137,9 @@ async def _fold(
     async for entry in entries:
         if until is not None and entry.at > until:
             break
+        parked = len(world.journal.parked)
         found = step(world, entry.position, entry.at, entry.batch, entry.recorded)
-        if world.journal.parked:
-            world.journal.parked = [
-                with_raw(row, entry.batch) if row.seq == entry.position else row
-                for row in world.journal.parked
-            ]
+        keep_raw(world.journal.parked, parked, entry.batch)
         done += settled(entry.batch, entry.at)
         at = entry.at
         result.messages += 1

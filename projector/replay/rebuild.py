@@ -18,7 +18,7 @@ from podgroup.policy import Policy
 from projector.checkpoint import Checkpoint
 from projector.database import DatabaseError, parse
 from projector.packing import pack_meta, unpack_meta
-from projector.record_rows import Settled, settled, with_raw
+from projector.record_rows import Settled, keep_raw, settled
 from projector.replay.finals import Finals
 from projector.replay.fold import collecting_rarely
 from projector.replay.log import Entry
@@ -113,8 +113,7 @@ class Rebuild:
         found = step(world, entry.position, entry.at, entry.batch, entry.recorded)
         if found.only_now or found.only_then:
             self.different += len(found.only_now) + len(found.only_then)
-        for index in range(parked, len(world.journal.parked)):
-            world.journal.parked[index] = with_raw(world.journal.parked[index], entry.batch)
+        keep_raw(world.journal.parked, parked, entry.batch)
         self._settled += settled(entry.batch, entry.at)
         self.messages += 1
         self.events += len(entry.batch.events)
