@@ -18,24 +18,19 @@ import select
 import subprocess
 import time
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
 from bench import processes
 from bench.figures import Figure
-from bench.recorded import Log, Shape, record, tell
+from bench.recorded import Log, Shape, record, stand, tell
 from bench.story import CLUSTER
 from podgroup.codec import decode_batch, decode_decision, split_decisions
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import connect
 from podgroup.runtime.settings import IngestSettings
 from podgroup.subjects import DECISIONS, EVENTS, decisions, events_of
-from projector import migrate
-from projector.checkpoint import Checkpoint
 from projector.database import reader
-from projector.rows import Rows
-from projector.store import SqlStore
 from tests.support.processes import GATELOG
 
 EVENTS_WANTED = int(os.environ.get("GATELOG_TEST_REBUILD_EVENTS", "1000000"))
@@ -64,20 +59,7 @@ async def _both(
     url: str, server: EmbeddedNats, log: Log, bare: float, shape: Shape
 ) -> AsyncIterator[Figure]:
     """Rebuild a read model that has lost everything, and then the one that came of it."""
-    migrate.upgrade(url)
-    checkpoint = Checkpoint(
-        cluster=CLUSTER,
-        shard=0,
-        mode="builtin",
-        seq=log.messages,
-        stream_created_at=log.created_at,
-        published=log.decisions,
-        written_at=datetime.now(UTC),
-        folded=log.folded,
-    )
-    store = SqlStore(url, CLUSTER, 0)
-    store.commit(Rows(), checkpoint, None)
-    store.close()
+    stand(url, log)
     name = "sqlite" if url.startswith("sqlite") else "postgres"
     for what in ("lost", "good"):
         tell(f"rebuilding {name}{shape.name}: a read model that is {what}")

@@ -11,7 +11,7 @@ import struct
 import sys
 import time
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
@@ -24,8 +24,12 @@ from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import connect
 from podgroup.runtime.settings import StreamSettings
 from podgroup.subjects import DECISIONS, EVENTS, decisions, events
+from projector import migrate
+from projector.checkpoint import Checkpoint
 from projector.packing import pack_meta
+from projector.rows import Rows
 from projector.sending import MAX_JOINED, MAX_JOINED_BYTES
+from projector.store import SqlStore
 
 TELL_S = 5.0
 SIZE = 6
@@ -102,6 +106,24 @@ class _Recorded(Story):
     def folded(self) -> bytes:
         """The state's Meta at the end of the log."""
         return pack_meta(self._world.meta)
+
+
+def stand(url: str, log: Log) -> None:
+    """Make a read model that has lost everything but where it stands: at the end of `log`."""
+    migrate.upgrade(url)
+    store = SqlStore(url, CLUSTER, 0)
+    checkpoint = Checkpoint(
+        cluster=CLUSTER,
+        shard=0,
+        mode="builtin",
+        seq=log.messages,
+        stream_created_at=log.created_at,
+        published=log.decisions,
+        written_at=datetime.now(UTC),
+        folded=log.folded,
+    )
+    store.commit(Rows(), checkpoint, None)
+    store.close()
 
 
 async def record(server: EmbeddedNats, place: Path, shape: Shape) -> Log:

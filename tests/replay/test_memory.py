@@ -10,21 +10,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from msgspec import Struct
 
-from bench.recorded import Log, Shape, record
+from bench.recorded import Log, Shape, record, stand
 from bench.story import CLUSTER
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.settings import NatsSettings
-from projector import migrate
-from projector.checkpoint import Checkpoint
 from projector.database import writer
-from projector.rows import Rows
-from projector.store import SqlStore
 
 SIZES = (10_000, 40_000)
 CACHES_MB = 25
@@ -66,24 +61,6 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Recorded]]:
             runner.run(server.stop())
 
 
-def standing(url: str, log: Log) -> None:
-    """A read model that has lost everything but where it stands."""
-    migrate.upgrade(url)
-    store = SqlStore(url, CLUSTER)
-    new = Checkpoint(
-        cluster=CLUSTER,
-        shard=0,
-        mode="builtin",
-        seq=log.messages,
-        stream_created_at=log.created_at,
-        published=log.decisions,
-        written_at=datetime.now(UTC),
-        folded=log.folded,
-    )
-    store.commit(Rows(), new, None)
-    store.close()
-
-
 def peak_mb(one: Recorded, url: str, *words: str) -> int:
     """Run `gatelog replay` in a child; returns what it held at most."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("GATELOG_")}
@@ -107,7 +84,7 @@ def test_sqlite(logs: list[Recorded], tmp_path: Path) -> None:
     peaks = []
     for number, one in enumerate(logs):
         url = f"sqlite:///{tmp_path}/{number}.sqlite3"
-        standing(url, one.log)
+        stand(url, one.log)
         past = ("--at", str(one.log.messages), "--to", f"{tmp_path}/past{number}.sqlite3")
         commands = (("--rebuild",), ("--verify",), ("--redecide",), past)
         peaks.append(tuple(peak_mb(one, url, *words) for words in commands))
@@ -118,7 +95,7 @@ def test_postgresql(logs: list[Recorded], postgres_database: str) -> None:
     peaks = []
     engine = writer(postgres_database)
     for one in logs:
-        standing(postgres_database, one.log)
+        stand(postgres_database, one.log)
         peaks.append((peak_mb(one, postgres_database, "--rebuild"),))
         with engine.begin() as connection:
             connection.exec_driver_sql("DROP SCHEMA public CASCADE")
