@@ -168,17 +168,28 @@ def _compared(result: "Result", tables: "list[TableResult]") -> int | None:
     for table in tables:
         wrong += table.different
         verdict = "equal" if not table.different else f"{table.different} DIFFERENT"
+        if table.unvouched:
+            verdict += f", {table.unvouched} more cannot be verified"
         print(f"{table.table:<12} {table.rows:>10} rows  {verdict}")
         for example in table.examples:
             print(f"    {example}")
     print(f"{result.messages} messages, {result.events} events folded")
-    epoch = result.world.meta.epoch
-    if wrong and epoch > 1:
-        print(
-            f"the log begins with epoch {epoch}, after it was damaged (table epochs): what was "
-            "known before is in the read model only, and counts as different"
-        )
+    _unvouched(tables, result.world.meta.epoch)
     return FAILED if wrong else None
+
+
+def _unvouched(tables: "list[TableResult]", epoch: int) -> None:
+    groups = next(table for table in tables if table.table == "groups")
+    if not groups.unvouched:
+        return
+    over = groups.unvouched - groups.alive
+    print(
+        f"cannot be verified, because the log before epoch {epoch} is lost (table epochs): "
+        f"{groups.unvouched} groups that began before it, {over} of them gone by now"
+    )
+    if groups.named:
+        more = groups.alive - len(groups.named)
+        print(f"    {', '.join(groups.named)}{f' and {more} more' if more else ''}")
 
 
 def _rebuild(settings: Settings, console: Console, *, from_epoch: bool) -> None:

@@ -16,14 +16,14 @@ from typing import Protocol
 
 from gatelog.errors import CommandFailed, UsageFailed
 from gatelog.replay.differing import ignore
-from gatelog.replay.running import SNAPSHOT, place
+from gatelog.replay.running import SNAPSHOT, held_against, place
 from gatelog.replay.steps import Stepper
 from podgroup.runtime.settings import Settings
 from projector import migrate
 from projector.archive.reading import WholeArchive
 from projector.archive.shelf import open_shelf
 from projector.database import database_url, reader
-from projector.replay.compare import TableResult, compare
+from projector.replay.compare import TableResult
 from projector.replay.files import FileLog, FileRefused, Header, is_export
 from projector.replay.fold import Difference, Result, Sink, fold
 from projector.replay.log import Entry, Log
@@ -119,14 +119,9 @@ async def verify(log: Source, settings: Settings) -> tuple[Result, list[TableRes
                         f"the database stands at position {stands}, the file ends at {reached}: "
                         "export again, or compare a database made from this file (gatelog import)"
                     )
-                other = reader(again)
-                try:
-                    with other.connect() as copy:
-                        found = await asyncio.to_thread(
-                            compare, connection, copy, header.cluster, header.shard, at.base
-                        )
-                finally:
-                    other.dispose()
+                found = await asyncio.to_thread(
+                    held_against, connection, again, header.cluster, header.shard, at
+                )
     finally:
         engine.dispose()
     return result, found

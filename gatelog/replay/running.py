@@ -24,12 +24,13 @@ from podgroup.runtime.jetstream import Bus, connect
 from podgroup.runtime.settings import NatsSettings, Settings
 from projector import migrate, tables
 from projector.archive.standing import begin
-from projector.database import database_url, reader
+from projector.database import database_url, reader, writer
 from projector.loading import load_decisions
 from projector.opening import policy_of
 from projector.replay.compare import TableResult, compare
 from projector.replay.fold import Difference, Result, Sink, fold
 from projector.replay.log import Log
+from projector.replay.vouching import introduce
 
 _CONNECT_S = 15.0
 SNAPSHOT = {"postgresql": {"isolation_level": "REPEATABLE READ"}, "sqlite": {}}
@@ -47,6 +48,11 @@ class Place(Struct, frozen=True):
     """Stream sequence with which the present epoch begins."""
     unsent: tuple[Decision, ...] = ()
     """Decisions that are committed and not known to be in their stream."""
+
+    @property
+    def floor(self) -> int:
+        """Position before which the log is lost; 0: all of it is there, or in the archive."""
+        return self.base + self.first - 1 if self.epoch > 1 else 0
 
 
 @asynccontextmanager
@@ -135,14 +141,29 @@ async def verify(settings: Settings, progress: Progress) -> tuple[Result, list[T
                     progress=progress,
                 )
                 sink.close()
-            again = reader(url)
-            with again.connect() as other:
-                tables_found = await asyncio.to_thread(
-                    compare, connection, other, settings.cluster, shard, at.base
-                )
-            again.dispose()
+            found = await asyncio.to_thread(
+                held_against, connection, url, settings.cluster, shard, at
+            )
     live.dispose()
-    return result, tables_found
+    return result, found
+
+
+def held_against(
+    live: sa.Connection, url: str, cluster: str, shard: int, at: Place
+) -> list[TableResult]:
+    """Compare the live read model, row by row, with what a replay has written to `url`."""
+    floor = at.floor
+    if floor:
+        told = writer(url)
+        with told.begin() as connection:
+            introduce(live, connection, cluster, shard, floor)
+        told.dispose()
+    again = reader(url)
+    try:
+        with again.connect() as other:
+            return compare(live, other, cluster, shard, floor)
+    finally:
+        again.dispose()
 
 
 async def redecide(

@@ -5,7 +5,10 @@ with history. Compared is the public contract: what a person can query. Left out
 state (its bytes may differ where dictionaries were filled in another order) and the position as of
 which a row was written, which depends on how messages were gathered into transactions.
 
-Invariant: every row of one side that has no equal on the other is counted.
+Rows that the log cannot vouch for (`vouching`) are counted apart, and not compared. Lines of
+history are numbered within their message; those that are compared are numbered without the others.
+
+Invariant: every other row of one side that has no equal on the other is counted.
 """
 
 from collections.abc import Iterator
@@ -17,6 +20,7 @@ from msgspec import Struct
 
 from projector import tables
 from projector.pruning import WHERE_OVER, limits
+from projector.replay.vouching import of_before
 from projector.tables.base import utc_text
 
 LEFT_OUT = frozenset({"folded", "as_of_seq"})
@@ -31,24 +35,32 @@ TABLES: tuple[sa.Table, ...] = (
     tables.decisions,
     tables.outcomes,
 )
+OF_BEFORE = "of_before"
 CACHE_KIB = 8 * 1024
 MOST = 5
 """Differences described per table; all are counted."""
+MOST_NAMED = 20
+"""Groups named that cannot be compared; all are counted."""
 
 
 class TableResult(Struct):
-    """How one table compares."""
+    """How one table compares: `rows` of both sides; `unvouched` more are of the live one."""
 
     table: str
     rows: int = 0
     different: int = 0
     examples: list[str] = []
+    unvouched: int = 0
+    alive: int = 0
+    """Of those groups that are not compared: how many live."""
+    named: list[str] = []
+    """The first of these, NAMESPACE/NAME."""
 
 
 def compare(
-    live: sa.Connection, again: sa.Connection, cluster: str, shard: int, above: int
+    live: sa.Connection, again: sa.Connection, cluster: str, shard: int, floor: int
 ) -> list[TableResult]:
-    """Compare every table of the contract; only rows from position `above` on have a position.
+    """Compare every table of the contract; the log begins after position `floor`.
 
     What was over before the limit of the live side's pruning is left out on both sides.
     """
@@ -58,7 +70,7 @@ def compare(
             # Every row is read once, in order.
             connection.exec_driver_sql(f"PRAGMA cache_size = -{CACHE_KIB}")
     return [
-        _table(table, live, again, cluster, shard, above, gone.get(table.name)) for table in TABLES
+        _table(table, live, again, cluster, shard, floor, gone.get(table.name)) for table in TABLES
     ]
 
 
@@ -68,15 +80,19 @@ def _table(
     again: sa.Connection,
     cluster: str,
     shard: int,
-    above: int,
+    floor: int,
     before: datetime | None,
 ) -> TableResult:
     keys = [column.name for column in table.primary_key]
     left_out = LEFT_OUT - {"as_of_seq"} if table.name == "decisions" else LEFT_OUT
     names = [column.name for column in table.columns if column.name not in left_out]
-    one = _rows(live, table, names, keys, cluster, shard, above, before)
-    two = _rows(again, table, names, keys, cluster, shard, above, before)
     result = TableResult(table.name)
+    one = _rows(live, table, names, keys, cluster, shard, floor, before)
+    two = _rows(again, table, names, keys, cluster, shard, floor, before)
+    if floor:
+        one, two = _vouched(one, result), _vouched(two)
+        if table.name == "history":
+            one, two = _renumbered(one), _renumbered(two)
     left, right = next(one, None), next(two, None)
     while left is not None or right is not None:
         result.rows += 1
@@ -104,14 +120,19 @@ def _rows(
     keys: list[str],
     cluster: str,
     shard: int,
-    above: int,
+    floor: int,
     before: datetime | None,
 ) -> Iterator[Any]:
-    query = sa.select(*(table.c[name] for name in names)).where(table.c.cluster == cluster)
+    columns: list[Any] = [table.c[name] for name in names]
+    if floor:
+        columns.append(sa.case((sa.text(of_before(table.name)), 1), else_=0).label(OF_BEFORE))
+    query = sa.select(*columns).where(table.c.cluster == cluster)
+    if floor:
+        query = query.params(floor=floor)
     if "shard" in table.c:
         query = query.where(table.c.shard == shard)
     if table.name == "history":
-        query = query.where(table.c.seq > above)
+        query = query.where(table.c.seq > floor)
     if before is not None:
         query = query.where(sa.text(f"({WHERE_OVER[table.name]}) IS NOT TRUE"))
         given = utc_text(before) if connection.dialect.name == "sqlite" else before
@@ -125,6 +146,28 @@ def _rows(
     ]
     result = connection.execution_options(stream_results=True).execute(query.order_by(*ordered))
     yield from result.mappings()
+
+
+def _vouched(rows: Iterator[Any], count: TableResult | None = None) -> Iterator[Any]:
+    """Leave out what the log cannot vouch for, and count it."""
+    for row in rows:
+        if not row[OF_BEFORE]:
+            yield row
+        elif count is not None:
+            count.unvouched += 1
+            if count.table == "groups" and row["gone_at"] is None:
+                count.alive += 1
+                if len(count.named) < MOST_NAMED:
+                    count.named.append(f"{row['namespace']}/{row['name']}")
+
+
+def _renumbered(rows: Iterator[Any]) -> Iterator[Any]:
+    """Number the lines of each position from 0."""
+    position, line = None, 0
+    for row in rows:
+        line = line + 1 if row["seq"] == position else 0
+        position = row["seq"]
+        yield {**row, "ord": line}
 
 
 def _key(row: Any, keys: list[str]) -> tuple[Any, ...]:

@@ -3,8 +3,8 @@
     decisions    numbers without a gap; one final outcome each; no two in effect for one target
     audit        finalizers, gates, quota and conditions of everything at rest (tests.e2e.audit)
     verify       the log, folded again, gives the same rows and the same decisions. A fold starts at
-                 the beginning of an epoch, without what was known before: when the log itself was
-                 damaged and a new epoch has begun, there is nothing to hold it against
+                 the beginning of an epoch, without what was known before: of a log that was damaged
+                 it is held against those who came since
 
 Invariant: each returns what is wrong, in words that name the object; nothing is repaired here.
 """

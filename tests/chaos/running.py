@@ -112,9 +112,10 @@ async def _suffer(
     wrong += await checks.decisions(lab)
     wrong += eyes.wrong[seen : seen + 5]
     epoch = await checks.epoch(lab)
-    whole = epoch == 1 and fault.spares_the_log
-    differences = await checks.replayed(lab) if whole else []
-    verified = "differs" if differences else "clean" if whole else f"not asked (epoch {epoch})"
+    asked = fault.spares_the_log
+    differences = await checks.replayed(lab) if asked else []
+    clean = "clean" if epoch == 1 else f"clean since epoch {epoch}"
+    verified = "differs" if differences else clean if asked else "not asked"
     return Finding(
         fault.name,
         lab.database,

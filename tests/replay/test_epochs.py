@@ -102,3 +102,36 @@ async def test_a_rebuild_of_the_present_epoch_keeps_what_was_before(
         assert projection.world.meta.epoch == 2 and synced(projection.world)
         assert projection.world.meta.decisions >= max(row["number"] for row in before["decisions"])
     await bus.close()
+
+
+async def test_what_the_log_cannot_vouch_for_is_named_and_is_no_difference(
+    gatelog: Gatelog, second_epoch: Played
+) -> None:
+    played = second_epoch
+    base = checkpoint(played.url)["base"]
+    groups = everything(played.url)["groups"]
+    alive = {f"{g['namespace']}/{g['name']}" for g in groups if g["gone_at"] is None}
+    old = [g for g in groups if g["created_seq"] <= base]
+    code, out, err = await asyncio.to_thread(gatelog, "replay", "--verify", *played.options)
+    assert (code, err) == (0, ""), out
+    assert "DIFFERENT" not in out
+    said = f"the log before epoch 2 is lost (table epochs): {len(old)} groups that began before it"
+    assert said in out, out
+    named = set(out.splitlines()[-1].strip().split(", "))
+    assert named == alive - {"ns/new"} != set()
+
+    (new,) = of(groups, name="new")
+    engine = writer(played.url)
+    for table, where in (
+        (tables.groups, tables.groups.c.id == new["id"]),
+        (tables.pods, tables.pods.c.group_id == new["id"]),
+    ):
+        with engine.begin() as connection:
+            connection.execute(sa.update(table).where(where).values(namespace="elsewhere"))
+        code, out, _ = await asyncio.to_thread(gatelog, "replay", "--verify", *played.options)
+        assert code == 1, out
+        assert f"{table.name} " in next(line for line in out.splitlines() if "DIFFERENT" in line)
+        assert "namespace is 'elsewhere', replay" in out
+        with engine.begin() as connection:
+            connection.execute(sa.update(table).where(where).values(namespace=new["namespace"]))
+    engine.dispose()
