@@ -13,7 +13,7 @@ import pytest
 from actuator.bootstrap import held_at_most, run_actuator
 from actuator.park import Parked
 from podgroup import codec, names, subjects
-from podgroup.commands import AdmitGroup, FinalizePod, KubeEvent, ObjectRef
+from podgroup.commands import AdmitGroup, FinalizePod, KubeEvent, ObjectRef, ReportPod
 from podgroup.events import Decision, OutcomeRecorded
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import Bus, connect
@@ -285,6 +285,33 @@ async def test_a_single_pod_does_not_wait_for_a_large_group(
         seen = await outcomes.until(601)
     order = [outcome.decision for outcome in seen]
     assert order.index(last.id) < 100
+
+
+@pytest.mark.parity("B12")
+async def test_a_pod_that_may_start_does_not_wait_for_what_blocked_ones_are_told(
+    lab: Lab, bus: Bus, outcomes: Outcomes
+) -> None:
+    """Conditions and Events of 150 pods go at the pace of all requests, and behind an ungating."""
+    targets = [await lab.pod(f"p{n:03}") for n in range(150)]
+    free = await lab.pod("free")
+    lab.cluster.faults.delay(10)
+    event = KubeEvent(type="Warning", reason="LocalQueueNotFound", message="m")
+    told = {"status": "False", "reason": event.reason, "message": "m", "events": (event,)}
+    reports = [
+        decision(ReportPod(target=t, **told), n, group=f"group-{n}")  # type: ignore[arg-type]
+        for n, t in enumerate(targets, 1)
+    ]
+    last = decision(ungate(free), 151, group="group-151", name="free")
+    subject = subjects.decisions(CLUSTER, 0)
+    for part in (reports[n : n + 32] for n in range(0, 150, 32)):
+        body = codec.join_decisions([codec.encode_decision(each) for each in part])
+        await bus.publish(subject, body, part[0].id)
+    await bus.publish(subject, codec.encode_decision(last), last.id)
+    async with actuator(lab, bus, max_in_flight=8, ack_wait_s=30):
+        seen = await outcomes.until(151)
+    assert {o.status for o in seen} == {"applied"}
+    assert [o.decision for o in seen].index(last.id) < 75
+    assert len(seen) == 151
 
 
 @pytest.mark.parametrize(("requests", "messages"), [(4, 32), (64, 512), (200, 640), (1000, 1000)])

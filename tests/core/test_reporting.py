@@ -1,6 +1,7 @@
 """What users are told on their pods: after 5 s, once per change, taken back when it is over."""
 
 import itertools
+from collections import Counter
 from datetime import timedelta
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from podgroup.commands import ReportPod
 from podgroup.engine import due_timers
 from podgroup.events import PodApplied, RelistCompleted, RelistStarted
+from podgroup.names import QUEUE_NAME
 from tests.support.toy import Toy
 
 
@@ -97,6 +99,25 @@ def test_a_thousand_waiting_pods_of_one_group_are_told_of_by_some() -> None:
         toy.pod(f"p{i:03d}", "g", 120)
     wait(toy, 6)
     assert len(reports(toy)) == 50
+
+
+@pytest.mark.parity("B12")
+def test_a_thousand_blocked_pods_are_told_once_each_whatever_happens_beside_them() -> None:
+    toy = Toy()
+    for i in range(1000):
+        toy.pod(f"p{i:03d}", labels={QUEUE_NAME: "nowhere"})
+    wait(toy, 6)
+    assert Counter(reports(toy)) == {
+        (f"p{i:03d}", "False", "LocalQueueNotFound"): 1 for i in range(1000)
+    }
+    said = len(toy.events)
+    toy.pod("other", cpu=1)
+    toy.run("other")
+    toy.end("other")
+    for _ in range(10):
+        wait(toy, 600)
+    assert len(reports(toy)) == 1000
+    assert not [event for event in toy.events[said:] if event[1] == "LocalQueueNotFound"]
 
 
 def restored(toy: Toy, views: list[Any], version: str) -> None:

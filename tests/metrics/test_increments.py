@@ -62,6 +62,7 @@ def admission(number: int, admitted: float, queued: float | None, seq: int, **mo
     return {("g", number): row}
 
 
+@pytest.mark.parity("B11")
 @pytest.mark.parametrize(
     ("told", "name", "labels"),
     [

@@ -109,6 +109,23 @@ def test_counters_and_waits_of_groups(url: str, messages: Messages) -> None:
     assert pods["late"]["gated"] is True
 
 
+@pytest.mark.parity("B12")
+def test_the_reasons_of_a_group_are_intervals_that_touch(url: str) -> None:
+    toy = Toy(cpu=2)
+    toy.pod("hog", cpu=2)
+    toy.run("hog")
+    toy.pod("p0", "g", 2)
+    toy.pod("p1", "g", 2)
+    toy.end("hog")
+    Writer(url).feed(toy.messages)
+    (group,) = (g for g in rows_of(url, tables.groups) if g["name"] == "g")
+    told = rows_of(url, tables.waits, tables.waits.c.group_id == group["id"])
+    told.sort(key=lambda w: w["from_seq"])
+    assert [w["reason"] for w in told] == ["WaitingForPods", "WaitingForQuota"]
+    assert told[0]["from_at"] == group["created_at"]
+    assert [w["to_at"] for w in told] == [told[1]["from_at"], group["admitted_at"]]
+
+
 @pytest.mark.parametrize("size", [7, 1000])
 def test_decisions_are_an_outbox_and_learn_their_outcome(
     url: str, messages: Messages, size: int
