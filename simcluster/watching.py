@@ -1,8 +1,9 @@
 """Watches: one stream per request, fed by the store, written in batches.
 
-Theory: the store pushes a change into each stream's queue; the stream's own task filters, encodes
-(once per change and version, shared) and writes everything queued in one go. With a selector an
-object that stops matching is DELETED with its last matching state, one that starts is ADDED.
+Theory: the store pushes a change into each stream's queue; in the next turn of the loop the stream
+filters, encodes (once per change and version, shared) and writes everything queued in one go. With
+a selector an object that stops matching is DELETED with its last matching state, one that starts is
+ADDED.
 
 Invariant: items leave a stream in version order, and a bookmark never carries a version above a
 change the stream has not sent.
@@ -10,16 +11,13 @@ change the stream has not sent.
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from simcluster import objects, selectors
 from simcluster.errors import Cause, Obj, invalid, status_failure
-from simcluster.faults import Faults
 from simcluster.lists import wanted_version
 from simcluster.requests import Target, flag
 from simcluster.settings import Settings, WatchListMode
@@ -29,8 +27,12 @@ _encode = msgspec.json.Encoder().encode
 _BATCH = 512
 
 
+def nobody() -> None:
+    """A stream that nobody writes yet, or any more."""
+
+
 class Stream:
-    """One watch: what to send, to be written by ``next``."""
+    """One watch: what to send, to be written by a ``Pump``, which ``wake`` tells of news."""
 
     def __init__(
         self,
@@ -46,7 +48,7 @@ class Stream:
         self.bookmarks = bookmarks
         self.limit = limit
         self.queue: deque[Change | bytes] = deque()
-        self.wake = asyncio.Event()
+        self.wake: Callable[[], None] = nobody
         self.ended = False
         self.abrupt = False
 
@@ -56,23 +58,24 @@ class Stream:
             self.end()
             return
         self.queue.append(change)
-        self.wake.set()
+        self.wake()
 
     def end(self, abrupt: bool = False) -> None:
         """Finish after what is queued (``abrupt``: at once, resetting the connection)."""
         self.ended = True
         self.abrupt = abrupt
-        self.wake.set()
+        self.wake()
 
-    def take(self) -> bytes:
+    def take(self) -> list[bytes]:
         """Up to a batch of encoded items; empty when nothing is queued."""
         lines: list[bytes] = []
-        while self.queue and len(lines) < _BATCH:
-            item = self.queue.popleft()
+        queue = self.queue
+        while queue and len(lines) < _BATCH:
+            item = queue.popleft()
             line = item if isinstance(item, bytes) else self._line(item)
             if line:
                 lines.append(line)
-        return b"".join(lines)
+        return lines
 
     def _line(self, change: Change) -> bytes:
         route = self.target.route
@@ -170,51 +173,3 @@ def _initial_events(query: Mapping[str, str], mode: WatchListMode) -> bool | Non
     if text:
         raise invalid("ListOptions", "meta.k8s.io", "", [Cause.forbidden(at, text)])
     return flag(query, "sendInitialEvents")
-
-
-class Writer(Protocol):
-    """Something bytes can be written to."""
-
-    async def __call__(self, data: bytes, /) -> None:
-        """Write; raises ``ConnectionError`` when the reader is gone."""
-
-
-class Pump:
-    """Writes one stream until it ends, is timed out, or its reader is gone."""
-
-    def __init__(self, store: Store, stream: Stream, faults: Faults, settings: Settings) -> None:
-        self.store = store
-        self.stream = stream
-        self.faults = faults
-        self.settings = settings
-
-    async def run(self, write: Writer, timeout_s: float) -> None:
-        """Write until done; ``timeout_s`` ends the watch cleanly."""
-        loop = asyncio.get_running_loop()
-        ends = loop.time() + timeout_s
-        last = ends - self.settings.bookmark_before_timeout_s
-        mark = loop.time() + self.settings.bookmark_interval_s
-        stream = self.stream
-        while True:
-            stream.wake.clear()
-            while not self.faults.stalled and not stream.abrupt and (lines := stream.take()):
-                await write(lines)
-            if stream.ended and (stream.abrupt or not stream.queue):
-                return
-            now = loop.time()
-            if now >= ends:
-                return
-            if stream.bookmarks and not self.faults.stalled and now >= min(mark, last):
-                await write(stream.bookmark(self.store.version))
-                mark = now + self.settings.bookmark_interval_s
-                last = ends if now >= last else last
-                continue
-            due = ends
-            if stream.bookmarks and not self.faults.stalled:
-                due = min(due, mark, last if last > now else due)
-            if not stream.wake.is_set():
-                handle = loop.call_at(due, stream.wake.set)
-                try:
-                    await stream.wake.wait()
-                finally:
-                    handle.cancel()
