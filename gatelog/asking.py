@@ -60,7 +60,7 @@ def open_model(settings: Settings) -> ReadModel:
     try:
         return ReadModel(database_url(settings), settings.cluster)
     except DatabaseError as error:
-        raise CommandFailed(f"{error} Say where it is with --state-dir or --db") from error
+        raise CommandFailed(f"{error} (--state-dir or --db says where it is)") from error
 
 
 def say_not_found(model: ReadModel, namespace: str, name: str) -> None:

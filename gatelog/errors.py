@@ -21,6 +21,7 @@ _SENTENCES = (
     ("podgroup.runtime.embedded", "EmbeddedError"),
     ("podgroup.runtime.jetstream", "BusError"),
     ("podgroup.runtime.kube", "KubeError"),
+    ("podgroup.runtime.listening", "ListenError"),
     ("projector.archive.reading", "LogIncomplete"),
     ("projector.archive.shelf", "ShelfUnavailable"),
     ("projector.archive.writing", "ArchiveDamaged"),

@@ -40,7 +40,9 @@ def examine(settings: Settings) -> Seen:
                 findings += [_parked(model), _unresolved(model, settings)]
             return Seen(findings, row)
     except (CommandFailed, DatabaseError) as error:
-        remedy = "is database.url right, and the server up? A first `gatelog up` makes the file"
+        remedy = "is database.url right, and the server up?"
+        if "://" not in settings.database.url or settings.database.url.startswith("sqlite"):
+            remedy = "is database.url (or state_dir) right? A first `gatelog up` makes the file"
         return Seen([fail(AREA, "reachable", explain(error).sentence, remedy)], None)
 
 

@@ -23,6 +23,7 @@ from aiohttp import web
 from ingest.webhook import review
 from ingest.webhook.admission import Admission
 from ingest.webhook.owners import LookupFailed
+from podgroup.runtime.listening import listen
 from podgroup.runtime.log import get_logger
 
 MUTATE_PATH: Final[str] = "/mutate--v1-pod"
@@ -92,7 +93,7 @@ class WebhookServer:
         """Begins to listen.
 
         Raises:
-            OSError: the address cannot be listened on.
+            ListenError: the address cannot be listened on.
         """
         app = web.Application(client_max_size=self._max_body_bytes)
         app.router.add_post(MUTATE_PATH, self._mutate)
@@ -102,8 +103,7 @@ class WebhookServer:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=self._timeout_s)
         await runner.setup()
         try:
-            site = web.TCPSite(runner, self._host, self._port, ssl_context=self._tls, backlog=512)
-            await site.start()
+            await listen(runner, "webhook", self._host, self._port, tls=self._tls, backlog=512)
         except BaseException:
             await runner.cleanup()
             raise

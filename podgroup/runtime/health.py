@@ -12,6 +12,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+from podgroup.runtime.listening import listen
 from podgroup.runtime.log import get_logger
 from podgroup.runtime.settings import HealthSettings
 
@@ -88,8 +89,7 @@ async def _server(host: str, port: int, checks: Checks) -> AsyncIterator[int]:
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port, shutdown_timeout=1.0)
-        await site.start()
+        await listen(runner, "health", host, port, shutdown_timeout_s=1.0)
         yield int(runner.addresses[0][1])
     finally:
         await runner.cleanup()

@@ -103,9 +103,13 @@ async def log_in(settings: KubernetesSettings, user_agent: str) -> Login:
         if text.startswith("exec:"):
             raise KubeUnavailable(f"login plugin of {where} failed: {text}") from error
         raise KubeError(f"cannot use {where}: {text}") from error
-    except (OSError, ValueError, yaml.YAMLError, TypeError, AttributeError) as error:
-        # OSError covers bad certificates (ssl.SSLError); the last two are how kubernetes_asyncio
-        # meets a file that is YAML but no kubeconfig.
+    except (TypeError, AttributeError) as error:
+        # How kubernetes_asyncio meets a file that is YAML but no kubeconfig.
+        raise KubeError(
+            f"cannot use {path or 'the service account'}: it is empty, or no kubeconfig"
+        ) from error
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        # OSError covers bad certificates (ssl.SSLError).
         where = path or "the service account"
         raise KubeError(f"cannot use {where}: {type(error).__name__}: {error}") from error
 

@@ -22,6 +22,7 @@ from podgroup.runtime.embedded import EmbeddedError
 from podgroup.runtime.health import Checks, serve_health
 from podgroup.runtime.jetstream import LoginRefused, ServerTooOld, StreamMismatch
 from podgroup.runtime.kube_errors import KubeError, KubeForbidden, KubeUnauthorized, KubeUnavailable
+from podgroup.runtime.listening import ListenError
 from podgroup.runtime.log import Logger, configure, get_logger
 from podgroup.runtime.settings import EventLoop, Settings, SettingsError
 from podgroup.runtime.settings_source import load
@@ -34,6 +35,7 @@ GRACE_S = 20.0
 _SURROUNDINGS = (
     SettingsError,
     EmbeddedError,
+    ListenError,
     LoginRefused,
     ServerTooOld,
     StreamMismatch,

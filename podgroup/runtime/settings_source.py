@@ -83,7 +83,7 @@ def load(
     given.update(_from_environment(env, docs))
     for name, value in (overrides or {}).items():
         if name not in docs:
-            raise SettingsError(f"no setting is called {name!r}")
+            raise SettingsError(f"command line: {_unknown(name, docs)}")
         if value is not None:
             given[name] = _Given(value, "the command line", isinstance(value, str))
     return _build({path: _convert(docs[path], value) for path, value in given.items()})

@@ -1,5 +1,6 @@
 """Setting a cluster up, against the stand-in and a server that is too old."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -78,6 +79,20 @@ async def test_waiting_for_a_webhook_nobody_registers_ends_with_a_sentence(
     assert await install.registered_url(kube) == ""
     with pytest.raises(CommandFailed, match="registered: nothing"):
         await install.wait_registered(kube, deadline_s=0.2)
+
+
+async def test_who_looks_whether_somebody_listens_can_be_stopped_at_any_moment() -> None:
+    """Also when the answer comes as it is stopped: what hung then was `gatelog up`, for ever."""
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server:
+        for turns in range(40):
+            looking = asyncio.create_task(install.listens_at(f"https://127.0.0.1:{port}"))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            told = looking.cancel()
+            await asyncio.wait([looking])
+            assert looking.cancelled() == told
 
 
 async def test_a_refusal_of_the_server_is_passed_on(bare_cluster: Bare) -> None:

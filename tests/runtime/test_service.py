@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 
 from podgroup.runtime.health import Checks, _server
+from podgroup.runtime.listening import ListenError
 from podgroup.runtime.service import serve_health
 from podgroup.runtime.settings import HealthSettings
 
@@ -110,6 +111,15 @@ async def get(port: int, path: str) -> tuple[int, str]:
 async def test_health_is_off_by_default() -> None:
     async with serve_health(HealthSettings(), Checks()) as port:
         assert port == 0
+
+
+async def test_an_address_that_is_taken_is_named_with_its_settings() -> None:
+    async with _server("127.0.0.1", 0, Checks()) as port:
+        taken = HealthSettings(host="127.0.0.1", port=port)
+        words = rf"127\.0\.0\.1:{port}: address already in use.*health\.port"
+        with pytest.raises(ListenError, match=words):
+            async with serve_health(taken, Checks()):
+                raise AssertionError("two servers on one port")
 
 
 async def test_health_answers_name_what_fails() -> None:

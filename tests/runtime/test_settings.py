@@ -109,6 +109,12 @@ def test_a_bad_file_is_refused(tmp_path: Path, text: str, words: str) -> None:
     assert str(file) in str(caught.value)
 
 
+def test_a_name_on_the_command_line_that_does_not_exist_is_refused() -> None:
+    words = r"command line: .*nats\.urll; did you mean nats\.url\?"
+    with pytest.raises(SettingsError, match=words):
+        load(environ={}, overrides={"nats.urll": "x"})
+
+
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="cannot read the settings file"):
         load(tmp_path / "none.toml", environ={})

@@ -20,6 +20,7 @@ from ingest.webhook.pod import OwnerRef
 from ingest.webhook.policy import OwnerKind, WebhookPolicy
 from ingest.webhook.server import MUTATE_PATH, VALIDATE_PATH, WebhookServer
 from podgroup import names
+from podgroup.runtime.listening import ListenError
 from tests.webhook.cluster import (
     RAW,
     Cluster,
@@ -292,7 +293,7 @@ async def test_a_pod_of_the_largest_size_is_served(client: Client) -> None:
 async def test_two_servers_on_one_port_fail_with_the_address(client: Client) -> None:
     port = int(client.server.url.rpartition(":")[2])
     second = WebhookServer(Admission(WebhookPolicy(), Cluster()), tls=None, port=port)
-    with pytest.raises(OSError, match=str(port)):
+    with pytest.raises(ListenError, match=rf"{port}: address already in use.*webhook\.port"):
         await second.start()
     await second.stop()
 
