@@ -8,6 +8,7 @@ checkpoint remembers of it:
     rolled back    ends before our message, or    go on after the last message that is older than
                    has another one in its place   ours
     expired        begins after our next message  go on with the first that is left
+    damaged        the reader missed some         go on with the first after them
 
 Each opens a new epoch: positions go on growing through a new base, what may be missing is recorded,
 and nothing is decided until every kind was listed completely again.
@@ -23,7 +24,7 @@ from msgspec import Struct
 from podgroup.events import Batch, OperatorActed
 from podgroup.fold.common import At, note
 from podgroup.journal import EpochRow
-from podgroup.runtime.jetstream import Message, StreamState
+from podgroup.runtime.jetstream import Message, MessagesLost, StreamState
 from podgroup.state import World
 from podgroup.subjects import EVENTS
 from projector.checkpoint import Checkpoint
@@ -51,8 +52,15 @@ class Change(Struct, frozen=True):
     same_base: bool = False
 
 
-async def examine(bus: Lookup, stream: StreamState, checkpoint: Checkpoint | None) -> Change | None:
+async def examine(
+    bus: Lookup,
+    stream: StreamState,
+    checkpoint: Checkpoint | None,
+    missed: MessagesLost | None = None,
+) -> Change | None:
     """Compare the stream with the checkpoint; None: it goes on where we stopped.
+
+    `missed` is what the reader that read on from the checkpoint found missing.
 
     Raises:
         BusError: the log cannot be asked.
@@ -90,6 +98,10 @@ async def examine(bus: Lookup, stream: StreamState, checkpoint: Checkpoint | Non
         reason = f"messages {stood + 1} to {first - 1} expired before they were read"
         lost_to = first - 1 + base
         return Change(reason, first, None, checkpoint.seq + 1, lost_to, same_base=True)
+    if missed is not None and missed.last > stood:
+        first = missed.last + 1
+        lost_from = max(missed.first + base, checkpoint.seq + 1)
+        return Change(str(missed), first, None, lost_from, missed.last + base, same_base=True)
     return None
 
 

@@ -24,6 +24,7 @@ from podgroup.runtime.jetstream import (
     Bus,
     BusUnavailable,
     Message,
+    MessagesLost,
     Reader,
     StreamChanged,
     StreamMismatch,
@@ -99,6 +100,7 @@ class Projection:
         self._target = 0
         self._clock = LogClock()
         self._reconnected = False
+        self._missed: MessagesLost | None = None
         self.world = World(cluster=settings.cluster, mode=settings.mode)
         self._metrics.watch(lambda: self.world, self._outbox, lambda: self._committed_seq)
 
@@ -140,6 +142,7 @@ class Projection:
                     await self._follow(publishing)
                 except (StreamChanged, StreamMissing) as error:
                     log.warning("stream_changed", error=str(error))
+                    self._missed = error if isinstance(error, MessagesLost) else None
                 finally:
                     await self._detach()
             await self._drain()
@@ -206,7 +209,7 @@ class Projection:
         world, committer = self.world, self._committer
         self._reconnected = False
         stream = await self._bus.stream_state(subjects.EVENTS)
-        change = await epochs.examine(self._bus, stream, committer.checkpoint)
+        change = await epochs.examine(self._bus, stream, committer.checkpoint, self._missed)
         if change is not None:
             now = datetime.now(UTC)
             row, base = epochs.open_epoch(world, committer.checkpoint, change, stream, now)
@@ -220,6 +223,7 @@ class Projection:
             count = await refill_frames(self._bus, world, committer.checkpoint, stream, self._shard)
             log.debug("frames_refilled", messages=count)
         await self._look_at_decisions()
+        self._missed = None
         self._target = stream.last_sequence
         self._reader = self._bus.read(
             subjects.EVENTS,

@@ -35,6 +35,8 @@ from podgroup.runtime.log import get_logger
 ACK_TIMEOUT_S = 5.0
 GIVE_UP_S = 60.0
 WINDOW_BYTES = 32 * 1024 * 1024
+FOLLOWS = "Nats-Expected-Last-Subject-Sequence"
+"""The header that names the message before it on the subject; it stays with the message."""
 # The server's "never": bad request, forbidden. 409 (same id in process) and 503 pass.
 _REFUSALS = frozenset((400, 401, 403))
 # The subject's last message is another one; while one is being stored the server says 10164.
@@ -288,7 +290,7 @@ async def publish_once(
     """
     headers = {"Nats-Msg-Id": msg_id}
     if after is not None:
-        headers["Nats-Expected-Last-Subject-Sequence"] = str(after)
+        headers[FOLLOWS] = str(after)
     answer = await connection.request(subject, body, timeout_s=timeout_s, headers=headers)
     ack = _acks.decode(answer)
     if ack.error is None:

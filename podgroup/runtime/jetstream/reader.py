@@ -11,6 +11,10 @@ There is no background task: `next` does the work, so a slow caller slows the se
 Invariant: the sequences returned over the life of a Reader are strictly increasing, and no message
 that matches the filter and is in the stream is left out. A stream made anew, or one that ends
 before what was read, raises StreamChanged: its sequences mean something else now.
+
+A server whose files are damaged may leave a message out without a word (*measured*: 2.15, a flipped
+bit). A message that names the one before it on its subject (`FOLLOWS`) gives that away: if that one
+should have come and did not, what lies between is `MessagesLost`, once what came before is read.
 """
 
 import asyncio
@@ -22,10 +26,12 @@ from podgroup.runtime.jetstream import streams
 from podgroup.runtime.jetstream.api import STREAM_NOT_FOUND, ApiRefused, api
 from podgroup.runtime.jetstream.connection import Connection
 from podgroup.runtime.jetstream.pull import DEFAULT_TIMING, Data, Heartbeat, Lost, Session, Timing
+from podgroup.runtime.jetstream.publisher import FOLLOWS
 from podgroup.runtime.jetstream.values import (
     BusClosed,
     BusUnavailable,
     Message,
+    MessagesLost,
     StreamChanged,
     from_nanoseconds,
 )
@@ -63,7 +69,9 @@ class Reader:
         self._backoff = Backoff(first_s=0.02, ceiling_s=2.0)
         self._closed = False
         self._jumped_from: int | None = None
-        self.next_sequence = max(1, start_sequence)
+        self.next_sequence = self._begin = max(1, start_sequence)
+        self._newest_of: dict[str, int] = {}
+        self._lost: MessagesLost | None = None
         self.restarts = 0
         connection.listen(self)
 
@@ -73,7 +81,7 @@ class Reader:
         While the server is away this only waits: it is not an error.
 
         Raises:
-            StreamMissing, StreamChanged: see the module.
+            StreamMissing, StreamChanged, MessagesLost: see the module.
             BusClosed: the reader or its bus was closed.
         """
         loop = asyncio.get_running_loop()
@@ -87,6 +95,8 @@ class Reader:
                 return []
             why = ""
             found, why = self._drain(session)
+            if self._lost is not None and not found:
+                raise self._lost
             if not why and not session.current:
                 why = "the connection changed"
             if not why:
@@ -138,7 +148,7 @@ class Reader:
     def _drain(self, session: Session) -> tuple[list[Message], str]:
         """Return messages in order, and why the session must end (empty: it need not)."""
         found: list[Message] = []
-        while len(found) < self._batch:
+        while len(found) < self._batch and self._lost is None:
             match session.take():
                 case Data(message, place):
                     if place.consumer_sequence != self._seen + 1:
@@ -148,8 +158,13 @@ class Reader:
                         return found, f"went back to {place.sequence}"
                     if place.sequence > self.next_sequence and self._jumped_from is None:
                         self._jumped_from = self.next_sequence - 1
-                    self.next_sequence = place.sequence + 1
                     headers = message.headers
+                    if headers and FOLLOWS in headers:
+                        self._look_behind(message.subject, int(headers[FOLLOWS]), place.sequence)
+                        if self._lost is not None:
+                            break
+                    self._newest_of[message.subject] = place.sequence
+                    self.next_sequence = place.sequence + 1
                     found.append(
                         Message(
                             place.sequence,
@@ -167,6 +182,11 @@ class Reader:
                 case None:
                     break
         return found, ""
+
+    def _look_behind(self, subject: str, follows: int, sequence: int) -> None:
+        """See that the message that this one follows has come, if it was to be read at all."""
+        if follows >= self._begin and follows > self._newest_of.get(subject, 0):
+            self._lost = MessagesLost(self._stream, self.next_sequence, sequence - 1)
 
     async def _pull(self, session: Session) -> str:
         # Ask for more while half is still to come, so that the server never waits for us.

@@ -83,6 +83,19 @@ class StreamChanged(BusError):
     """The stream was made anew, or ends before what was already read: a new epoch begins."""
 
 
+class MessagesLost(StreamChanged):
+    """Messages of the subject are missing amid others: `first` to `last` hold them."""
+
+    def __init__(self, stream: str, first: int, last: int) -> None:
+        what = f"message {first}" if first == last else f"messages {first} to {last}"
+        super().__init__(
+            f"{what} of stream {stream} cannot be read, and what comes next says that it follows "
+            "such a one: the server's files are damaged (its log may say more)"
+        )
+        self.first = first
+        self.last = last
+
+
 class StreamMismatch(BusError):
     """A stream of that name exists and cannot be what we need; the message says how it differs."""
 
