@@ -60,7 +60,7 @@ async def examine(
 ) -> Change | None:
     """Compare the stream with the checkpoint; None: it goes on where we stopped.
 
-    `missed` is what the reader that read on from the checkpoint found missing.
+    `missed` is what a reader found missing of what was not folded before it began.
 
     Raises:
         BusError: the log cannot be asked.
@@ -98,10 +98,12 @@ async def examine(
         reason = f"messages {stood + 1} to {first - 1} expired before they were read"
         lost_to = first - 1 + base
         return Change(reason, first, None, checkpoint.seq + 1, lost_to, same_base=True)
-    if missed is not None and missed.last > stood:
-        first = missed.last + 1
-        lost_from = max(missed.first + base, checkpoint.seq + 1)
-        return Change(str(missed), first, None, lost_from, missed.last + base, same_base=True)
+    if missed is not None:
+        # What came after them, of others, may be folded already.
+        ahead = missed.last > stood
+        first = missed.last + 1 if ahead else stood + 1
+        lost = missed.first + base, missed.last + base
+        return Change(str(missed), first, None, *lost, same_base=ahead)
     return None
 
 

@@ -44,6 +44,7 @@ from projector.opening import check_shard, decisions_lost, policy_of, refill_fra
 from projector.outbox import Outbox
 from projector.record_rows import Settled, keep_raw, settled
 from projector.store import Store, StoreUnavailable
+from projector.unreadable import unreadable
 
 MAX_EVENTS = 5_000
 """Events per transaction at most, so that a transaction stays short and its rows fit in memory."""
@@ -55,6 +56,8 @@ WAIT_S = 0.25
 """Seconds to wait for messages before looking at timers, overdue decisions and `stop`."""
 COMPANY_S = 0.002
 """Seconds to wait for more before looking whether the database is free for what is folded."""
+STALL_S = 5.0
+"""Seconds without a message after which the log is asked whether it has some that do not come."""
 DRAIN_S = 5.0
 ENSURE_ATTEMPTS = 6
 
@@ -97,6 +100,7 @@ class Projection:
         self._events = 0
         self._messages = 0
         self._ticked_at = 0.0
+        self._heard_s = time.monotonic()
         self._target = 0
         self._clock = LogClock()
         self._reconnected = False
@@ -264,6 +268,7 @@ class Projection:
             waiting = not self._messages
             messages = await reader.next(WAIT_S if waiting else await self._company_s())
             quiet = waiting and not messages
+            await self._look_whether_stuck(messages)
             if messages and not self._outbox.holding:
                 self._clock.heard(messages[-1].at)
             if messages and not await self._complete(reader):
@@ -303,6 +308,24 @@ class Projection:
             log.warning("log_unavailable", error=str(error))
             return False
         return True
+
+    async def _look_whether_stuck(self, messages: list[Message]) -> None:
+        """See that what does not come is not there.
+
+        Raises:
+            MessagesLost: it is there and cannot be read.
+        """
+        now = time.monotonic()
+        if messages:
+            self._heard_s = now
+        if now < self._heard_s + STALL_S:
+            return
+        self._heard_s = now
+        mine = subjects.events_of(self.world.cluster, self._shard)
+        with suppress(BusUnavailable):
+            lost = await unreadable(self._bus, mine, self._stream_seq)
+            if lost is not None:
+                raise lost
 
     async def _fold_all(self, messages: list[Message]) -> None:
         most, breath = self._settings.projector.batch_messages, 0

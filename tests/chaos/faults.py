@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from podgroup.subjects import DECISIONS, EVENTS, events
 from tests.chaos.lab import CLUSTER, PARTS, Lab
+from tests.support.damage import blocks, flip
 from tests.support.processes import GATELOG
 
 ROOT = Path(__file__).parents[2]
@@ -358,6 +359,27 @@ async def truncated(lab: Lab, pick: random.Random) -> int:
     os.truncate(newest, size - min(size // 2, pick.randint(1, 20_000)))
     await lab.nats.start()
     return 1
+
+
+async def flipped(end: str, lab: Lab, pick: random.Random) -> int:
+    """One bit flips in what the projector has not read yet of EVENTS, while nats-server is away."""
+    pid = lab.pid("projector")
+    os.kill(pid, signal.SIGSTOP)
+    read = {block: block.stat().st_size for block in blocks(lab.nats)}
+    await asyncio.sleep(pick.uniform(1.5, 2.5))
+    if end == "stopped":
+        await lab.nats.stop()
+    else:
+        lab.nats.kill()
+    newest = blocks(lab.nats)[-1]
+    flip(newest, pick.randrange(read.get(newest, 0), newest.stat().st_size))
+    await lab.nats.start()
+    os.kill(pid, signal.SIGCONT)
+    return 1
+
+
+for _end in ("stopped", "killed"):
+    fault(f"bit flipped in the log, nats {_end}")(partial(flipped, _end))
 
 
 @fault("deliveries doubled and reordered")

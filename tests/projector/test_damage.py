@@ -1,21 +1,30 @@
 """A flipped bit in the log: the server leaves the message out without a word, the projector not."""
 
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
 from podgroup import subjects
 from podgroup.codec import encode_batch, message_id
-from podgroup.events import Batch
+from podgroup.events import Batch, OperatorActed
 from podgroup.fold import synced
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import Bus, MessagesLost, connect
+from podgroup.runtime.settings import StreamSettings
 from projector import tables
 from projector.epochs import examine
+from projector.unreadable import unreadable
 from tests.projector.running import eventually, publish, running, settings_for
 from tests.projector.support import busy_toy, comparable
 from tests.projector.test_epochs import ALog, relisted, standing_at
 from tests.projector.test_projection import batches, reloaded
 from tests.projector.test_store import rows_of
-from tests.support.damage import flip_in_message
+from tests.support.damage import blocks, flip, flip_in_message
 
 READ, STORED, HIT = 20, 40, 25
+NOISE = 100
+"""Messages of 90 kB that fill a block of the server and begin another."""
 
 
 async def follow(bus: Bus, cluster: str, found: list[Batch], after: int) -> int:
@@ -36,31 +45,41 @@ async def test_what_the_reader_missed_is_a_gap_with_the_same_base() -> None:
     assert change is not None and change.same_base
     assert (change.first, change.lost_from, change.lost_to) == (105, 1101, 1104)
     assert "damaged" in change.reason
-    # Folded already, before the server's files were damaged: nothing is missing.
-    assert await examine(log, log.state, standing_at(150, 1000), missed) is None
+    # What the actuators wrote after them was read and folded: positions go on behind that.
+    change = await examine(log, log.state, standing_at(150, 1000), missed)
+    assert change is not None and not change.same_base
+    assert (change.first, change.lost_from, change.lost_to) == (151, 1101, 1104)
 
 
+@pytest.mark.parametrize("between", [0, 3])
 async def test_a_message_that_a_flipped_bit_has_taken_is_missed_and_everything_listed_again(
-    url: str, own_nats: EmbeddedNats, own_bus: Bus, cluster: str
+    url: str, own_nats: EmbeddedNats, own_bus: Bus, cluster: str, between: int
 ) -> None:
     toy, settings = busy_toy(), settings_for(url, cluster)
     found = batches(toy)
     async with running(settings, own_bus) as projection:
         await follow(own_bus, cluster, found[:READ], 0)
         await eventually(lambda: projection.world.meta.position == READ, "folded")
-    await follow(own_bus, cluster, found[READ:STORED], READ)
+    # What others write between the messages of the watch does not hide that one is missing.
+    last = await follow(own_bus, cluster, found[READ:HIT], READ)
+    done = OperatorActed(action="release", target="nobody", by="test")
+    for i in range(between):
+        act = Batch(source="operator", events=(structs.replace(done, target=f"nobody{i}"),))
+        await publish(own_bus, cluster, [act], "operator")
+    await follow(own_bus, cluster, found[HIT:STORED], last)
     await own_bus.close()
     await own_nats.stop()
     flip_in_message(own_nats, f"{cluster}/{message_id(found[HIT - 1])}")
     await own_nats.start()
     bus = await connect(own_nats.settings(), "test", deadline_s=20)
     state = await bus.stream_state(subjects.EVENTS)
-    assert (state.first_sequence, state.last_sequence, state.messages) == (1, STORED, STORED)
+    stored = STORED + between
+    assert (state.first_sequence, state.last_sequence, state.messages) == (1, stored, stored)
     async with running(settings, bus) as projection:
         await eventually(lambda: projection.world.meta.epoch == 2, "noticed")
         await eventually(lambda: not projection.problem, "caught up")
         assert not synced(projection.world), "decides on the strength of a log with a hole"
-        assert projection.world.meta.position == STORED
+        assert projection.world.meta.position == stored + (1 if between else 0)
         await publish(bus, cluster, found[STORED:])
         await publish(bus, cluster, relisted(toy, "again"))
         await eventually(lambda: synced(projection.world), "everything listed")
@@ -69,5 +88,38 @@ async def test_a_message_that_a_flipped_bit_has_taken_is_missed_and_everything_l
     await bus.close()
     assert comparable(reloaded(url, cluster)) == comparable(world)
     row = rows_of(url, tables.epochs)[1]
-    assert (row["lost_from"], row["lost_to"], row["base"]) == (HIT, HIT, 0)
+    assert (row["lost_from"], row["lost_to"], row["base"]) == (HIT, HIT, 1 if between else 0)
     assert f"message {HIT} of stream EVENTS cannot be read" in row["reason"]
+
+
+async def test_a_block_that_cannot_be_read_is_found_from_end_to_end(tmp_path: Path) -> None:
+    server = EmbeddedNats(tmp_path / "nats", sync_always=False)
+    await server.start()
+    bus = await connect(server.settings(), "test", deadline_s=20)
+    await bus.ensure_streams(StreamSettings())
+    subject = subjects.events("c", 0, "watch")
+    publisher = bus.publisher()
+    for i in range(NOISE):
+        await publisher.send(subject, bytes(90_000), f"m{i}")
+    await publisher.flush()
+    assert await unreadable(bus, subject, 0) is None
+    await bus.close()
+    await server.stop()
+    full, newest = blocks(server)
+    assert full.stat().st_size < newest.stat().st_size, "a full block is compressed, no other is"
+    flip(full, full.stat().st_size // 2)
+    await server.start()
+    bus = await connect(server.settings(), "test", deadline_s=20)
+    reader = bus.read(subjects.EVENTS, subject, 1)
+    assert await reader.next(0.5) == [], "it stands before the block and says nothing"
+    lost = await unreadable(bus, subject, 0)
+    assert lost is not None
+    assert lost.first == 1
+    assert await bus.get(subjects.EVENTS, lost.last) is None
+    rest = bus.read(subjects.EVENTS, subject, lost.last + 1)
+    assert (await rest.next(20))[0].sequence == lost.last + 1
+    assert await unreadable(bus, subject, lost.last) is None
+    await reader.close()
+    await rest.close()
+    await bus.close()
+    await server.stop()

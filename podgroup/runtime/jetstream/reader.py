@@ -25,8 +25,8 @@ from podgroup.runtime.backoff import Backoff
 from podgroup.runtime.jetstream import streams
 from podgroup.runtime.jetstream.api import STREAM_NOT_FOUND, ApiRefused, api
 from podgroup.runtime.jetstream.connection import Connection
-from podgroup.runtime.jetstream.pull import DEFAULT_TIMING, Data, Heartbeat, Lost, Session, Timing
 from podgroup.runtime.jetstream.publisher import FOLLOWS
+from podgroup.runtime.jetstream.pull import DEFAULT_TIMING, Data, Heartbeat, Lost, Session, Timing
 from podgroup.runtime.jetstream.values import (
     BusClosed,
     BusUnavailable,
@@ -94,7 +94,7 @@ class Reader:
                     continue
                 return []
             why = ""
-            found, why = self._drain(session)
+            found, why = ([], "") if self._lost else self._drain(session)
             if self._lost is not None and not found:
                 raise self._lost
             if not why and not session.current:
@@ -148,7 +148,7 @@ class Reader:
     def _drain(self, session: Session) -> tuple[list[Message], str]:
         """Return messages in order, and why the session must end (empty: it need not)."""
         found: list[Message] = []
-        while len(found) < self._batch and self._lost is None:
+        while len(found) < self._batch:
             match session.take():
                 case Data(message, place):
                     if place.consumer_sequence != self._seen + 1:
@@ -159,10 +159,10 @@ class Reader:
                     if place.sequence > self.next_sequence and self._jumped_from is None:
                         self._jumped_from = self.next_sequence - 1
                     headers = message.headers
-                    if headers and FOLLOWS in headers:
-                        self._look_behind(message.subject, int(headers[FOLLOWS]), place.sequence)
+                    if headers and (follows := headers.get(FOLLOWS)):
+                        self._lost = self._missed(message.subject, int(follows))
                         if self._lost is not None:
-                            break
+                            return found, ""
                     self._newest_of[message.subject] = place.sequence
                     self.next_sequence = place.sequence + 1
                     found.append(
@@ -183,10 +183,10 @@ class Reader:
                     break
         return found, ""
 
-    def _look_behind(self, subject: str, follows: int, sequence: int) -> None:
-        """See that the message that this one follows has come, if it was to be read at all."""
-        if follows >= self._begin and follows > self._newest_of.get(subject, 0):
-            self._lost = MessagesLost(self._stream, self.next_sequence, sequence - 1)
+    def _missed(self, subject: str, follows: int) -> MessagesLost | None:
+        """Return what should have come before a message that names the one it follows."""
+        known = max(self._begin - 1, self._newest_of.get(subject, 0))
+        return MessagesLost(self._stream, known + 1, follows) if follows > known else None
 
     async def _pull(self, session: Session) -> str:
         # Ask for more while half is still to come, so that the server never waits for us.

@@ -89,8 +89,8 @@ class MessagesLost(StreamChanged):
     def __init__(self, stream: str, first: int, last: int) -> None:
         what = f"message {first}" if first == last else f"messages {first} to {last}"
         super().__init__(
-            f"{what} of stream {stream} cannot be read, and what comes next says that it follows "
-            "such a one: the server's files are damaged (its log may say more)"
+            f"{what} of stream {stream} cannot be read though later ones can: the server's files "
+            "are damaged (its log may say more)"
         )
         self.first = first
         self.last = last

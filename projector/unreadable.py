@@ -1,0 +1,35 @@
+"""A log that goes on and cannot be read: where it can be read again.
+
+Theory. NATS keeps messages in blocks, and compresses those that are full. One flipped bit makes a
+whole block unreadable, and a consumer stands before it for ever: no message, no error, heartbeats
+that say nothing is wrong (*measured*: 2.15). Messages asked for one by one are told apart: there,
+or not there. Those that are not there end where the block ends, which is looked for in steps that
+double, and then by halves.
+
+Invariant: at most about 60 messages are asked for, and only of a log that has said nothing.
+"""
+
+from podgroup.runtime.jetstream import Bus, MessagesLost
+from podgroup.subjects import EVENTS
+
+
+async def unreadable(bus: Bus, subject: str, after: int) -> MessagesLost | None:
+    """Return what cannot be read behind message `after`, None if that is nothing.
+
+    Raises:
+        StreamMissing, BusUnavailable: the log cannot be asked.
+    """
+    newest = await bus.last(EVENTS, subject)
+    if newest is None or newest.sequence <= after or await bus.get(EVENTS, after + 1) is not None:
+        return None
+    gone, step = after + 1, 1
+    while gone + step < newest.sequence and await bus.get(EVENTS, gone + step) is None:
+        gone, step = gone + step, 2 * step
+    there = min(gone + step, newest.sequence)
+    while there - gone > 1:
+        middle = (gone + there) // 2
+        if await bus.get(EVENTS, middle) is None:
+            gone = middle
+        else:
+            there = middle
+    return MessagesLost(EVENTS, after + 1, there - 1)
