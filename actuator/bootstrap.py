@@ -17,6 +17,7 @@ from actuator.loop import Loop
 from actuator.metrics import ActuatorMetrics
 from actuator.pace import Pace
 from podgroup import subjects
+from podgroup.runtime.collector import collect_rarely
 from podgroup.runtime.health import Checks
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.jetstream import connect as connect_bus
@@ -33,6 +34,8 @@ MAX_HELD = 640
 while they are worked on: enough that a single pod is not left in the stream behind a group of ten
 thousand, and no more than 220 MB."""
 
+YOUNG = 20_000
+"""Objects that may be made before the garbage collector looks: of a request some fifty live on."""
 
 T = TypeVar("T")
 
@@ -98,6 +101,7 @@ async def _run(
         max_in_flight=held_at_most(settings.actuator.max_in_flight),
         ack_wait_s=settings.actuator.ack_wait_s,
     )
+    collect_rarely(YOUNG)
     log.info("actuator_started", server=kube.server, subject=filter_subject, pace=pace.limit)
     try:
         await loop.run(worker, stop)

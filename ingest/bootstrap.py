@@ -25,6 +25,7 @@ from podgroup.runtime import jetstream
 from podgroup.runtime import kube as kubernetes
 from podgroup.runtime.backoff import Backoff
 from podgroup.runtime.election import Elector
+from podgroup.runtime.collector import collect_rarely
 from podgroup.runtime.health import Checks
 from podgroup.runtime.jetstream import (
     Bus,
@@ -40,6 +41,9 @@ from podgroup.runtime.lease import lease_name
 from podgroup.runtime.log import get_logger
 from podgroup.runtime.metrics import of as metrics_of
 from podgroup.runtime.settings import Settings
+
+YOUNG = 20_000
+"""Objects that may be made before the garbage collector looks: a page of a list has as many."""
 
 T = TypeVar("T")
 
@@ -77,6 +81,7 @@ async def run_ingest(
         if kube is None:
             kube = await kubernetes.connect(settings.kubernetes, part="ingest")
             stack.push_async_callback(kube.close)
+        collect_rarely(YOUNG)
         if settings.webhook.enabled:
             # Its dependencies are not needed, and need not be installed, where it is off.
             from ingest.registration import webhook

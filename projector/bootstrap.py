@@ -4,11 +4,11 @@ Invariant: what was made here is closed here; a bus that was handed in stays ope
 """
 
 import asyncio
-import gc
 import sys
 from contextlib import AsyncExitStack, suppress
 
 from podgroup.runtime.backoff import Backoff
+from podgroup.runtime.collector import collect_rarely
 from podgroup.runtime.election import Elector
 from podgroup.runtime.health import Checks
 from podgroup.runtime.jetstream import Bus
@@ -55,7 +55,9 @@ async def run_projector(
     # The fold and the thread that writes share the interpreter. At the default of 5 ms each of the
     # many short waits of a commit would cost that much while the fold is busy.
     sys.setswitchinterval(0.0005)
-    _collect_rarely()
+    # The fold makes values by the hundred thousand that live for a while and form no cycles;
+    # looking through them every 700 allocations took an eighth of a busy projector's time.
+    collect_rarely()
     async with AsyncExitStack() as stack:
         if bus is None:
             bus = await connect_bus(settings.nats, "projector")
@@ -149,17 +151,6 @@ class _Projector:
             self._projection = None
             log.info("projector_stopped", position=projection.world.meta.position)
         return False
-
-
-def _collect_rarely() -> None:
-    """Let the garbage collector look for cycles rarely.
-
-    The fold makes values by the hundred thousand that live for a while and form no cycles; looking
-    through them every 700 allocations took an eighth of a busy projector's time.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(100_000, 20, 20)
 
 
 async def _database_ready(url: str, stop: asyncio.Event) -> bool:
