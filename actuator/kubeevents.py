@@ -3,8 +3,9 @@
 Theory. Events are for people who look at one object today; the log is the record. So Events go
 through events.k8s.io/v1 under a name made from the decision and the event's index, which makes a
 repetition an AlreadyExists; they are sent in the background, after the write they tell of, with an
-eighth of the actuator's requests, so that ten thousand ungated pods do not wait for ten thousand
-notes; and when too many wait or the server refuses them, they are dropped and counted.
+eighth of the actuator's requests, and for `HOLD_S` not before pods that can start: ten thousand of
+them do not wait for ten thousand notes. When too many wait or the server refuses them, they are
+dropped and counted.
 
 Invariant: no failure here ever changes the outcome of a command (`EmitEvent` apart, whose only
 work they are and which awaits them).
@@ -13,6 +14,8 @@ work they are and which awaits them).
 import asyncio
 import hashlib
 import socket
+import time
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -33,6 +36,8 @@ MAX_NAME: Final = 253
 MAX_NOTE: Final = 1024
 """Characters the API allows in a note."""
 MAX_REASON: Final = 128
+HOLD_S: Final = 5.0
+"""Seconds that an Event gives way to gates that wait to be taken off; after that it takes turns."""
 _SHARE: Final = 8
 _NOTES_AT_ONCE: Final = 16
 _SCHEDULING: Final = "scheduling.k8s.io/v1"
@@ -66,10 +71,15 @@ def notes(decision: Decision, workload_version: str, instance: str = "") -> list
             "action": event.reason[:MAX_REASON],
             "note": _cut(event.message),
             "reportingController": CONTROLLER,
-            "reportingInstance": instance or f"{CONTROLLER}-{socket.gethostname()}"[:128],
+            "reportingInstance": instance or _instance(),
         }
         found.append(Note(namespace, msgspec.Raw(msgspec.json.encode(body))))
     return found
+
+
+@cache
+def _instance() -> str:
+    return f"{CONTROLLER}-{socket.gethostname()}"[:128]
 
 
 def _name(regarding: ObjectRef, decision: str, index: int) -> str:
@@ -102,10 +112,12 @@ def _cut(text: str) -> str:
 class Emitter:
     """Sends Events in the background; `run` it beside the loop."""
 
-    def __init__(self, api: KubeApi, pace: Pace) -> None:
+    def __init__(self, api: KubeApi, pace: Pace, hold_s: float = HOLD_S) -> None:
         self._api = api
         self._pace = pace
-        self._waiting: asyncio.Queue[Note] = asyncio.Queue(MAX_WAITING)
+        self._hold_s = hold_s
+        self._waiting: asyncio.Queue[tuple[float, Note]] = asyncio.Queue(MAX_WAITING)
+        """Until when each gives way, by `time.monotonic`, and what it is."""
         self._busy = 0
         self._log = get_logger("actuator")
         self.sent = 0
@@ -115,9 +127,10 @@ class Emitter:
         """Put the Events of an applied decision in the queue; drops them when it is full."""
         if not decision.command.events:
             return
+        until = time.monotonic() + self._hold_s
         for note in notes(decision, await self._version(decision)):
             try:
-                self._waiting.put_nowait(note)
+                self._waiting.put_nowait((until, note))
             except asyncio.QueueFull:
                 self._drop(f"{MAX_WAITING} Events are waiting already")
 
@@ -150,9 +163,11 @@ class Emitter:
                 # Not our turn: later senders join in only while the server takes that much.
                 await asyncio.sleep(0.2)
                 continue
-            note = await self._waiting.get()
+            until, note = await self._waiting.get()
             self._busy += 1
             try:
+                if self._waiting.qsize() < MAX_WAITING // 2:  # none is dropped for having waited
+                    await self._pace.calm(until - time.monotonic())
                 await self._send(note)
             finally:
                 self._busy -= 1

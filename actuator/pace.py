@@ -8,7 +8,8 @@ when answers become slow or fail with 5xx. Fairness between clients is the serve
 (API Priority and Fairness); a Retry-After it sends holds back everything we have.
 
 What lets a pod start is urgent and goes before what only shows how things stand (Workloads that
-mirror, conditions, Events): four turns to one while both wait, so that neither starves the other.
+mirror, conditions): eight turns to one while both wait, so that neither starves the other. What can
+wait longer still, as Events can, waits until it is `calm` before it asks for a turn at all.
 Among the equally urgent, a group of many requests does not starve one of few: see `line`.
 
 Invariant: 1 <= limit <= ceiling; never more than `limit` slots are taken, but for those already
@@ -26,7 +27,7 @@ COOLDOWN_S = 1.0
 """Seconds between two decreases: answers to requests sent before the last one say nothing new."""
 HOLD_CEILING_S = 30.0
 """Longest Retry-After, in seconds, that holds back all requests; longer ones are cut."""
-URGENT_TURNS = 4
+URGENT_TURNS = 8
 """Urgent waiters served for each ordinary one while both wait."""
 _SMOOTHING = 0.1
 
@@ -70,6 +71,8 @@ class Pace:
         self._taken = 0
         self._waiting = Line()
         self._urgent = Line()
+        self._calm = asyncio.Event()
+        self._calm.set()
         self._in_a_row = 0
         self._mean_s = 0.0
         self._decreased_at = float("-inf")
@@ -103,6 +106,8 @@ class Pace:
             return
         turn = asyncio.get_running_loop().create_future()
         (self._urgent if urgent else self._waiting).join(turn, ON_BEHALF.get())
+        if urgent:
+            self._calm.clear()
         self._serve()
         try:
             await turn
@@ -111,6 +116,16 @@ class Pace:
                 self._taken -= 1
                 self._serve()
             raise
+
+    async def calm(self, timeout_s: float) -> None:
+        """Wait until nothing urgent waits for a turn, `timeout_s` seconds at most."""
+        if self._calm.is_set() or timeout_s <= 0:
+            return
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._calm.wait()
+        except TimeoutError:
+            return
 
     def _free(self, now: float) -> bool:
         return self._taken < self.limit and now >= self._held_until
@@ -122,6 +137,8 @@ class Pace:
             if not turn.done():
                 self._taken += 1
                 turn.set_result(None)
+        if not self._urgent:
+            self._calm.set()
         if (self._waiting or self._urgent) and now < self._held_until and self._wake is None:
             loop = asyncio.get_running_loop()
             self._wake = loop.call_later(self._held_until - now, self._hold_over)

@@ -24,8 +24,8 @@ from podgroup.objects import WATCHED_KINDS, Kind
 from podgroup.runtime import jetstream
 from podgroup.runtime import kube as kubernetes
 from podgroup.runtime.backoff import Backoff
-from podgroup.runtime.election import Elector
 from podgroup.runtime.collector import collect_rarely
+from podgroup.runtime.election import Elector
 from podgroup.runtime.health import Checks
 from podgroup.runtime.jetstream import (
     Bus,

@@ -1,11 +1,14 @@
 """Kubernetes Events: names that repeat, texts that fit, and a queue that never blocks."""
 
 import asyncio
+import time
 from typing import Any
 
 import msgspec
 
-from actuator.kubeevents import MAX_NAME, MAX_NOTE, Note, notes
+from actuator.kubeapi import KubeApi
+from actuator.kubeevents import MAX_NAME, MAX_NOTE, Emitter, Note, notes
+from actuator.pace import Pace
 from podgroup.commands import EmitEvent, KubeEvent, ObjectRef
 from tests.actuator.commands import decision, pod_ref, ungate, workload_ref
 from tests.actuator.conftest import Lab
@@ -69,6 +72,41 @@ async def test_events_of_commands_are_sent_in_the_background(lab: Lab) -> None:
     sender.cancel()
     assert len(lab.events()) == 30
     assert (lab.emitter.sent, lab.emitter.dropped) == (31, 0)
+
+
+async def test_events_give_way_to_gates_for_a_while_and_are_sent_all_the_same(lab: Lab) -> None:
+    pace = Pace(1, first=1)
+    target = await lab.pod()
+
+    async def gate() -> None:
+        while True:
+            async with pace.slot(urgent=True) as slot:
+                await asyncio.sleep(0.001)
+                slot.answered(200)
+
+    async def sent(count: int) -> None:
+        async with asyncio.timeout(10):
+            while brief.sent + patient.sent < count:
+                await asyncio.sleep(0.01)
+
+    brief, patient = (Emitter(KubeApi(lab.kube, pace), pace, hold_s=hold) for hold in (0.2, 60.0))
+    # One has the turn, two wait: it is never calm.
+    gates = [asyncio.create_task(gate()) for _ in range(3)]
+    await asyncio.sleep(0)
+    senders = [asyncio.create_task(emitter.run()) for emitter in (brief, patient)]
+    began = time.monotonic()
+    await patient.emit(decision(ungate(target, events=(event(),)), number=1))
+    await brief.emit(decision(ungate(target, events=(event(),)), number=2))
+    await sent(1)
+    assert time.monotonic() - began >= 0.2
+    assert (brief.sent, patient.sent) == (1, 0)
+    for task in gates:
+        task.cancel()
+    await sent(2)
+    for task in senders:
+        task.cancel()
+    await asyncio.gather(*gates, *senders, return_exceptions=True)
+    assert brief.dropped == patient.dropped == 0
 
 
 async def test_what_the_server_refuses_is_dropped_and_counted(lab: Lab) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actuator.line import FEW, ON_BEHALF
-from actuator.pace import Pace
+from actuator.pace import URGENT_TURNS, Pace
 
 
 async def requests(pace: Pace, count: int, status: int = 200, took_s: float = 0.0) -> int:
@@ -148,11 +148,48 @@ async def test_what_lets_pods_start_goes_first_and_starves_nothing() -> None:
 
     async with pace.slot() as first:
         tasks = [asyncio.create_task(one(f"o{n}", False)) for n in range(3)]
-        tasks += [asyncio.create_task(one(f"u{n}", True)) for n in range(6)]
+        tasks += [asyncio.create_task(one(f"u{n}", True)) for n in range(URGENT_TURNS + 2)]
         await asyncio.sleep(0)
         first.answered(200)
     await asyncio.gather(*tasks)
-    assert served == ["u0", "u1", "u2", "u3", "o0", "u4", "u5", "o1", "o2"]
+    urgent = [f"u{n}" for n in range(URGENT_TURNS + 2)]
+    assert served == [*urgent[:URGENT_TURNS], "o0", *urgent[URGENT_TURNS:], "o1", "o2"]
+
+
+async def test_it_is_calm_when_nothing_urgent_waits_whatever_else_does() -> None:
+    pace = Pace(1, first=1)
+    served: list[str] = []
+
+    async def one(name: str, urgent: bool) -> None:
+        async with pace.slot(urgent=urgent) as slot:
+            served.append(name)
+            slot.answered(200)
+
+    async def patient() -> None:
+        await pace.calm(60.0)
+        served.append("calm")
+
+    async with pace.slot() as first:
+        tasks = [asyncio.create_task(one("urgent", True)), asyncio.create_task(one("other", False))]
+        await asyncio.sleep(0)
+        tasks.append(asyncio.create_task(patient()))
+        await asyncio.sleep(0.01)
+        assert served == []
+        first.answered(200)
+    await asyncio.gather(*tasks)
+    assert served.index("calm") > served.index("urgent")
+
+
+async def test_calm_is_waited_for_so_long_and_no_longer() -> None:
+    pace = Pace(1, first=1)
+    async with pace.slot() as first:
+        urgent = asyncio.create_task(pace.take(urgent=True))
+        await asyncio.sleep(0)
+        began = time.monotonic()
+        await pace.calm(0.05)
+        assert 0.04 < time.monotonic() - began < 1.0
+        first.answered(200)
+    await urgent
 
 
 async def served_of(*asked: tuple[str, int]) -> list[str]:
