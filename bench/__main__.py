@@ -33,14 +33,9 @@ async def _core() -> AsyncIterator[Figure]:
         yield figure
 
 
-async def _resident() -> AsyncIterator[Figure]:
-    for figure in resident.run():
-        yield figure
-
-
 PARTS: dict[str, Callable[[], AsyncIterator[Figure]]] = {
     "core": _core,
-    "resident": _resident,
+    "resident": resident.run,
     "projector": projecting.run,
     "rebuild": rebuilding.run,
     "ingest": ingesting.run,

@@ -84,8 +84,17 @@ def simulator(place: Path, *args: str) -> Iterator[Simulator]:
 
 def peak_kib(pid: int) -> int:
     """The largest resident size a process has had, in KiB (VmHWM: of itself, not of its parent)."""
-    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("VmHWM:"):
+    return _status_kib(pid, "VmHWM:")
+
+
+def resident_kib(pid: int) -> int:
+    """The resident size of a process, in KiB."""
+    return _status_kib(pid, "VmRSS:")
+
+
+def _status_kib(pid: int, name: str) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith(name):
             return int(line.split()[1])
     return 0
 

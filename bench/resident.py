@@ -1,14 +1,15 @@
-"""Resident memory of the core: many live pods, folded in a process that does nothing else.
+"""Resident memory with many live pods: of the core alone, and of the whole projector (`holding`).
 
 The log is made here and goes to a file; a fresh process reads it message by message, folds and
 decides, and says how much of the machine's memory it has in the end, journal taken away as the
 projector does. What Python and the code take before the first message is part of it.
 """
 
+import asyncio
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import msgspec
@@ -43,23 +44,40 @@ class _Living(Story):
         self.messages.clear()
 
 
-def run() -> Iterator[Figure]:
-    """Make the log and measure a fresh process that folds it."""
+async def run() -> AsyncIterator[Figure]:
+    """Make the log and measure a fresh process that folds it, then a projector."""
+    # Here and not above: the process that folds imports this module, and needs none of that.
+    from bench import holding
+
     with tempfile.TemporaryDirectory() as place:
         file = Path(place, "log")
         story = _Living(GROUPS, SIZE, file)
-        command = [sys.executable, "-m", "bench.resident", str(file)]
-        answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
-    before_kib, after_kib, pods, groups = map(int, answer.stdout.split())
-    if (pods, groups) != (GROUPS * SIZE, GROUPS):
-        raise RuntimeError(f"{pods} pods in {groups} groups were folded")
-    yield Figure(
-        name="core.resident",
-        value=after_kib / 1024,
-        unit="MiB",
-        note=f"{pods} running pods in {groups} groups after {story.events} events; "
-        f"{before_kib / 1024:.0f} MiB before the first",
-    )
+        answer = await asyncio.to_thread(_core, file)
+        before_kib, after_kib, pods, groups = map(int, answer.split())
+        if (pods, groups) != (GROUPS * SIZE, GROUPS):
+            raise RuntimeError(f"{pods} pods in {groups} groups were folded")
+        yield Figure(
+            name="core.resident",
+            value=after_kib / 1024,
+            unit="MiB",
+            note=f"{pods} running pods in {groups} groups after {story.events} events; "
+            f"{before_kib / 1024:.0f} MiB before the first",
+        )
+        async for figure in holding.run(_messages(file), pods, story.events):
+            yield figure
+
+
+def _core(file: Path) -> str:
+    """Fold the log in a process of its own; returns what it says."""
+    command = [sys.executable, "-m", "bench.resident", str(file)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
+    return done.stdout
+
+
+def _messages(file: Path) -> Iterator[Message]:
+    with file.open("rb") as source:
+        while size := source.read(4):
+            yield _decoder.decode(source.read(int.from_bytes(size, "big")))
 
 
 def _resident_kib() -> int:
@@ -67,12 +85,6 @@ def _resident_kib() -> int:
         if line.startswith("VmRSS:"):
             return int(line.split()[1])
     raise RuntimeError("no VmRSS in /proc/self/status")
-
-
-def _messages(file: Path) -> Iterator[Message]:
-    with file.open("rb") as source:
-        while size := source.read(4):
-            yield _decoder.decode(source.read(int.from_bytes(size, "big")))
 
 
 def fold(file: Path) -> None:

@@ -121,7 +121,7 @@ def load_world(
     workloads: Iterable[WorkloadView],
     policy: Policy | None = None,
 ) -> World:
-    """Rebuild the world, indices included, from what was stored."""
+    """Rebuild the world, indices included, from what was stored; pods as `read_back` gave them."""
     world = World(cluster=cluster, mode=mode, policy=policy or Policy(), meta=meta)
     for group in groups:
         world.groups[group.id] = group
@@ -135,7 +135,7 @@ def load_world(
     for pod in sorted(pods, key=lambda p: (p.seen_seq, p.view.created_at, p.view.uid)):
         uid = PodUID(pod.view.uid)
         world.pods[uid] = pod
-        _share(world, pod)
+        pod.group = world.groups[pod.group].id
         if pod.expect is not None:
             world.expecting[pod.expect.decision] = (pod.group, uid)
         reindex(world, world.groups[pod.group], pod)
@@ -156,14 +156,18 @@ def load_world(
     return world
 
 
-def _share(world: World, pod: Pod) -> None:
-    """Let a pod that was read from a database share what others say, as when it was folded."""
+def read_back(pod: Pod) -> Pod:
+    """Let a pod that was read from a database share what others say, as when it was folded.
+
+    Pod by pod as they are read: all of them unshared take several times the memory of the state.
+    """
     share_new(pod.view)
-    pod.group, pod.role = world.groups[pod.group].id, one(pod.role)
+    pod.group, pod.role = one(pod.group), one(pod.role)
     pod.gate_added = one_map_of_times(pod.gate_added)
     for name in ("ungated_at", "scheduled_at", "started_at"):
         if (time := getattr(pod, name)) is not None:
             setattr(pod, name, one_time(time))
+    return pod
 
 
 def _put(world: World, view: QueueObject) -> None:

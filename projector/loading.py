@@ -2,12 +2,13 @@
 
 Theory. A checkpoint and the records of everything live: that is the whole state, whatever the
 length of the log. Besides it, decisions in the order they were made and parked events, for the
-outbox.
+outbox. Records are unpacked as they come, some at a time, and pods share at once what others said,
+so that reading a large state takes little more memory than having it.
 
 Invariant: one call reads from one snapshot of the database; the caller brings the transaction.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, RowMapping, Table, select
 
 from podgroup.commands import RECORDS, AnyCommand
+from podgroup.engine import read_back
 from podgroup.events import Decision
 from podgroup.journal import ParkedRow
 from podgroup.objects import QueueObject, WorkloadView
@@ -29,6 +31,8 @@ from projector.packing import (
     unpack_workload,
 )
 
+READ_AT_ONCE = 1_000
+"""Records read from the database at a time."""
 RECORD_NAMES = tuple(sorted(record.__name__ for record in RECORDS))
 
 
@@ -53,10 +57,10 @@ def load_shard(connection: Connection, cluster: str, shard: int) -> Loaded | Non
     if checkpoint is None:
         return None
 
-    def folded(table: Table, where: Any, *order: Any) -> Sequence[bytes]:
+    def folded(table: Table, where: Any, *order: Any) -> Iterator[bytes]:
         mine = (table.c.cluster == cluster, table.c.shard == shard, where)
         query = select(table.c.folded).where(*mine).order_by(*order, *table.primary_key)
-        return connection.scalars(query).all()
+        yield from connection.scalars(query.execution_options(yield_per=READ_AT_ONCE))
 
     group, pod = tables.groups.c, tables.pods.c
     unlinked = tables.objects.c.kind == "Workload"
@@ -66,7 +70,7 @@ def load_shard(connection: Connection, cluster: str, shard: int) -> Loaded | Non
         checkpoint=checkpoint,
         meta=unpack_meta(checkpoint.folded),
         groups=[unpack_group(data) for data in groups],
-        pods=[unpack_pod(data) for data in pods],
+        pods=[read_back(unpack_pod(data)) for data in pods],
         objects=[unpack_object(data) for data in folded(tables.objects, ~unlinked)],
         workloads=[unpack_workload(data) for data in folded(tables.objects, unlinked)],
     )

@@ -25,6 +25,13 @@ from projector.rows import COLUMNS, Rows
 from projector.tables import UtcTime, metadata
 from projector.tables.base import Document, utc_text
 
+PAGE_BYTES = 8192
+"""Rows are a few hundred bytes to two KB, and a batch puts many side by side: with pages of 8 KiB a
+full batch costs a fifth less processor time than with SQLite's own 4, a transaction of one event a
+tenth more."""
+_WAL_BYTES = 32 * 1024 * 1024
+"""When the log is copied back. At the default of 1,000 pages each full batch would be written twice
+and synced."""
 _CHUNKS = (512, 64, 8, 1)
 _MAX_PARAMETERS = 32_000  # SQLITE_MAX_VARIABLE_NUMBER is 32,766 since 3.32
 
@@ -47,11 +54,14 @@ def connect_options(connection: sqlite3.Connection, *, read_only: bool) -> None:
     if read_only:
         pragmas += ["query_only = ON"]
     else:
-        pragmas += ["journal_mode = WAL", "synchronous = NORMAL"]
-        # 32 MiB. At the default of 1,000 each full batch would be written twice and synced.
-        pragmas += ["wal_autocheckpoint = 8192"]
+        # The page size has an effect on a file that does not exist yet, and on no other.
+        pragmas += [f"page_size = {PAGE_BYTES}", "journal_mode = WAL", "synchronous = NORMAL"]
     for pragma in pragmas:
         connection.execute(f"PRAGMA {pragma}").close()
+    if not read_only:
+        (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+        pages = _WAL_BYTES // page_bytes
+        connection.execute(f"PRAGMA wal_autocheckpoint = {pages}").close()
 
 
 def _indexes(table: str, kind: type[Any]) -> tuple[int, ...]:

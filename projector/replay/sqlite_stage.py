@@ -61,7 +61,8 @@ class SqliteStage:
         self._raw.execute(f"PRAGMA cache_size = -{_CACHE_KIB}").close()
         self._raw.execute(f"ATTACH ? AS {_NAME}", (str(self._file),))
         # A stage that fails is removed and not rolled back, so it keeps no journal.
-        for pragma in ("locking_mode = EXCLUSIVE", "journal_mode = OFF", "synchronous = OFF"):
+        size = f"page_size = {sqlite_writer.PAGE_BYTES}"
+        for pragma in (size, "locking_mode = EXCLUSIVE", "journal_mode = OFF", "synchronous = OFF"):
             self._raw.execute(f"PRAGMA {_NAME}.{pragma}").close()
         self._switching = False
         self._raw.execute("BEGIN")

@@ -6,7 +6,7 @@ import msgspec
 
 from bench.story import CLUSTER, Story
 from podgroup.codec import decode_batch
-from podgroup.engine import load_world, new_world, step
+from podgroup.engine import load_world, new_world, read_back, step
 from podgroup.events import PodApplied
 from podgroup.objects import Condition, PodView
 from podgroup.sharing import MOST, one, one_map, one_time, share, share_new
@@ -40,7 +40,8 @@ def test_a_world_read_back_shares_again() -> None:
     world, sent = _half_way()
     groups, pods = list(world.groups.values()), list(world.pods.values())
     stored = msgspec.json.decode(msgspec.json.encode(pods), type=list[Pod])
-    again = load_world(CLUSTER, world.mode, world.meta, groups, stored, [], [])
+    read = [read_back(pod) for pod in stored]
+    again = load_world(CLUSTER, world.mode, world.meta, groups, read, [], [])
     assert {uid: pod.view for uid, pod in again.pods.items()} == sent
     for field in ("labels", "annotations", "requests"):
         assert len({id(getattr(pod.view, field)) for pod in again.pods.values()}) <= len(groups)

@@ -1,7 +1,9 @@
 """The contract of the store, on both databases."""
 
 import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,8 +16,8 @@ from podgroup.engine import step, take
 from podgroup.journal import Note, ParkedRow
 from podgroup.objects import PodView
 from podgroup.state import Frame
-from projector import migrate, postgres_writer, tables
-from projector.database import DatabaseError, parse, reader, shown
+from projector import migrate, postgres_writer, sqlite_writer, tables
+from projector.database import DatabaseError, parse, reader, shown, writer
 from projector.packing import pack, pack_meta, unpack_group, unpack_meta
 from projector.record_rows import Settled
 from projector.rows import build
@@ -281,6 +283,36 @@ def test_few_and_many_rows_are_written_alike(url: str) -> None:
             return sorted(repr({k: v for k, v in r.items() if k not in skip}) for r in rows)
 
         assert stripped(one) == stripped(two), table.name
+
+
+def test_pods_share_what_they_say_as_soon_as_they_are_read(url: str) -> None:
+    toy = Toy(cpu=1000)
+    for i in range(30):
+        toy.pod(f"p{i}", "g", 30)
+    Writer(url).feed(toy.messages)
+    store = SqlStore(url, "test")
+    loaded = store.load()
+    store.close()
+    assert loaded is not None
+    assert len(loaded.pods) == 30
+    for field in ("labels", "annotations", "requests", "namespace"):
+        assert len({id(getattr(pod.view, field)) for pod in loaded.pods}) == 1, field
+
+
+def test_a_new_file_has_large_pages_and_an_old_one_keeps_its_own(tmp_path: Path) -> None:
+    for name, pages, wal in (("new", sqlite_writer.PAGE_BYTES, 4096), ("old", 4096, 8192)):
+        file = tmp_path / f"{name}.db"
+        if name == "old":
+            with closing(sqlite3.connect(file)) as made:
+                made.execute("PRAGMA page_size = 4096")
+                made.execute("CREATE TABLE something (x)")
+        url = f"sqlite:///{file}"
+        migrate.upgrade(url)
+        engine = writer(url)
+        with engine.connect() as connection:
+            assert connection.exec_driver_sql("PRAGMA page_size").scalar() == pages
+            assert connection.exec_driver_sql("PRAGMA wal_autocheckpoint").scalar() == wal
+        engine.dispose()
 
 
 def test_objects_come_and_go(url: str) -> None:

@@ -1,0 +1,103 @@
+"""Memory of the whole projector while it holds many live pods, and of one that starts with them.
+
+Theory. The core's own size (`resident`) is not what an operator gives a pod: beside it the process
+has its libraries, batches on their way into the database and out of the log, the database's caches,
+and decisions to publish. So `gatelog project` runs as a process on SQLite, over a stream in which
+all pods run in the end; it is looked at when it has caught up and published, then ended and started
+again, when all of the state comes out of the database at once. The clock of the restart runs from
+the command to the log line that says that it has caught up.
+
+Invariant: a figure counts only if the read model has every pod and nothing was set aside.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable
+
+import sqlalchemy as sa
+
+from bench import processes
+from bench.figures import Figure
+from bench.story import CLUSTER, Message
+from podgroup.runtime.embedded import EmbeddedNats
+from podgroup.runtime.jetstream import connect
+from podgroup.runtime.settings import StreamSettings
+from podgroup.subjects import events
+from projector.database import reader
+from tests.support.processes import Child
+
+TARGET_MB = 500.0
+PATIENCE_S = 300.0
+STEADY_S = 5.0
+"""Seconds after catching up at which the steady size is looked at."""
+
+
+async def run(messages: Iterable[Message], pods: int, events_count: int) -> AsyncIterator[Figure]:
+    """Publish messages, run a projector over them, and run it once more."""
+    with processes.folder() as place:
+        async with processes.nats(place, sync_always=False) as server:
+            await _publish(server, messages)
+            url = f"sqlite:///{place}/holding.db"
+            env = processes.environment(server.settings(), url, None)
+            with processes.children(place, env, "project") as (child,):
+                most_mb, steady_mb, _ = await asyncio.to_thread(_look, child, 1)
+                child.stop(60)
+                began = time.perf_counter()
+                child.start()
+                again_mb, after_mb, ready = await asyncio.to_thread(_look, child, 2)
+            _check(url, pods)
+    what = f"{pods} running pods after {events_count} events, SQLite"
+    yield Figure(
+        name="project.resident",
+        value=most_mb,
+        unit="MB",
+        limit=TARGET_MB,
+        limit_name="what was asked",
+        note=f"largest size of the whole process, {steady_mb:.0f} MB {STEADY_S:.0f} s after it "
+        f"had caught up; {what}",
+    )
+    yield Figure(
+        name="project.restart",
+        value=ready - began,
+        unit="s",
+        note=f"from the command to being caught up; largest size {again_mb:.0f} MB, "
+        f"{after_mb:.0f} MB {STEADY_S:.0f} s later; {what}",
+    )
+
+
+async def _publish(server: EmbeddedNats, messages: Iterable[Message]) -> None:
+    bus = await connect(server.settings(), "bench", deadline_s=20)
+    await bus.ensure_streams(StreamSettings())
+    publisher = bus.publisher()
+    for message in messages:
+        subject = events(CLUSTER, 0, "actuator" if message.source == "actuator" else "watch")
+        await publisher.send(subject, message.body, f"bench/{message.position}")
+    await publisher.flush()
+    publisher.close()
+    await bus.close()
+
+
+def _look(child: Child, starts: int) -> tuple[float, float, float]:
+    """Wait for the end of the log; returns the largest and the steady size in MB, and when."""
+    child.wait_for(r"(?s)" + ".*".join(['"caught_up"'] * starts), PATIENCE_S)
+    ready = time.perf_counter()
+    time.sleep(STEADY_S)
+    assert child.process is not None
+    pid = child.process.pid
+    return _mb(processes.peak_kib(pid)), _mb(processes.resident_kib(pid)), ready
+
+
+def _mb(kib: int) -> float:
+    return kib * 1024 / 1e6
+
+
+def _check(url: str, pods: int) -> None:
+    engine = reader(url)
+    with engine.connect() as connection:
+        there = connection.execute(
+            sa.text("SELECT count(*) FROM pods WHERE gone_at IS NULL AND phase = 'Running'")
+        ).scalar()
+        aside = connection.execute(sa.text("SELECT count(*) FROM parked")).scalar()
+    engine.dispose()
+    if there != pods or aside:
+        raise RuntimeError(f"{there} running pods, not {pods}; {aside} events set aside")
