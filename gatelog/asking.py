@@ -63,6 +63,19 @@ def open_model(settings: Settings) -> ReadModel:
         raise CommandFailed(f"{error} (--state-dir or --db says where it is)") from error
 
 
+def nobody_there(model: ReadModel, namespace: str) -> bool:
+    """Tell whether nothing is known of a namespace ("": of the cluster), and say so on stderr."""
+    if model.knows(namespace) if namespace else model.cluster in model.clusters():
+        return False
+    near = model.similar("", namespace) if namespace else []
+    where = f"namespace {namespace}" if namespace else f"cluster {model.cluster}"
+    lines = [f"gatelog: nothing of {where} is in {model.place}"]
+    if near:
+        lines.append(f"  did you mean {one_of(near)}? A group or pod is named NAMESPACE/NAME")
+    sys.stderr.write("\n".join([*lines, *_surroundings(model)]) + "\n")
+    return True
+
+
 def say_not_found(model: ReadModel, namespace: str, name: str) -> None:
     """Say on stderr that a name is not there, and what the reason may be."""
     lines = [f"gatelog: no group or pod {namespace}/{name} in {model.place}"]
@@ -73,25 +86,31 @@ def say_not_found(model: ReadModel, namespace: str, name: str) -> None:
     near = [] if aside else model.similar(namespace, name)
     if near:
         lines.append(f"  did you mean {one_of(near)}?")
-    clusters = model.clusters()
-    if clusters and model.cluster not in clusters:
-        lines.append(f"  this database knows the clusters {one_of(clusters)}: add --cluster NAME")
-    elif not clusters:
-        lines.append("  no projector has written to it yet: is gatelog running on this database?")
-    else:
-        row = model.checkpoint()
-        age_s = (datetime.now(UTC) - row.written_at).total_seconds() if row else 0.0
-        if row is not None and age_s > BEHIND_S:
-            lines.append(
-                f"  the projector last wrote {duration(age_s)} ago (seq {row.stream_seq}): it may "
-                "be stopped or behind (gatelog doctor), or nothing has happened since"
-            )
-        pruned = model.pruned()
-        if pruned is not None:
-            lines.append(f"  groups and pods that were gone before {pruned:%Y-%m-%d} were pruned")
-        if not near and not aside:
-            lines.append(
-                "  only pods that name a queue (label kueue.x-k8s.io/queue-name) and were gated "
-                "when they were created are known here"
-            )
+    lines += _surroundings(model)
+    if not near and not aside and model.cluster in model.clusters():
+        lines.append(
+            "  only pods that name a queue (label kueue.x-k8s.io/queue-name) and were gated "
+            "when they were created are known here"
+        )
     sys.stderr.write("\n".join(lines) + "\n")
+
+
+def _surroundings(model: ReadModel) -> list[str]:
+    """Say why a read model may know less than somebody thinks."""
+    clusters = model.clusters()
+    if not clusters:
+        return ["  no projector has written to it yet: is gatelog running on this database?"]
+    if model.cluster not in clusters:
+        return [f"  this database knows the clusters {one_of(clusters)}: add --cluster NAME"]
+    lines = []
+    row = model.checkpoint()
+    age_s = (datetime.now(UTC) - row.written_at).total_seconds() if row else 0.0
+    if row is not None and age_s > BEHIND_S:
+        lines.append(
+            f"  the projector last wrote {duration(age_s)} ago (seq {row.stream_seq}): it may "
+            "be stopped or behind (gatelog doctor), or nothing has happened since"
+        )
+    pruned = model.pruned()
+    if pruned is not None:
+        lines.append(f"  groups and pods that were gone before {pruned:%Y-%m-%d} were pruned")
+    return lines

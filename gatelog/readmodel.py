@@ -23,6 +23,7 @@ from gatelog.rows import (
     CheckpointRow,
     GroupRow,
     HolderRow,
+    PendingRow,
     SetAsideRow,
     SummaryRow,
     UnstartedRow,
@@ -74,6 +75,14 @@ class ReadModel:
         same_name = [title for title in known if title.partition("/")[2] == name]
         close = difflib.get_close_matches(wanted, known, n=4, cutoff=0.6)
         return list(dict.fromkeys([*same_name[:3], *close]))[:4]
+
+    def knows(self, namespace: str) -> bool:
+        """Tell whether a group of a namespace was ever seen."""
+        return bool(self._value(sql.KNOWS, {"namespace": namespace}))
+
+    def pending(self, namespace: str = "", limit: int = 1000) -> list[PendingRow]:
+        """Return what is not admitted, in a namespace or everywhere, by queue and its order."""
+        return list(self.rows(PendingRow, sql.PENDING, {"namespace": namespace, "limit": limit}))
 
     def entries(self, group_id: str) -> list[Entry]:
         """Return everything that is told about a group, in order of the log."""

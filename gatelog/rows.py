@@ -50,6 +50,21 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.namespace}/{self.name}"
 
 
+class PendingRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A group that is not admitted, as in view `v_why_pending`."""
+
+    namespace: str
+    name: str
+    kind: str
+    state: str
+    queue: str
+    cluster_queue: str
+    priority: int
+    reason: str
+    message: str
+    since: datetime | None
+
+
 class WaitRow(msgspec.Struct, frozen=True):
     """A wait that is over or goes on (`to_at` None)."""
 

@@ -61,6 +61,15 @@ SELECT o.seq, o.delivery * 1000 + o.attempt, o.at, 'outcome', d.action, d.reason
  ORDER BY 1, 2 LIMIT :limit
 """
 
+KNOWS = "SELECT count(*) FROM groups WHERE cluster = :cluster AND namespace = :namespace"
+
+PENDING = """
+SELECT namespace, name, kind, state, queue, cluster_queue, priority, reason, message, since
+  FROM v_why_pending
+ WHERE cluster = :cluster AND (namespace = :namespace OR :namespace = '')
+ ORDER BY cluster_queue, queue, priority DESC, coalesce(since, created_at), group_id LIMIT :limit
+"""
+
 WAITS = """
 SELECT reason, message, from_at, to_at
   FROM waits

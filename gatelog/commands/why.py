@@ -1,5 +1,7 @@
 """`gatelog why NS/NAME`: why does it wait, since when, and what would it take?
 
+Without a name: everything that waits, everywhere or in a namespace.
+
 Invariant: reads only; answers for the newest life of a name.
 """
 
@@ -11,7 +13,6 @@ import msgspec
 import typer
 
 from gatelog import options
-from gatelog.commands.history import Title
 from gatelog.errors import FAILED
 
 if TYPE_CHECKING:
@@ -22,9 +23,13 @@ if TYPE_CHECKING:
 
 HELP = (
     "Why a pod group or single pod is where it is: the reason now, since when, what it would "
-    "take, who holds the quota, and what it waited for before."
+    "take, who holds the quota, and what it waited for before. Without NAME: everything that waits."
 )
 EPILOG = """[bold]Examples[/]
+
+gatelog why
+
+gatelog why team-a
 
 gatelog why team-a/train
 
@@ -32,6 +37,16 @@ gatelog why team-a/train-worker-3 --json
 
 gatelog why prod/etl --db postgresql://reader@db/gatelog --cluster prod-1"""
 
+Asked = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="NAMESPACE/NAME",
+        help="Group or pod. A namespace alone: what waits in it. Nothing: what waits anywhere.",
+    ),
+]
+
+_MOST = 1000
+"""Groups that are listed."""
 _WAITING = frozenset({"Composing", "Queued", "Blocked", "Evicted"})
 _OVER = frozenset({"Finishing", "Finished"})
 _ANOTHER_LIFE = (
@@ -41,7 +56,7 @@ _ANOTHER_LIFE = (
 
 
 def why(
-    title: Title,
+    title: Asked = None,
     as_json: options.AsJson = False,
     sql: Annotated[
         bool, typer.Option("--sql", help="Print the SQL statement instead of running it.")
@@ -58,8 +73,11 @@ def why(
     from gatelog.remedies import remedy
     from gatelog.sql import WHY
 
-    namespace, name = asking.parse_title(title)
     settings = asking.read_settings(config, assign, state_dir, db, cluster)
+    if title is None or "/" not in title:
+        with asking.open_model(settings) as model:
+            return _everything(model, title or "", as_json=as_json, sql=sql)
+    namespace, name = asking.parse_title(title)
     with asking.open_model(settings) as model:
         lives = model.groups(namespace, name, limit=1)
         if not lives:
@@ -93,6 +111,32 @@ def why(
     out.print(_answer(group, waits, holders, ahead, aside, unstarted))
     if gaps:
         out.print(console.missing(gaps))
+    return None
+
+
+def _everything(model: "ReadModel", namespace: str, *, as_json: bool, sql: bool) -> int | None:
+    """Show what waits, in a namespace or everywhere."""
+    from gatelog import asking, console
+    from gatelog.sql import PENDING
+
+    if sql:
+        text = model.statement(PENDING, {"namespace": namespace, "limit": _MOST})
+        console.console().print(text, soft_wrap=True)
+        return None
+    rows = model.pending(namespace, _MOST + 1)
+    if not rows and asking.nobody_there(model, namespace):
+        return FAILED
+    more = len(rows) > _MOST
+    if as_json:
+        found = msgspec.json.encode(rows[:_MOST])
+        sys.stdout.write(msgspec.json.format(found, indent=2).decode() + "\n")
+    elif rows:
+        out = console.console()
+        out.print(console.pending(rows[:_MOST], datetime.now(UTC), out.width))
+    else:
+        print(f"nothing waits{f' in namespace {namespace}' if namespace else ''}")
+    if more:
+        sys.stderr.write(f"gatelog: more than {_MOST} wait; name a namespace, or see --sql\n")
     return None
 
 

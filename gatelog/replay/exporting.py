@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from gatelog.errors import CommandFailed
 from gatelog.replay.running import Progress, log_of, open_bus, place
 from podgroup.runtime.settings import Settings
 from projector.database import database_url, reader
@@ -30,7 +31,7 @@ async def export(
     """Write what is wanted of the log to `path`; `key` (None: real names) is that of pseudonyms.
 
     Raises:
-        CommandFailed: there is no log, or its beginning is gone.
+        CommandFailed: there is no log, its beginning is gone, or nothing in it is wanted.
         OSError: the file cannot be written.
     """
     shard = settings.projector.shard
@@ -53,6 +54,8 @@ async def export(
                 progress=progress,
             )
             selection.close()
+            if not selection.groups:
+                raise CommandFailed(f"nothing to write: the log has nothing of {wanted.words()}")
         names = Pseudonyms(key[:MOST_KEY_BYTES]) if key is not None else None
         if names is not None:
             async for entry in _chosen(log, selection):

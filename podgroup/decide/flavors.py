@@ -179,7 +179,8 @@ def _try_flavors(
                 # Stable wording: what is free changes all the time, the reason does not.
                 short.append(
                     f"insufficient unused quota for {resource} in flavor {quotas.name} "
-                    f"({format_amount(resource, own)} of {format_amount(resource, nominal)} wanted)"
+                    f"({format_amount(resource, own)} wanted, "
+                    f"{format_amount(resource, nominal)} in all)"
                 )
         if not short:
             return _Try("fit", quotas.name)

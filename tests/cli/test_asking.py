@@ -143,6 +143,30 @@ def test_why_a_pod_that_came_to_a_group_that_was_over(gatelog: Gatelog, tmp_path
     assert [pod["name"] for pod in found["not_started"]] == ["late"]
 
 
+def test_why_without_a_name_lists_what_waits(gatelog: Gatelog, busy_db: Db) -> None:
+    code, out, _ = ask(gatelog, busy_db, "why")
+    lines = out.splitlines()
+    assert code == 0 and lines[0].split()[:2] == ["group", "for"]
+    assert {line.split()[0] for line in lines[1:] if line.startswith("ns/")} == {"ns/c", "ns/d"}
+    assert "WaitingForQuota" in out and "WaitingForPods" in out
+    assert not any(line.endswith(" ") for line in lines)
+    assert ask(gatelog, busy_db, "why", "ns")[:2] == (0, out)
+    found = json.loads(ask(gatelog, busy_db, "why", "--json")[1])
+    assert [(row["name"], row["reason"]) for row in found] == [
+        ("c", "WaitingForQuota"),
+        ("d", "WaitingForPods"),
+    ]
+    assert found == json.loads(ask(gatelog, busy_db, "why", "ns", "--json")[1])
+
+
+def test_why_of_a_namespace_nobody_knows_says_what_it_may_be(gatelog: Gatelog, busy_db: Db) -> None:
+    code, out, err = ask(gatelog, busy_db, "why", "c")
+    assert (code, out) == (1, "")
+    assert "nothing of namespace c" in err and "did you mean ns/c" in err
+    code, _, err = gatelog("why", "--db", busy_db[0])
+    assert code == 1 and "knows the clusters test" in err
+
+
 def test_why_as_json(gatelog: Gatelog, busy_db: Db) -> None:
     code, out, _ = ask(gatelog, busy_db, "why", "ns/c", "--json")
     found = json.loads(out)

@@ -243,6 +243,15 @@ def test_export_asks_for_what_makes_sense(
     assert code == 1 and "No such file or directory" in err and "unexpected" not in err
 
 
+def test_a_choice_of_nothing_is_said_and_leaves_no_file(
+    gatelog: Gatelog, simple: Played, tmp_path: Path
+) -> None:
+    file = tmp_path / "log.jsonl.gz"
+    code, out, err = gatelog("export", str(file), "--group", "ns/nobody", *simple.options)
+    assert (code, out) == (1, "") and "nothing of group ns/nobody" in err
+    assert not file.exists()
+
+
 def test_what_could_not_be_decoded_survives(tmp_path: Path) -> None:
     log = log_of(busy_toy())
     position, at, batch = log.messages[20]
