@@ -26,6 +26,7 @@ _SENTENCES = (
     ("projector.archive.shelf", "ShelfUnavailable"),
     ("projector.archive.writing", "ArchiveDamaged"),
     ("projector.database", "DatabaseError"),
+    ("projector.store", "StoreDamaged"),
     ("projector.store", "StoreUnavailable"),
     ("projector.store", "StaleProjector"),
     ("ingest.webhook.certs", "CertificateError"),

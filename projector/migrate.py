@@ -17,9 +17,10 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from projector import partitions, reading_role
+from projector.damage import damage
 from projector.database import DatabaseError, DatabaseUnavailable, shown, writer
 
 LOCK = 0x6761_7465_6C6F_67  # "gatelog"; pg_advisory_lock takes 64 bits
@@ -90,6 +91,10 @@ def _connected(url: str) -> Iterator[Connection]:
     except OperationalError as error:
         reason = str(error.orig).strip().splitlines()[0]
         raise DatabaseUnavailable(f"{shown(url)}: {reason}") from error
+    except DBAPIError as error:
+        if not (remedy := damage(error)):
+            raise
+        raise DatabaseError(f"{shown(url)}: {error.orig}: {remedy}") from error
     finally:
         engine.dispose()
 

@@ -267,6 +267,10 @@ class Projection:
         while not self._stop.is_set() and (reader := self._reader) is not None:
             waiting = not self._messages
             messages = await reader.next(WAIT_S if waiting else await self._company_s())
+            if self._reconnected:
+                # To a server that may have another past: look at the log again before anything of
+                # it is folded. A log that was rolled back may be longer than ever by now.
+                return
             quiet = waiting and not messages
             await self._look_whether_stuck(messages)
             if messages and not self._outbox.holding:
@@ -281,8 +285,6 @@ class Projection:
             self._committer.check()
             if publishing.done():
                 publishing.result()
-            if self._reconnected and self._bus.connected:
-                return  # to a server that may have another past: look at the log again
             self._tick()
 
     @property

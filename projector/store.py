@@ -25,6 +25,7 @@ from podgroup.events import Decision
 from podgroup.journal import ParkedRow
 from projector import partitions, postgres_writer, sqlite_writer
 from projector.checkpoint import Checkpoint
+from projector.damage import REBUILD, damage
 from projector.database import shown, writer
 from projector.loading import (
     Loaded,
@@ -58,6 +59,10 @@ AND usename = current_user AND datname = current_database()
 
 class StoreUnavailable(Exception):
     """The database cannot be reached or is full; the same call may be made again later."""
+
+
+class StoreDamaged(Exception):
+    """The database is not what was written to it; the message says what to do."""
 
 
 class StaleProjector(Exception):
@@ -126,12 +131,18 @@ class SqlStore:
 
         Raises:
             StoreUnavailable: no connection.
+            StoreDamaged: what is there is not what was written.
         """
         with self._transaction() as connection:
             if self._alone and self._engine.dialect.name == "postgresql":
                 connection.execute(text(_END_OTHERS))
                 self._alone = False
-            return load_shard(connection, self._cluster, self._shard)
+            try:
+                return load_shard(connection, self._cluster, self._shard)
+            except msgspec.MsgspecError as error:
+                raise StoreDamaged(
+                    f"{self._name}: a column `folded` cannot be read ({error}): {REBUILD}"
+                ) from error
 
     def decisions(self, *, after: int = 0, unresolved: bool = False) -> list[Decision]:
         """Return decisions with a number above `after`, by number.
@@ -173,6 +184,7 @@ class SqlStore:
             StaleProjector: the checkpoint in the database is not `old` (and not `new` either).
             ReadModelReplaced: because a rebuild has put another in its place.
             StoreUnavailable: it is not known to be written; call again with the same arguments.
+            StoreDamaged: calling again does not help.
         """
         writes = 1 if old is None else old.writes + 1
         new = msgspec.structs.replace(new, writes=writes, writer=self.writer)
@@ -245,8 +257,12 @@ class SqlStore:
                 yield self._connection
         except _LOST as error:
             raise self._failed(error) from error
+        except (sqlite3.DatabaseError, psycopg.InternalError) as error:
+            if not damage(error):
+                raise
+            raise self._failed(error) from error
 
-    def _failed(self, error: Exception) -> StoreUnavailable:
+    def _failed(self, error: Exception) -> StoreUnavailable | StoreDamaged:
         """Drop the connection, whatever state it is in, and say what happened."""
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -254,7 +270,9 @@ class SqlStore:
                 connection.invalidate()
                 connection.close()
         reason = str(getattr(error, "orig", None) or error).strip().splitlines()
-        return StoreUnavailable(f"{self._name}: {reason[0] if reason else type(error).__name__}")
+        said = f"{self._name}: {reason[0] if reason else type(error).__name__}"
+        remedy = damage(error)
+        return StoreDamaged(f"{said}: {remedy}") if remedy else StoreUnavailable(said)
 
     def close(self) -> None:
         """Close the connection."""

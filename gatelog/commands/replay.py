@@ -185,7 +185,8 @@ def _unvouched(tables: "list[TableResult]", epoch: int) -> None:
     over = groups.unvouched - groups.alive
     print(
         f"cannot be verified, because the log before epoch {epoch} is lost (table epochs): "
-        f"{groups.unvouched} groups that began before it, {over} of them gone by now"
+        f"{groups.unvouched} groups that began before everything was listed again, {over} of them "
+        "gone by now"
     )
     if groups.named:
         more = groups.alive - len(groups.named)

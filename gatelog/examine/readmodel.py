@@ -3,6 +3,7 @@
 Invariant: opens the database for reading only.
 """
 
+import os
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -15,6 +16,8 @@ from gatelog.told import place
 from podgroup.runtime.settings import Settings
 
 AREA = "database"
+MOST_READ = 1 << 30
+"""Bytes of a SQLite file that is read from end to end: a second or two."""
 
 
 class Seen(NamedTuple):
@@ -35,7 +38,7 @@ def examine(settings: Settings) -> Seen:
             return Seen([schema], None)
         with ReadModel(url, settings.cluster) as model:
             row = model.checkpoint(settings.projector.shard)
-            findings = [schema, _checkpoint(model, row)]
+            findings = [schema, *_integrity(url), _checkpoint(model, row)]
             if row is not None:
                 findings += [_parked(model), _unresolved(model, settings)]
             return Seen(findings, row)
@@ -66,6 +69,29 @@ def _schema(url: str) -> Finding:
         return ok(AREA, "schema", f"{place(url)} is at {found}")
     detail = f"{place(url)} is at {found or 'none'}, this gatelog needs {needed}"
     return fail(AREA, "schema", detail, "run gatelog migrate (or the gatelog that made it)")
+
+
+def _integrity(url: str) -> list[Finding]:
+    """What SQLite says of its own file; nothing of one that takes long to read, or PostgreSQL."""
+    from sqlalchemy.exc import DBAPIError
+
+    from projector.damage import MOVE_AWAY
+    from projector.database import parse, reader
+
+    file = parse(url)
+    if file.get_backend_name() != "sqlite" or os.stat(file.database or "").st_size > MOST_READ:
+        return []
+    engine = reader(url)
+    try:
+        with engine.connect() as connection:
+            said = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar())
+    except DBAPIError as error:
+        said = str(error.orig)
+    finally:
+        engine.dispose()
+    if said == "ok":
+        return [ok(AREA, "integrity", "SQLite finds nothing wrong with the file")]
+    return [fail(AREA, "integrity", f"{place(url)}: {' '.join(said.split())}", MOVE_AWAY)]
 
 
 def _checkpoint(model: ReadModel, row: CheckpointRow | None) -> Finding:

@@ -30,7 +30,7 @@ from projector.opening import policy_of
 from projector.replay.compare import TableResult, compare
 from projector.replay.fold import Difference, Result, Sink, fold
 from projector.replay.log import Log
-from projector.replay.vouching import introduce
+from projector.replay.vouching import introduce, told_all
 
 _CONNECT_S = 15.0
 SNAPSHOT = {"postgresql": {"isolation_level": "REPEATABLE READ"}, "sqlite": {}}
@@ -48,11 +48,6 @@ class Place(Struct, frozen=True):
     """Stream sequence with which the present epoch begins."""
     unsent: tuple[Decision, ...] = ()
     """Decisions that are committed and not known to be in their stream."""
-
-    @property
-    def floor(self) -> int:
-        """Position before which the log is lost; 0: all of it is there, or in the archive."""
-        return self.base + self.first - 1 if self.epoch > 1 else 0
 
 
 @asynccontextmanager
@@ -152,10 +147,12 @@ def held_against(
     live: sa.Connection, url: str, cluster: str, shard: int, at: Place
 ) -> list[TableResult]:
     """Compare the live read model, row by row, with what a replay has written to `url`."""
-    floor = at.floor
-    if floor:
+    floor = 0
+    if at.epoch > 1:
         told = writer(url)
         with told.begin() as connection:
+            all_told = told_all(connection, cluster, shard)
+            floor = at.base + at.stream_seq if all_told is None else all_told
             introduce(live, connection, cluster, shard, floor)
         told.dispose()
     again = reader(url)

@@ -60,7 +60,7 @@ class TableResult(Struct):
 def compare(
     live: sa.Connection, again: sa.Connection, cluster: str, shard: int, floor: int
 ) -> list[TableResult]:
-    """Compare every table of the contract; the log begins after position `floor`.
+    """Compare every table of the contract; the log vouches for who came after position `floor`.
 
     What was over before the limit of the live side's pruning is left out on both sides.
     """

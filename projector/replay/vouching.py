@@ -1,58 +1,66 @@
 """What a log can vouch for that begins with a later epoch: those who came since.
 
 Theory. A log that is lost takes with it what made the groups of before, so a fold of what is left
-gives them other rows: other counts, no earlier admission, maybe another id. Who came since is made
-of the log alone, and must be equal as ever. The read model knows who came when; the replay is told
-so of those whom it took for new (`introduce`). Then one question tells on both sides whether a row
-is about somebody of before (`of_before`).
-
-The first complete list of a kind says how many were gone by then, which is of before as well.
+gives them other rows: other counts, no earlier admission, maybe another id. It also takes a while
+until what is left has told of everything that was there: each kind is listed again (`told_all`);
+before that a queue is unknown that the read model knew all along. Who came after that is made of
+the log alone, and must be equal as ever. The read model knows who came when; the replay is told so
+of those whom it took for new (`introduce`). Then one question tells on both sides whether a row is
+about somebody of before (`of_before`). What is decided about a group that the replay never met is
+about somebody of before as well: a group that is missing shows in the table of groups.
 
 Invariant: with `floor` 0 the log vouches for everything, and nothing is asked or changed.
 """
 
 import sqlalchemy as sa
 
+from podgroup.objects import WATCHED_KINDS
 from projector import tables
 
-_GROUP = (
-    "EXISTS (SELECT 1 FROM groups o WHERE o.cluster = {row}.cluster AND o.id = {id} "
-    "AND o.created_seq <= :floor)"
-)
+
+def _since(row: str, column: str = "group_id") -> str:
+    """A group that the database knows, and that came since."""
+    return (
+        f"EXISTS (SELECT 1 FROM groups o WHERE o.cluster = {row}.cluster AND o.id = {row}.{column} "
+        "AND o.created_seq > :floor)"
+    )
 
 
-def _group(row: str, column: str = "group_id") -> str:
-    return _GROUP.format(row=row, id=f"{row}.{column}")
-
-
-def _pod(row: str) -> str:
+def _pod_since(row: str) -> str:
     return (
         f"EXISTS (SELECT 1 FROM pods p WHERE p.cluster = {row}.cluster AND p.uid = {row}.pod_uid "
-        f"AND (p.seen_seq <= :floor OR {_group('p')}))"
+        f"AND p.seen_seq > :floor AND {_since('p')})"
     )
 
 
 _OF_BEFORE = {
     "groups": "groups.created_seq <= :floor",
-    "roles": _group("roles"),
-    "pods": f"(pods.seen_seq <= :floor OR {_group('pods')})",
-    "gates": _pod("gates"),
-    "history": f"({_group('history')} OR {_pod('history')} OR history.kind = 'RelistCompleted' "
-    "AND NOT EXISTS (SELECT 1 FROM history h WHERE h.cluster = history.cluster "
-    "AND h.shard = history.shard AND h.kind = history.kind AND h.reason = history.reason "
-    "AND h.seq > :floor AND h.seq < history.seq))",
-    "waits": _group("waits"),
-    "admissions": _group("admissions"),
-    "decisions": _group("decisions"),
-    # An outcome may come after the loss of its decision.
+    "roles": f"NOT {_since('roles')}",
+    "pods": f"(pods.seen_seq <= :floor OR NOT {_since('pods')})",
+    "gates": f"NOT {_pod_since('gates')}",
+    "history": f"(history.group_id <> '' AND NOT {_since('history')} "
+    f"OR history.pod_uid <> '' AND NOT {_pod_since('history')})",
+    "waits": f"NOT {_since('waits')}",
+    "admissions": f"NOT {_since('admissions')}",
+    "decisions": f"NOT {_since('decisions')}",
     "outcomes": "NOT EXISTS (SELECT 1 FROM decisions d WHERE d.cluster = outcomes.cluster "
-    f"AND d.id = outcomes.decision_id AND NOT {_group('d')})",
+    f"AND d.id = outcomes.decision_id AND {_since('d')})",
 }
 
 
 def of_before(table: str) -> str:
     """Return the condition that a row is about somebody who came before position `:floor`."""
     return _OF_BEFORE[table]
+
+
+def told_all(again: sa.Connection, cluster: str, shard: int) -> int | None:
+    """Return the position at which the replay had been told of every kind; None: it was not yet."""
+    h = tables.history.c
+    firsts = sa.select(sa.func.min(h.seq)).where(
+        h.cluster == cluster, h.shard == shard, h.kind == "RelistCompleted"
+    )
+    found = list(again.scalars(firsts.group_by(h.reason)))
+    return max(found) if len(found) >= len(WATCHED_KINDS) else None
 
 
 def introduce(

@@ -363,8 +363,7 @@ async def truncated(lab: Lab, pick: random.Random) -> int:
 
 async def flipped(end: str, lab: Lab, pick: random.Random) -> int:
     """One bit flips in what the projector has not read yet of EVENTS, while nats-server is away."""
-    pid = lab.pid("projector")
-    os.kill(pid, signal.SIGSTOP)
+    await lab.kill("projector")
     read = {block: block.stat().st_size for block in blocks(lab.nats)}
     await asyncio.sleep(pick.uniform(1.5, 2.5))
     if end == "stopped":
@@ -374,7 +373,7 @@ async def flipped(end: str, lab: Lab, pick: random.Random) -> int:
     newest = blocks(lab.nats)[-1]
     flip(newest, pick.randrange(read.get(newest, 0), newest.stat().st_size))
     await lab.nats.start()
-    os.kill(pid, signal.SIGCONT)
+    lab.revive("projector")
     return 1
 
 

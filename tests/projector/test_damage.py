@@ -1,10 +1,14 @@
-"""A flipped bit in the log: the server leaves the message out without a word, the projector not."""
+"""Bits flipped on disk: what NATS keeps quiet about is noticed, and of a database it is told."""
 
+import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
+from gatelog.examine import readmodel
 from podgroup import subjects
 from podgroup.codec import encode_batch, message_id
 from podgroup.events import Batch, OperatorActed
@@ -12,8 +16,11 @@ from podgroup.fold import synced
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import Bus, MessagesLost, connect
 from podgroup.runtime.settings import StreamSettings
-from projector import tables
+from projector import migrate, tables
+from projector.database import DatabaseError
 from projector.epochs import examine
+from projector.projection import Projection
+from projector.store import SqlStore, StoreDamaged
 from projector.unreadable import unreadable
 from tests.projector.running import eventually, publish, running, settings_for
 from tests.projector.support import busy_toy, comparable
@@ -123,3 +130,52 @@ async def test_a_block_that_cannot_be_read_is_found_from_end_to_end(tmp_path: Pa
     await rest.close()
     await bus.close()
     await server.stop()
+
+
+async def test_a_damaged_file_ends_the_projector_with_what_to_do_and_that_helps(
+    bus: Bus, cluster: str, tmp_path: Path
+) -> None:
+    file, toy = tmp_path / "db.sqlite3", busy_toy()
+    settings = settings_for(f"sqlite:///{file}", cluster)
+    migrate.upgrade(settings.database.url)
+    found = batches(toy)
+    async with running(settings, bus) as projection:
+        last = await publish(bus, cluster, found[:-5])
+        await eventually(lambda: projection.world.meta.position == last, "folded")
+        await eventually(lambda: not projection.problem, "caught up")
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        query = "SELECT rootpage FROM sqlite_master WHERE name = 'history'"
+        root = connection.execute(query).fetchone()[0]
+        page = connection.execute("PRAGMA page_size").fetchone()[0]
+    flip(file, (root - 1) * page)  # the byte that says what kind of page it is
+    await publish(bus, cluster, found[-5:])
+    said = "Stop gatelog, move the file and those beside it"
+    with pytest.raises(StoreDamaged, match=f"db.sqlite3: database disk image is malformed.*{said}"):
+        async with asyncio.timeout(20):
+            store = SqlStore(settings.database.url, cluster)
+            await Projection(settings, bus, store, asyncio.Event()).run()
+    seen = await asyncio.to_thread(readmodel.examine, settings)
+    (told,) = (one for one in seen.findings if one.what == "integrity")
+    assert told.verdict == "fail" and said in told.remedy
+
+    # What the operator is told to do.
+    for one in tmp_path.glob("db.sqlite3*"):
+        one.rename(tmp_path / f"damaged-{one.name}")
+    migrate.upgrade(settings.database.url)
+    async with running(settings, bus) as projection:
+        await eventually(lambda: not projection.problem, "caught up")
+        world = projection.world
+    assert set(world.pods) == set(toy.world.pods)
+    assert comparable(reloaded(settings.database.url, cluster)) == comparable(world)
+    seen = await asyncio.to_thread(readmodel.examine, settings)
+    assert [one.verdict for one in seen.findings if one.what == "integrity"] == ["ok"]
+
+
+async def test_a_file_that_is_no_database_is_told_before_anything_is_done(tmp_path: Path) -> None:
+    file = tmp_path / "db.sqlite3"
+    url = f"sqlite:///{file}"
+    migrate.upgrade(url)
+    flip(file, 3)
+    with pytest.raises(DatabaseError, match="file is not a database: the file is damaged"):
+        migrate.check(url)

@@ -115,7 +115,7 @@ async def test_what_the_log_cannot_vouch_for_is_named_and_is_no_difference(
     code, out, err = await asyncio.to_thread(gatelog, "replay", "--verify", *played.options)
     assert (code, err) == (0, ""), out
     assert "DIFFERENT" not in out
-    said = f"the log before epoch 2 is lost (table epochs): {len(old)} groups that began before it"
+    said = f"the log before epoch 2 is lost (table epochs): {len(old)} groups that began before"
     assert said in out, out
     named = set(out.splitlines()[-1].strip().split(", "))
     assert named == alive - {"ns/new"} != set()

@@ -1,0 +1,39 @@
+"""A database that says of itself that it is damaged, and what to do then.
+
+Theory. Both databases tell damage from absence by their codes. Trying again does not help, and
+going on might spread it, so whoever is told ends. Nothing is lost that the log still has: an empty
+database is filled from it. SQLite has no checksums; a flipped bit within a value is found by
+`gatelog replay --verify` alone.
+
+Invariant: "" for every error that may pass by itself.
+"""
+
+import sqlite3
+
+import psycopg
+
+MOVE_AWAY = (
+    "the file is damaged. Stop gatelog, move the file and those beside it that end in -wal and "
+    "-shm to another place, run `gatelog migrate` (`gatelog up` does so itself) and start again: "
+    "everything is folded from the log once more"
+)
+MAKE_ANOTHER = (
+    "a table or an index is damaged. Look at the server's disk, then restore a backup, or give "
+    "database.url an empty database and run `gatelog migrate`: everything is folded from the log "
+    "once more"
+)
+REBUILD = (
+    "the database is damaged, or somebody has edited it. `gatelog replay --rebuild` makes the rows "
+    "anew from the log"
+)
+_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def damage(error: BaseException) -> str:
+    """Return what to do if a driver's error says that the database is damaged, else ""."""
+    said = getattr(error, "orig", None) or error
+    if isinstance(said, sqlite3.DatabaseError):
+        # The low byte is the primary code.
+        return MOVE_AWAY if getattr(said, "sqlite_errorcode", 0) & 0xFF in _CODES else ""
+    damaged = isinstance(said, psycopg.errors.DataCorrupted | psycopg.errors.IndexCorrupted)
+    return MAKE_ANOTHER if damaged else ""
