@@ -632,7 +632,8 @@ def close_wait(world: World, here: At, group: Group) -> None:
         message=wait.message,
         from_at=wait.from_at,
         from_seq=wait.from_seq,
-        to_at=here.at,
+        # The log's clock may have been set back; what came later did not end earlier.
+        to_at=max(wait.from_at, here.at),
         to_seq=here.position,
     )
     group.wait = None

@@ -385,7 +385,7 @@ def _write_admission(
         queued_at=holding.queued_at,
         admitted_at=holding.at,
         admitted_seq=holding.seq,
-        released_at=None if released_at is None else released_at.at,
+        released_at=None if released_at is None else max(holding.at, released_at.at),
         release_reason=reason,
         decided_by=holding.decided_by,
     )
