@@ -3,7 +3,8 @@
 Theory. A checkpoint and the records of everything live: that is the whole state, whatever the
 length of the log. Besides it, decisions in the order they were made and parked events, for the
 outbox. Records are unpacked as they come, some at a time, and pods share at once what others said,
-so that reading a large state takes little more memory than having it.
+so that reading a large state takes little more memory than having it. For the same reason they are
+put in order here and not by the database: SQLite sorts in this process's memory, records and all.
 
 Invariant: one call reads from one snapshot of the database; the caller brings the transaction.
 """
@@ -59,20 +60,26 @@ def load_shard(connection: Connection, cluster: str, shard: int) -> Loaded | Non
 
     def folded(table: Table, where: Any, *order: Any) -> Iterator[bytes]:
         mine = (table.c.cluster == cluster, table.c.shard == shard, where)
-        query = select(table.c.folded).where(*mine).order_by(*order, *table.primary_key)
+        query = select(table.c.folded).where(*mine).order_by(*order)
         yield from connection.scalars(query.execution_options(yield_per=READ_AT_ONCE))
 
-    group, pod = tables.groups.c, tables.pods.c
-    unlinked = tables.objects.c.kind == "Workload"
-    groups = folded(tables.groups, group.gone_at.is_(None), group.created_seq)
-    pods = folded(tables.pods, pod.gone_at.is_(None), pod.seen_seq)
+    views = tables.objects
+    unlinked = views.c.kind == "Workload"
+    groups = [
+        unpack_group(data) for data in folded(tables.groups, tables.groups.c.gone_at.is_(None))
+    ]
+    groups.sort(key=lambda group: (group.created_seq, group.id))
+    pods = [
+        read_back(unpack_pod(data)) for data in folded(tables.pods, tables.pods.c.gone_at.is_(None))
+    ]
+    pods.sort(key=lambda pod: (pod.seen_seq, pod.view.uid))
     return Loaded(
         checkpoint=checkpoint,
         meta=unpack_meta(checkpoint.folded),
-        groups=[unpack_group(data) for data in groups],
-        pods=[read_back(unpack_pod(data)) for data in pods],
-        objects=[unpack_object(data) for data in folded(tables.objects, ~unlinked)],
-        workloads=[unpack_workload(data) for data in folded(tables.objects, unlinked)],
+        groups=groups,
+        pods=pods,
+        objects=[unpack_object(data) for data in folded(views, ~unlinked, *views.primary_key)],
+        workloads=[unpack_workload(data) for data in folded(views, unlinked, *views.primary_key)],
     )
 
 
