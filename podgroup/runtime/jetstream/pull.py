@@ -24,7 +24,9 @@ from nats.aio.msg import Msg
 from podgroup.runtime.jetstream.acks import Place, parse
 from podgroup.runtime.jetstream.connection import Connection, Inbox, status_of
 
-MAX_BYTES = 32 * 1024 * 1024
+MAX_BYTES = 8 * 1024 * 1024
+"""Bytes of one request at most. As many again are held while those are worked on, so this is memory
+of every process that reads; one message, which may be 4 MB, must fit."""
 _NS = 1_000_000_000
 _HEARTBEAT = 100
 _ENDS_REQUEST = frozenset((404, 408, 409))
