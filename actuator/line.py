@@ -33,6 +33,10 @@ class Line:
         self._of: Counter[str] = Counter()
         self._was_short = False
 
+    def __bool__(self) -> bool:
+        """Tell whether anybody waits."""
+        return bool(self._of)
+
     def __len__(self) -> int:
         return len(self._short) + len(self._long)
 

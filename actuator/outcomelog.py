@@ -22,7 +22,7 @@ from podgroup.runtime.spacing import Spacing
 
 MAX_BATCH: Final = 200
 """Outcomes in a message at most; the longest take 4 KB each, and a server takes 1 MB."""
-SPACING_S: Final = 0.01
+SPACING_S: Final = 0.025
 """Seconds between two messages at least; nothing that starts a pod waits for an outcome."""
 
 

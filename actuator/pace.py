@@ -131,6 +131,10 @@ class Pace:
         return self._taken < self.limit and now >= self._held_until
 
     def _serve(self) -> None:
+        if not self._urgent:
+            self._calm.set()
+            if not self._waiting:
+                return
         now = time.monotonic()
         while (self._waiting or self._urgent) and self._free(now):
             turn = self._next()

@@ -17,6 +17,7 @@ Invariant: functions here are total and pure; applying a patch twice equals appl
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -51,6 +52,7 @@ class Conflict(Struct, frozen=True):
 Plan = Patch | Unchanged | Conflict
 
 
+@lru_cache(maxsize=1024)
 def pointer(*parts: str | int) -> str:
     """Return the JSON pointer (RFC 6901) of a path."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)

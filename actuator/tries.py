@@ -66,7 +66,8 @@ class Tries:
         self._outcomes = outcomes
         self._stopping = stopping
         self._metrics = metrics
-        self._log = get_logger("actuator")
+        # Bound: for a line per outcome it is worth not to be put together each time.
+        self._log = get_logger("actuator").bind()
 
     async def carry_out(self, held: Held, decision: Decision) -> Disposition:
         """Try until it is done, refused, or sent back; the outcome is stored on return."""

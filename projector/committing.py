@@ -184,6 +184,8 @@ class Committer:
                 self._outbox.resolve(outcome.decision)
             else:
                 self._outbox.heard(outcome.decision)
+        if len(journal.decisions) > 1:
+            await asyncio.sleep(0)  # on their way before a line is written about each of them
         self._tell(journal)
 
     def _tell(self, journal: Journal) -> None:

@@ -11,6 +11,7 @@ looks like a secret is masked whatever its part.
 import json
 import logging
 import sys
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -37,6 +38,11 @@ def _mask(_: Any, __: str, line: structlog.typing.EventDict) -> structlog.typing
     for key in line:
         if _is_secret(key) and line[key]:
             line[key] = "***"
+    return line
+
+
+def _stamp(_: Any, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    line["timestamp"] = datetime.now(UTC).isoformat().replace("+00:00", "Z")
     return line
 
 
@@ -85,9 +91,8 @@ def configure(settings: "LogSettings", stream: TextIO | None = None) -> None:
     console = settings.format == "console" or (settings.format == "auto" and out.isatty())
     level = logging.getLevelName(settings.level.upper())
     shared: list[structlog.typing.Processor] = [
-        structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _stamp,
         _mask,
     ]
     last: list[structlog.typing.Processor]
