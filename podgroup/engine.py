@@ -32,7 +32,7 @@ from podgroup.events import (
     WorkloadApplied,
     WorkloadDeleted,
 )
-from podgroup.fold import At, evolve
+from podgroup.fold import FOLDS, At
 from podgroup.fold.common import new_members, park, reindex
 from podgroup.fold.workloads import recharge
 from podgroup.ids import GroupID, PodUID
@@ -87,7 +87,7 @@ def step(
             _park_undecodable(world, here, ordinal, event)
             continue
         try:
-            evolve(world, here, event, ordinal)
+            FOLDS[type(event)](world, here, event, ordinal)
         except Exception as error:  # whatever a fold can do wrong stops one group only
             _park_event(world, here, ordinal, event, error)
     world.meta.position = position

@@ -66,8 +66,10 @@ must not go over it again for each of the observations that follow."""
 
 _BITS: tuple[int, ...] = tuple(1 << i for i in range(Flag.BUSY.bit_length()))
 _LISTED_BITS: tuple[int, ...] = tuple(b for b in _BITS if b & LISTED)
-_PLACES: dict[int, int] = {bit: place for place, bit in enumerate(_BITS)}
-"""Flag -> where its count is."""
+_WIDTH: Final = 32
+_MASK: Final = (1 << _WIDTH) - 1
+_PLACES: dict[int, int] = {bit: place * _WIDTH for place, bit in enumerate(_BITS)}
+"""Flag -> where its count is: all counts of a role are one number, 32 bits for each flag."""
 
 
 _UNCOUNTED = Flag.UNOWNED | Flag.BUSY
@@ -78,16 +80,16 @@ def _listed(flags: int) -> int:
     return flags & LISTED & ~IDLE_ONLY if flags & Flag.BUSY else flags & LISTED
 
 
-_Move = tuple[tuple[tuple[int, int], ...], tuple[tuple[int, bool], ...], int]
+_Move = tuple[int, tuple[tuple[int, bool], ...], int]
 _MOVES: dict[tuple[int, int], _Move] = {}
-"""(old, new) flags -> which counts change by how much, which lists are entered or left, and
-`new` itself, one object for all pods. A few hundred entries at most: flags are not independent of
-each other."""
+"""(old, new) flags -> what is added to the counts, which lists are entered or left, and `new`
+itself, one object for all pods. A few hundred entries at most: flags are not independent of each
+other."""
 
 
 def _move(old: int, new: int) -> _Move:
     changed, relisted = (old ^ new) & ~_UNCOUNTED, _listed(old) ^ _listed(new)
-    counted = tuple((_PLACES[b], 1 if new & b else -1) for b in _BITS if changed & b)
+    counted = sum((1 if new & b else -1) << _PLACES[b] for b in _BITS if changed & b)
     listed = tuple((bit, bool(_listed(new) & bit)) for bit in _LISTED_BITS if relisted & bit)
     move = _MOVES[(old, new)] = (counted, listed, one(new))
     return move
@@ -116,8 +118,8 @@ class Members:
     def __init__(self) -> None:
         self.flags: dict[str, int] = {}
         self.roles: dict[str, str] = {}
-        self.counts: dict[str, list[int]] = {"": [0] * len(_BITS)}
-        """Role -> number of pods per flag, in the order of flags; role "" is the whole group."""
+        self.counts: dict[str, int] = {"": 0}
+        """Role -> number of pods per flag (`_PLACES`); role "" is the whole group."""
         self.sets: dict[int, dict[str, None]] = {bit: {} for bit in _LISTED_BITS}
         self.totals: Counter[str] = Counter()
         self.queues: Counter[str] = Counter()
@@ -145,7 +147,7 @@ class Members:
             self.roles[uid] = role
             heapq.heappush(self._order, age)
             if role not in self.counts:
-                self.counts[role] = [0] * len(_BITS)
+                self.counts[role] = 0
             self.move(uid, 0, flags)
         elif old != flags:
             self.move(uid, old, flags)
@@ -158,10 +160,9 @@ class Members:
         if (old ^ flags) & Flag.STOPPABLE:
             self.moves += 1
         if counted:
-            group, mine = self.counts[""], self.counts[self.roles[uid]]
-            for place, step in counted:
-                group[place] += step
-                mine[place] += step
+            counts = self.counts
+            counts[""] += counted
+            counts[self.roles[uid]] += counted
         for bit, enters in listed:
             if enters:
                 self.sets[bit][uid] = None
@@ -215,8 +216,7 @@ class Members:
 
     def count(self, flag: int, role: str = "") -> int:
         """Return how many pods (of a role; "" = all) have `flag`, which is counted. Constant."""
-        counts = self.counts.get(role)
-        return counts[_PLACES[flag]] if counts is not None else 0
+        return self.counts.get(role, 0) >> _PLACES[flag] & _MASK
 
     def listed(self, flag: int) -> list[str]:
         """Return the uids with one of the `LISTED` flags, sorted: an order that restarts keep.

@@ -15,7 +15,7 @@ Invariant: sharing changes the identity of values, never a value; a shared mappi
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from podgroup.objects import Condition, PodView
 
@@ -68,11 +68,66 @@ _NOBODY: Final = PodView(
 )
 
 
-def share_new(view: PodView, like: PodView = _NOBODY) -> None:
-    """Let a view share what other pods said: a pod's first, or one that says other things.
+def renewed(view: PodView, before: PodView) -> PodView | None:
+    """Return `view` with all it has in common with the view before, None if it says much else.
 
-    `like` says mostly the same, as another pod of the group does: comparing costs less than
-    looking up.
+    This is done for nearly every event. A status was written, or metadata: a copy of the view
+    before that takes over what such a write changes, and one comparison of the two, cost less than
+    going over the fields. What did not change is the very object that it was before.
+    """
+    phase, node, conditions = view.phase, view.node, view.conditions
+    if phase != before.phase or node != before.node or conditions != before.conditions:
+        made = replace(
+            before,
+            resource_version=view.resource_version,
+            phase=before.phase if phase == before.phase else one(phase),
+            node=before.node if node == before.node else one(node),
+            conditions=_conditions(conditions, before.conditions),
+            started_at=view.started_at,
+            reason=view.reason,
+            message=view.message,
+            ends=view.ends,
+        )
+    else:
+        labels, gates, finalizers = view.labels, view.gates, view.finalizers
+        made = replace(
+            before,
+            resource_version=view.resource_version,
+            labels=before.labels if labels == before.labels else one_map(labels),
+            gates=before.gates if gates == before.gates else one(gates),
+            finalizers=before.finalizers if finalizers == before.finalizers else one(finalizers),
+            writer=one(view.writer),
+            written_at=view.written_at,
+            deleted_at=view.deleted_at,
+            grace_s=view.grace_s,
+        )
+    if made != view or view.created_at.tzinfo is not before.created_at.tzinfo:
+        return None
+    return made
+
+
+def resembling(view: PodView, like: PodView) -> PodView | None:
+    """Return `view` with all it has in common with another pod's, None if it says much else."""
+    notes, labels, known = view.annotations, view.labels, like.labels
+    if (notes and list(notes) != list(like.annotations)) or len(view.node_selector) > 1:
+        return None  # equal mappings may be written differently
+    same = labels == known and list(labels) == list(known)
+    made = replace(
+        like,
+        uid=view.uid,
+        name=view.name,
+        resource_version=view.resource_version,
+        created_at=one_time(view.created_at),
+        labels=known if same else one_map(labels),
+    )
+    return made if made == view else None
+
+
+def share_new(view: PodView, like: PodView = _NOBODY) -> None:
+    """Let a view share what other views said: a pod's first, or one that says other things.
+
+    `like` says mostly the same, as another pod of the group does, or the pod itself before:
+    comparing costs less than looking up.
     """
     put = force_setattr
     labels, known = view.labels, like.labels
@@ -84,20 +139,6 @@ def share_new(view: PodView, like: PodView = _NOBODY) -> None:
         put(view, "annotations", known if same else one_map(notes))
     put(view, "created_at", one_time(view.created_at))
     _share_parts(view, like)
-
-
-def share(view: PodView, before: PodView) -> None:
-    """Let a view share what the one before said: same name, time of creation, labels, annotations.
-
-    This is done for nearly every event, hence field by field.
-    """
-    put = force_setattr
-    put(view, "uid", before.uid)
-    put(view, "labels", before.labels)
-    put(view, "annotations", before.annotations)
-    if view.created_at.tzinfo is before.created_at.tzinfo:
-        put(view, "created_at", before.created_at)
-    _share_parts(view, before)
 
 
 def _share_parts(view: PodView, like: PodView) -> None:
@@ -141,10 +182,15 @@ def _share_parts(view: PodView, like: PodView) -> None:
 def _conditions(
     conditions: tuple[Condition, ...], known: tuple[Condition, ...]
 ) -> tuple[Condition, ...]:
-    found = []
+    if not conditions:
+        return known if not known else conditions
     timeless = True
     for condition in conditions:
         timeless = timeless and condition.at is None
+    if timeless and (shared := _values.get(conditions)) is not None:
+        return shared  # type: ignore[no-any-return] # equal, so of its type
+    found = []
+    for condition in conditions:
         if condition in known:
             found.append(known[known.index(condition)])
             continue

@@ -30,7 +30,8 @@ def wake_at(d: Deciding, group: Group, purpose: str, at: datetime) -> None:
 
 def no_wake(d: Deciding, group: Group, purpose: str) -> None:
     """Take a wish back."""
-    d.world.meta.timers.pop(f"{purpose}/{group.id}/", None)
+    if timers := d.world.meta.timers:
+        timers.pop(f"{purpose}/{group.id}/", None)
 
 
 def given_up_at(pod: Pod) -> datetime | None:

@@ -37,7 +37,7 @@ from podgroup.ids import newer
 from podgroup.journal import ParkedRow
 from podgroup.state import GROUP, Group, Refusal, World
 
-__all__ = ["At", "evolve", "link", "synced"]
+__all__ = ["FOLDS", "At", "evolve", "link", "synced"]
 
 
 MAX_REFUSED = 100
@@ -46,7 +46,7 @@ MAX_REFUSED = 100
 
 def evolve(world: World, here: At, event: Event, ordinal: int = 0) -> World:
     """Fold one event; returns the same world, changed."""
-    _FOLDS[type(event)](world, here, event, ordinal)
+    FOLDS[type(event)](world, here, event, ordinal)
     return world
 
 
@@ -155,7 +155,7 @@ def _group_refused(world: World, event: DeltaRefused) -> str:
             return event.group
 
 
-_FOLDS: dict[type[Event], Callable[[World, At, Any, int], object]] = {
+FOLDS: dict[type[Event], Callable[[World, At, Any, int], object]] = {
     PodApplied: _pod_applied,
     PodDeleted: lambda world, here, event, _: pod_deleted(world, here, event.pod),
     WorkloadApplied: _workload_applied,

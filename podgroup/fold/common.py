@@ -132,35 +132,24 @@ def stir(world: World, group: GroupID, look: int | None) -> None:
     world.journal.groups.add(group)
 
 
-_OF_PHASE: Final = {
-    "Running": Flag.RUNNING,
-    "Succeeded": Flag.SUCCEEDED | Flag.READY | Flag.TERMINATED,
-    "Failed": Flag.FAILED | Flag.TERMINATED,
-}
+_PHASES: Final = {"Running": 1, "Succeeded": 2, "Failed": 3}
+_SERVING, _OWNED, _GATED, _DELETING, _BOUND = 4, 8, 16, 32, 64
+_OF_PHASE: Final = (
+    0,
+    Flag.RUNNING,
+    Flag.SUCCEEDED | Flag.READY | Flag.TERMINATED,
+    Flag.FAILED | Flag.TERMINATED,
+)
 
 
-def flags_of(pod: Pod, *, serving: bool, owned: bool) -> int:
-    """Classify a pod.
-
-    Active = not Failed, and not deleted before it was bound to a node (KEP-976: "runnable or
-    succeeded"). In a serving group a terminated or terminating pod gives its place up as well. An
-    excess pod counts for nothing but its clean-up.
-    """
-    view, expected = pod.view, pod.expect
-    gated, deleting = ADMISSION_GATE in view.gates, view.deleted_at is not None
-    rest = Flag.HELD if POD_FINALIZER in view.finalizers else 0
-    if expected is not None or pod.refused_version == view.resource_version:
-        rest |= Flag.BUSY  # not `pod.free`
-    if deleting:
-        rest |= Flag.DELETING
-    if pod.fate == EXCESS:
-        return rest | Flag.EXCESS
-    flags = _OF_PHASE.get(view.phase, 0)
-    ended = flags & Flag.TERMINATED
+def _classified(key: int) -> int:
+    """Return the flags that follow from what decides most of them (`flags_of`)."""
+    flags = _OF_PHASE[key & 3]
+    ended, gated, deleting = flags & Flag.TERMINATED, key & _GATED, key & _DELETING
     if (
         flags & Flag.FAILED
-        or (deleting and not ended and not view.node)
-        or (serving and (ended or deleting))
+        or (deleting and not ended and not key & _BOUND)
+        or (key & _SERVING and (ended or deleting))
     ):
         flags |= Flag.INACTIVE
     else:
@@ -169,21 +158,52 @@ def flags_of(pod: Pod, *, serving: bool, owned: bool) -> int:
             flags |= Flag.OPEN
         if ended or not deleting:
             flags |= Flag.SOLID
-        if not owned:
+        if not key & _OWNED:
             flags |= Flag.UNOWNED
     if gated:
         flags |= Flag.GATED
-        if expected is not None and expected.action == "UngatePod":
-            flags |= Flag.OPENING
     elif not ended and not deleting:
         flags |= Flag.STOPPABLE
-    if not flags & Flag.READY:
-        for condition in view.conditions:
-            if condition.type == "Ready" and condition.status == "True":
-                flags |= Flag.READY
-    if view.annotations.get(RETRIABLE_IN_GROUP) == "false":
-        flags |= Flag.UNRETRIABLE
-    return flags | rest
+    return flags | Flag.DELETING if deleting else flags
+
+
+_CLASSES: Final = tuple(map(_classified, range(2 * _BOUND)))
+
+
+def flags_of(pod: Pod, serving: bool, owned: bool) -> int:
+    """Classify a pod.
+
+    Active = not Failed, and not deleted before it was bound to a node (KEP-976: "runnable or
+    succeeded"). In a serving group a terminated or terminating pod gives its place up as well. An
+    excess pod counts for nothing but its clean-up.
+    """
+    view, expected = pod.view, pod.expect
+    key = _PHASES.get(view.phase, 0)
+    if serving:
+        key |= _SERVING
+    if owned:
+        key |= _OWNED
+    if view.gates and ADMISSION_GATE in view.gates:
+        key |= _GATED
+    if view.deleted_at is not None:
+        key |= _DELETING | _BOUND if view.node else _DELETING
+    flags = _CLASSES[key]
+    if pod.fate == EXCESS:
+        flags = flags & Flag.DELETING | Flag.EXCESS
+    else:
+        if view.conditions and not flags & Flag.READY:
+            for condition in view.conditions:
+                if condition.type == "Ready" and condition.status == "True":
+                    flags |= Flag.READY
+        if view.annotations.get(RETRIABLE_IN_GROUP) == "false":
+            flags |= Flag.UNRETRIABLE
+        if expected is not None and key & _GATED and expected.action == "UngatePod":
+            flags |= Flag.OPENING
+    if POD_FINALIZER in view.finalizers:
+        flags |= Flag.HELD
+    if expected is not None or pod.refused_version == view.resource_version:
+        flags |= Flag.BUSY  # not `pod.free`
+    return flags
 
 
 def reindex(world: World, group: Group, pod: Pod) -> None:
@@ -193,7 +213,7 @@ def reindex(world: World, group: Group, pod: Pod) -> None:
     members.put(
         view.uid,
         pod.role,
-        flags_of(pod, serving=group.serving, owned=view.uid in members.owned),
+        flags_of(pod, group.serving, view.uid in members.owned),
         view.created_at,
         view.labels.get(QUEUE_NAME, ""),
         declaration(view),
@@ -208,7 +228,7 @@ def reflag(world: World, group: Group, pod: Pod, old: int) -> int:
     """
     members = world.members[group.id]
     uid = pod.view.uid
-    new = flags_of(pod, serving=group.serving, owned=uid in members.owned)
+    new = flags_of(pod, group.serving, uid in members.owned)
     if old != new:
         if (old ^ new) & Flag.FAILED:
             reindex(world, group, pod)  # what a failed pod declares does not count
@@ -232,7 +252,7 @@ def own(world: World, group: Group, owners: frozenset[str]) -> bool:
     for uid in changed:
         pod = world.pods.get(uid)
         if pod is not None and pod.group == group.id:
-            reindex(world, group, pod)
+            reflag(world, group, pod, members.flags[uid])
     return True
 
 

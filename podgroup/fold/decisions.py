@@ -6,14 +6,16 @@ a rule made a decision, and replay, which applies recorded decisions instead of 
 Invariant: applying a decision depends on the state and the decision only, never on why it was made.
 """
 
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any, Final
 
 from podgroup.commands import (
     Admission,
     AdmitGroup,
+    Command,
     CreateWorkload,
     DeletePod,
-    EmitEvent,
     EvictGroup,
     FinalizePod,
     FinalizeWorkload,
@@ -32,89 +34,112 @@ from podgroup.fold.placing import needed, replace
 from podgroup.fold.workloads import admit, recharge, release, role_of
 from podgroup.ids import PodUID
 from podgroup.names import EVICTED_PODS_READY_TIMEOUT
-from podgroup.state import Eviction, Expectation, Finish, Group, Pod, Role, World
+from podgroup.state import Eviction, Expectation, Finish, Group, Role, World
 
 RULE_REPLACED = "replace"
 
 
 def apply_decision(world: World, decision: Decision) -> None:
     """Apply a decision to the state and put it in the journal."""
-    world.meta.decisions = max(world.meta.decisions, decision.number)
+    meta = world.meta
+    meta.decisions = max(meta.decisions, decision.number)
     world.journal.decisions.append(decision)
     group = world.groups.get(decision.group)  # type: ignore[call-overload] # text in a decision
     if group is None:
         return
-    command = decision.command
-    action = type(command).__name__
-    if isinstance(command, UngatePod | FinalizePod | DeletePod | StopPod):
-        pod = world.pods.get(command.target.uid)
-        if pod is not None:
-            if isinstance(command, StopPod) and command.finalize:
-                action = "DeletePod"  # seen when our finalizer is off as well, not at the deletion
-            _fate(group, pod, decision)
-            expect(world, group, pod, _awaited(decision, action))
-        touch(world, group.id)
-        return
-    here = At(decision.as_of, decision.at)
-    match command:
-        case CreateWorkload():
-            _compose(world, here, group, command)
-            expect(world, group, None, _awaited(decision, action))
-        case UpdateWorkload():
-            _reshape(world, group, command)
-            expect(world, group, None, _awaited(decision, action))
-        case WriteWorkloadStatus() | FinalizeWorkload():
-            expect(world, group, None, _awaited(decision, action))
-        case EmitEvent():
-            pass  # an Event is said, nothing waits for it
-        case ReportPod():
-            _report(world, group, command)
-        case AdmitGroup():
-            admission = Admission(
-                cluster_queue=command.cluster_queue, assignments=command.assignments
-            )
-            admit(world, here, group, admission, decision.id)
-        case EvictGroup():
-            group.evicted = Eviction(command.reason, command.message, here.at, command.preempted_by)
-            if group.holding is not None and not command.preempted_by:
-                # What it holds is as good as free for those who wait; a preemptor knows already.
-                world.quotas.dirty[group.holding.admission.cluster_queue] = None
-            if command.reason == EVICTED_PODS_READY_TIMEOUT:
-                _back_off(world, here, group)
-            note(
-                world,
-                here,
-                "GroupEvicted",
-                group=group.id,
-                reason=command.reason,
-                message=command.message,
-                decision=decision.id,
-            )
-        case ReleaseQuota():
-            release(world, here, group, command.reason)
-            group.requeued = command.requeue
-            group.queued_at = group.complete_at
-            if group.requeue_at is not None and group.evicted is not None:
-                group.queued_at = group.evicted.at  # behind those that did nothing wrong
-        case FinishGroup():
-            group.finish = Finish(command.reason, command.message, here.at)
-            group.finished_at = here.at
-            note(
-                world,
-                here,
-                "GroupFinished",
-                group=group.id,
-                reason=command.reason,
-                message=command.message,
-                decision=decision.id,
-            )
-            release(world, here, group, "Finished")
-            world.quotas.dequeue(group.id)
+    apply = _APPLIED.get(type(decision.command))
+    if apply is not None:
+        apply(world, group, decision, decision.command)
     touch(world, group.id)
 
 
-def _awaited(decision: Decision, action: str) -> Expectation:
-    return Expectation(decision.id, action, decision.as_of, decision.at)
+def _pod_is_written(world: World, group: Group, decision: Decision, command: Any) -> None:
+    """A write of a pod is in flight from here on."""
+    pod = world.pods.get(command.target.uid)
+    if pod is None:
+        return
+    action = type(command).__name__
+    if action == "StopPod" and command.finalize:
+        action = "DeletePod"  # seen when our finalizer is off as well, not at the deletion
+    elif action == "DeletePod":
+        if pod.fate != EXCESS:
+            pod.fate = EXCESS
+            group.roles[pod.role].excess += 1
+    elif decision.rule == RULE_REPLACED and pod.fate != REPLACED:
+        pod.fate = REPLACED
+        group.roles[pod.role].replaced += 1
+    expect(world, group, pod, Expectation(decision.id, action, decision.as_of, decision.at))
+
+
+def _workload_is_written(world: World, group: Group, decision: Decision, command: Any) -> None:
+    action = type(command).__name__
+    expect(world, group, None, Expectation(decision.id, action, decision.as_of, decision.at))
+
+
+def _workload_is_made(
+    world: World, group: Group, decision: Decision, command: CreateWorkload
+) -> None:
+    _compose(world, At(decision.as_of, decision.at), group, command)
+    _workload_is_written(world, group, decision, command)
+
+
+def _workload_is_changed(
+    world: World, group: Group, decision: Decision, command: UpdateWorkload
+) -> None:
+    _reshape(world, group, command)
+    _workload_is_written(world, group, decision, command)
+
+
+def _admitted(world: World, group: Group, decision: Decision, command: AdmitGroup) -> None:
+    admission = Admission(cluster_queue=command.cluster_queue, assignments=command.assignments)
+    admit(world, At(decision.as_of, decision.at), group, admission, decision.id)
+
+
+def _evicted(world: World, group: Group, decision: Decision, command: EvictGroup) -> None:
+    here = At(decision.as_of, decision.at)
+    group.evicted = Eviction(command.reason, command.message, here.at, command.preempted_by)
+    if group.holding is not None and not command.preempted_by:
+        # What it holds is as good as free for those who wait; a preemptor knows already.
+        world.quotas.dirty[group.holding.admission.cluster_queue] = None
+    if command.reason == EVICTED_PODS_READY_TIMEOUT:
+        _back_off(world, here, group)
+    _note(world, here, group, "GroupEvicted", decision, command)
+
+
+def _released(world: World, group: Group, decision: Decision, command: ReleaseQuota) -> None:
+    release(world, At(decision.as_of, decision.at), group, command.reason)
+    group.requeued = command.requeue
+    group.queued_at = group.complete_at
+    if group.requeue_at is not None and group.evicted is not None:
+        group.queued_at = group.evicted.at  # behind those that did nothing wrong
+
+
+def _finished(world: World, group: Group, decision: Decision, command: FinishGroup) -> None:
+    here = At(decision.as_of, decision.at)
+    group.finish = Finish(command.reason, command.message, here.at)
+    group.finished_at = here.at
+    _note(world, here, group, "GroupFinished", decision, command)
+    release(world, here, group, "Finished")
+    world.quotas.dequeue(group.id)
+
+
+def _note(
+    world: World,
+    here: At,
+    group: Group,
+    kind: str,
+    decision: Decision,
+    command: EvictGroup | FinishGroup,
+) -> None:
+    note(
+        world,
+        here,
+        kind,
+        group=group.id,
+        reason=command.reason,
+        message=command.message,
+        decision=decision.id,
+    )
 
 
 def _back_off(world: World, here: At, group: Group) -> None:
@@ -137,7 +162,7 @@ def _reshape(world: World, group: Group, command: UpdateWorkload) -> None:
         _fill(world, group, command.pod_sets)
 
 
-def _report(world: World, group: Group, command: ReportPod) -> None:
+def _report(world: World, group: Group, _: Decision, command: ReportPod) -> None:
     pod = world.pods.get(command.target.uid)
     if pod is None:
         return
@@ -146,16 +171,6 @@ def _report(world: World, group: Group, command: ReportPod) -> None:
     pod.reported = (command.reason, command.message) if waits else None
     group.reported += pod.reported is not None
     world.journal.pods.add(command.target.uid)
-
-
-def _fate(group: Group, pod: Pod, decision: Decision) -> None:
-    if isinstance(decision.command, DeletePod):
-        if pod.fate != EXCESS:
-            pod.fate = EXCESS
-            group.roles[pod.role].excess += 1
-    elif decision.rule == RULE_REPLACED and pod.fate != REPLACED:
-        pod.fate = REPLACED
-        group.roles[pod.role].replaced += 1
 
 
 def _compose(world: World, here: At, group: Group, command: CreateWorkload) -> None:
@@ -193,3 +208,21 @@ def _fill(world: World, group: Group, pod_sets: tuple[PodSetSpec, ...]) -> None:
         for uid in list(uids):
             replace(world, group, world.pods[uid])
     world.journal.pods.update(uids)
+
+
+_APPLIED: Final[dict[type[Command], Callable[[World, Group, Decision, Any], None]]] = {
+    UngatePod: _pod_is_written,
+    FinalizePod: _pod_is_written,
+    DeletePod: _pod_is_written,
+    StopPod: _pod_is_written,
+    ReportPod: _report,
+    CreateWorkload: _workload_is_made,
+    UpdateWorkload: _workload_is_changed,
+    WriteWorkloadStatus: _workload_is_written,
+    FinalizeWorkload: _workload_is_written,
+    AdmitGroup: _admitted,
+    EvictGroup: _evicted,
+    ReleaseQuota: _released,
+    FinishGroup: _finished,
+}
+"""What each command changes; an Event (`EmitEvent`) is said, and nothing waits for it."""

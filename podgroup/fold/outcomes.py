@@ -13,7 +13,7 @@ Invariant: each final outcome ends exactly one expectation, sooner or later.
 from datetime import timedelta
 
 from podgroup.events import OutcomeRecorded, TimerFired
-from podgroup.fold.common import At, note, reindex, settle, stir, touch, unexpect
+from podgroup.fold.common import At, note, reflag, reindex, settle, stir, touch, unexpect
 from podgroup.fold.concerns import of_flags, of_workload
 from podgroup.ids import GroupID, newer
 from podgroup.journal import OutcomeRow
@@ -72,11 +72,11 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
         takes = expectation.action in ("FinalizePod", "DeletePod")
         last = takes and pod.held and pod.deleting
         if version and not last and not newer(version, pod.view.resource_version):
-            flags = world.members[group.id].flags
-            old = flags[pod.view.uid]
+            old = world.members[group.id].flags[pod.view.uid]
             unexpect(world, group, pod)
-            reindex(world, group, pod)
-            stir(world, group.id, of_flags(world, group, old, flags[pod.view.uid]))
+            new = reflag(world, group, pod, old)
+            due = world.touched.get(group.id, 0)
+            stir(world, group.id, due if due is None else of_flags(world, group, old, new))
         world.journal.pods.add(pod.view.uid)
     elif event.status == "rejected":
         if expectation.action == "UngatePod" and event.http_status == CONFLICT:

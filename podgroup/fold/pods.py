@@ -54,7 +54,7 @@ from podgroup.names import (
     workload_name,
 )
 from podgroup.objects import PodView
-from podgroup.sharing import one_map_of_times, share, share_new
+from podgroup.sharing import one_map_of_times, renewed, resembling, share_new
 from podgroup.state import GROUP, SINGLE, Group, Pod, Role, World
 
 MAX_EAGER = 2
@@ -71,9 +71,16 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
         return
     if world.meta.refused:
         _mended(world, uid, known)
-    if known is not None and _declares_same(known.view, view):
-        _change(world, here, world.groups[known.group], known, view, same=True)
-        return
+    if known is not None:
+        before = known.view
+        made = renewed(view, before)
+        if made is None:
+            share_new(view, before)
+        else:
+            view = made
+            if made.labels is before.labels and made.labels.get(MANAGED_LABEL) == MANAGED_VALUE:
+                _change(world, here, world.groups[known.group], known, made, same=True)
+                return
     wanted = (GROUP, view.namespace, group_name(view.labels, view.annotations))
     if not wanted[2]:
         wanted = (SINGLE, view.namespace, view.name)
@@ -91,19 +98,6 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
         _join(world, here, _life(world, here, wanted, view, moved=moved), view)
     else:
         _change(world, here, world.groups[known.group], known, view, same=False)
-
-
-def _declares_same(before: PodView, view: PodView) -> bool:
-    """Tell whether a managed pod says of itself what it said before: most changes are elsewhere."""
-    return (
-        view.labels == before.labels
-        and view.labels.get(MANAGED_LABEL) == MANAGED_VALUE
-        and view.annotations == before.annotations
-        and view.name == before.name
-        and view.namespace == before.namespace
-        and view.created_at == before.created_at
-        and view.sets_key == before.sets_key
-    )
 
 
 def pod_deleted(world: World, here: At, view: PodView, *, inferred: bool = False) -> None:
@@ -127,8 +121,8 @@ def pod_deleted(world: World, here: At, view: PodView, *, inferred: bool = False
     members = world.members[group.id]
     flags = members.flags[uid]
     if not inferred:
-        _see(world, here, group, pod, view, same=_declares_same(pod.view, view))
-        flags |= flags_of(pod, serving=group.serving, owned=uid in members.owned)
+        _see(world, here, group, pod, view, same=False)
+        flags |= flags_of(pod, group.serving, uid in members.owned)
     pod.gone_at = here.at
     if not pod.fate:
         pod.fate = KEPT if pod.terminated else LOST
@@ -217,10 +211,13 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
     uid = view.uid
     members = world.members[group.id]
     first = members.first()
+    made = None
     if first is None:
         share_new(view)
+    elif (made := resembling(view, like := world.pods[first].view)) is None:
+        share_new(view, like)
     else:
-        share_new(view, world.pods[first].view)
+        view = made
     gated = ADMISSION_GATE in view.gates
     name = place(world, group, view)
     role = group.roles.get(name)
@@ -262,16 +259,13 @@ def _told(group: Group, pod: Pod) -> None:
 
 
 def _change(world: World, here: At, group: Group, pod: Pod, view: PodView, *, same: bool) -> None:
-    """Take over the new view of a known pod; `same`: `_declares_same`."""
+    """Take over the new view of a known pod.
+
+    `same`: it is managed and says of itself what it said before; most changes are elsewhere.
+    """
     before, role = pod.view, pod.role
-    members = world.members[group.id]
-    flags = members.flags
+    flags = world.members[group.id].flags
     old = flags[view.uid]
-    if same:
-        share(view, before)
-    else:
-        first = members.first()
-        share_new(view, before if first is None else world.pods[first].view)
     _see(world, here, group, pod, view, same=same)
     if same or _counts_same(before, view):
         new = reflag(world, group, pod, old)

@@ -1,15 +1,17 @@
 """Parts of pods that say the same are one object, and no view says anything else for it."""
 
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import msgspec
+import pytest
 
 from bench.story import CLUSTER, Story
 from podgroup.codec import decode_batch
 from podgroup.engine import load_world, new_world, read_back, step
 from podgroup.events import PodApplied
 from podgroup.objects import Condition, PodView
-from podgroup.sharing import MOST, one, one_map, one_time, share, share_new
+from podgroup.sharing import MOST, one, one_map, one_time, renewed, resembling, share_new
 from podgroup.state import Pod, World
 
 
@@ -76,9 +78,69 @@ def test_a_condition_that_changed_is_told_and_the_others_are_kept() -> None:
     share_new(before)
     wanted = view("2", condition("PodScheduled", "True"), condition("Ready", "True"))
     after = view("2", condition("PodScheduled", "True"), condition("Ready", "True"))
-    share(after, before)
-    assert after == wanted
-    assert after.conditions[0] is before.conditions[0]
+    made = renewed(after, before)
+    assert made == wanted
+    assert made.conditions[0] is before.conditions[0]
+
+
+CREATED = datetime(2026, 1, 1, tzinfo=UTC)
+POD = PodView(
+    uid="u",
+    namespace="ns",
+    name="p",
+    resource_version="1",
+    created_at=CREATED,
+    labels={"a": "1", "b": "2"},
+    annotations={"x": "1", "y": "2"},
+    requests={"cpu": 1000},
+    phase="Pending",
+)
+READY = Condition(type="Ready", status="True")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"node": "n"},
+        {"phase": "Running", "conditions": (READY,), "started_at": CREATED},
+        {"phase": "Failed", "reason": "Evicted", "message": "m"},
+        {"gates": ("g",), "labels": {"a": "1", "b": "3"}, "writer": "w", "written_at": CREATED},
+        {"finalizers": ("f",), "deleted_at": CREATED, "grace_s": 30},
+        {"labels": {"b": "2", "a": "1"}},
+    ],
+)
+def test_a_changed_view_shares_the_rest_and_says_what_was_sent(change: dict[str, Any]) -> None:
+    sent = msgspec.structs.replace(POD, resource_version="2", **change)
+    made = renewed(msgspec.json.decode(msgspec.json.encode(sent), type=PodView), POD)
+    assert made == sent
+    for field in ("uid", "name", "annotations", "requests", "created_at"):
+        assert getattr(made, field) is getattr(POD, field), field
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"requests": {"cpu": 2000}},
+        {"node": "n", "finalizers": ("f",)},
+        {"role": "r"},
+        {"created_at": CREATED.astimezone(timezone(timedelta(hours=2)))},
+    ],
+)
+def test_a_view_of_which_more_changed_is_left_to_the_general_way(change: dict[str, Any]) -> None:
+    sent = msgspec.structs.replace(POD, resource_version="2", **change)
+    assert renewed(sent, POD) is None
+
+
+def test_another_pod_shares_what_is_written_the_same() -> None:
+    other = msgspec.structs.replace(POD, uid="v", name="q", resource_version="2")
+    made = resembling(msgspec.json.decode(msgspec.json.encode(other), type=PodView), POD)
+    assert made == other
+    assert made.labels is POD.labels
+    turned = msgspec.structs.replace(other, annotations={"y": "2", "x": "1"})
+    assert resembling(turned, POD) is None
+    assert list(turned.annotations) == ["y", "x"]
+    assert resembling(msgspec.structs.replace(other, phase="Running"), POD) is None
 
 
 def test_the_table_is_bounded_and_goes_on_after_it_was_full() -> None:
