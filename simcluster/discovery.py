@@ -28,6 +28,10 @@ VERSION: Obj = {
 }
 
 
+_DEEPEST = 4
+"""Slashes in ``/apis/GROUP/VERSION/``; paths of objects have more."""
+
+
 def _group(name: str, versions: list[str]) -> Obj:
     found = [{"groupVersion": f"{name}/{v}", "version": v} for v in versions]
     return {"name": name, "versions": found, "preferredVersion": found[0]}
@@ -35,6 +39,8 @@ def _group(name: str, versions: list[str]) -> Obj:
 
 def document(catalogue: Catalogue, path: str) -> Obj | None:
     """The discovery document at a path; ``None`` when the path is none or nobody serves it."""
+    if path.count("/") > _DEEPEST:
+        return None
     groups = catalogue.groups() | {"authorization.k8s.io": ["v1"]}
     match path.strip("/").split("/"):
         case ["version"]:

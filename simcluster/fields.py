@@ -5,12 +5,14 @@ A write is the difference of two objects; what it added or changed becomes the w
 changed or removed stops being anybody else's. Removing a gate therefore leaves no trace of its own:
 the remover shows up only through what it set in the same write.
 
-Invariant: sets are never changed in place, so entries are shared between versions of an object;
-work is proportional to what the write changed (equal subtrees are skipped by identity).
+Invariant: sets are never changed in place, so entries are shared between versions of an object and
+all bare members are one empty set; work is proportional to what the write changed (equal subtrees
+are skipped by identity).
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -35,24 +37,37 @@ UNTRACKED = frozenset(
 )
 
 
+_BARE: Fields = {}
+"""A member with nothing below it."""
+
+
+@lru_cache(maxsize=8192)
+def _field(name: str) -> str:
+    """The member of a field: the same text for the same name, which saves making and keeping it."""
+    return f"f:{name}"
+
+
 def leaves(value: Any, name: str = "", *, apply: bool = False) -> Fields:
     """The set of a whole value; ``apply``: as an applier owns it (no ``.`` in maps)."""
-    if isinstance(value, dict) and value and name not in ATOMIC:
-        found: Fields = {} if apply else {".": {}}
+    if not value or name in ATOMIC:
+        return _BARE
+    if isinstance(value, dict):
+        found: Fields = {} if apply else {".": _BARE}
         for key, child in value.items():
-            found[f"f:{key}"] = leaves(child, key, apply=apply)
+            below = child and isinstance(child, dict | list)
+            found[_field(key)] = leaves(child, key, apply=apply) if below else _BARE
         return found
-    if isinstance(value, list) and value:
+    if isinstance(value, list):
         if name in MAP_KEYS and (items := by_key(name, value)) is not None:
-            found = {} if apply else {".": {}}
+            found = {} if apply else {".": _BARE}
+            whole = name in ATOMIC_ITEMS
             for key, item in items.items():
-                whole = name in ATOMIC_ITEMS
-                found[key] = {} if whole else {".": {}, **leaves(item, apply=apply)}
+                found[key] = _BARE if whole else {".": _BARE, **leaves(item, apply=apply)}
             return found
         if name in SETS:
-            found = {} if apply else {".": {}}
-            return found | {_member(item): {} for item in value}
-    return {}
+            found = {} if apply else {".": _BARE}
+            return found | {_member(item): _BARE for item in value}
+    return _BARE
 
 
 def _member(item: Any) -> str:
@@ -86,28 +101,29 @@ def _compare_items(
     gone: Fields = {}
     whole = name in ATOMIC_ITEMS
     for key, value in new.items():
-        at = prefix + key
-        child = key if prefix else ""
         before = old.get(key, old)  # `old` itself marks absence
         if before is value:
             continue
+        at = _field(key) if prefix else key
+        child = key if prefix else ""
         if before is old and key not in old:
-            own[at] = {} if whole else leaves(value, child)
+            own[at] = _BARE if whole else leaves(value, child)
             continue
-        if whole:
-            if before != value:
-                own[at] = {}
+        if before == value:
+            continue
+        if whole or not isinstance(value, dict | list):
+            own[at] = _BARE
             continue
         added, removed, changed = compare(before, value, child)
         if changed:
-            own[at] = {}
+            own[at] = _BARE
         if added:
             own[at] = added
         if removed:
             gone[at] = removed
-    for key, value in old.items():
-        if key not in new:
-            gone[prefix + key] = {} if whole else leaves(value, key if prefix else "")
+    for key in [key for key in old if key not in new]:
+        at = _field(key) if prefix else key
+        gone[at] = _BARE if whole else leaves(old[key], key if prefix else "")
     return own or None, gone or None
 
 

@@ -8,6 +8,7 @@ Invariant: a name is in at most one of the three tables.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -67,13 +68,22 @@ def item_key(name: str, item: Any) -> str | None:
     """The ``k:{...}`` member of a list item as managed fields write it; ``None`` if it has none."""
     if not isinstance(item, dict):
         return None
+    parts = MAP_KEYS[name]
+    if len(parts) == 1 and isinstance(value := item.get(parts[0]), str):
+        return _single_key(parts[0], value)
     found: dict[str, Any] = {}
-    for part in MAP_KEYS[name]:
+    for part in parts:
         value = item.get(part, _DEFAULTS.get(part))
         if value is None:
             return None
         found[part] = value
     return "k:" + msgspec.json.encode(found).decode()
+
+
+@lru_cache(maxsize=8192)
+def _single_key(part: str, value: str) -> str:
+    """The member of an item with one key: container names and condition types come again."""
+    return "k:" + msgspec.json.encode({part: value}).decode()
 
 
 def by_key(name: str, items: list[Any]) -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import re
+from functools import lru_cache
 
 from simcluster.errors import Cause, Obj
 
@@ -41,16 +42,19 @@ QUALIFIED_TEXT = (
 )
 
 
+@lru_cache(maxsize=4096)
 def is_label(text: str) -> bool:
     """A DNS label of at most 63 characters."""
     return len(text) <= 63 and _LABEL.match(text) is not None
 
 
+@lru_cache(maxsize=4096)
 def is_subdomain(text: str) -> bool:
     """A DNS subdomain of at most 253 characters."""
     return len(text) <= 253 and _SUBDOMAIN.match(text) is not None
 
 
+@lru_cache(maxsize=4096)
 def qualified_fault(text: str) -> str | None:
     """What is wrong with a qualified name (label key, gate, finalizer); ``None`` if nothing."""
     prefix, slash, name = text.rpartition("/")
@@ -83,9 +87,14 @@ def metadata_causes(meta: Obj, label_name: bool = False) -> list[Cause]:
     return found + changeable_causes(meta)
 
 
-def changeable_causes(meta: Obj) -> list[Cause]:
-    """Findings in labels, annotations, finalizers and owner references."""
+def changeable_causes(meta: Obj, old: Obj | None = None) -> list[Cause]:
+    """Findings in labels, annotations, finalizers and owner references.
+
+    ``old``: the metadata that is stored; what is the same object there was checked when it came.
+    """
     found: list[Cause] = []
+    if old is not None:
+        meta = {k: v for k in _CHANGEABLE if (v := meta.get(k)) is not old.get(k)}
     for key, value in (meta.get("labels") or {}).items():
         fault = qualified_fault(key)
         if fault:
@@ -108,6 +117,9 @@ def changeable_causes(meta: Obj) -> list[Cause]:
         if fault:
             found.append(Cause.invalid("metadata.finalizers", f'"{finalizer}"', fault))
     return found + _owner_causes(meta)
+
+
+_CHANGEABLE = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
 def _owner_causes(meta: Obj) -> list[Cause]:

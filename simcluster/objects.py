@@ -9,8 +9,8 @@ that encodings can be re-headed for lists and other versions without encoding ag
 
 from __future__ import annotations
 
+import os
 import time
-import uuid
 from typing import Any
 
 import msgspec
@@ -65,18 +65,25 @@ class Clock:
 
 
 def new_uid() -> str:
-    """A random uid."""
-    return str(uuid.uuid4())
+    """A random uid (RFC 9562, version 4)."""
+    hexes = os.urandom(16).hex()
+    variant = "89ab"[int(hexes[16], 16) & 3]
+    return f"{hexes[:8]}-{hexes[8:12]}-4{hexes[13:16]}-{variant}{hexes[17:20]}-{hexes[20:]}"
 
 
-def cleaned(meta: Obj) -> Obj:
-    """Metadata without unknown and empty fields, as the typed API keeps it."""
-    found = {k: v for k, v in meta.items() if v not in _EMPTY and k in _KNOWN}
+def cleaned(meta: Obj, clean: Obj | None = None) -> Obj:
+    """Metadata without unknown and empty fields, as the typed API keeps it.
+
+    ``clean``: metadata that went through here before; what is the same object there stays.
+    """
+    found = {k: v for k, v in meta.items() if k in _KNOWN and (v or v not in _EMPTY)}
     finalizers = found.get("finalizers")
     if finalizers and len(set(finalizers)) != len(finalizers):
         found["finalizers"] = list(dict.fromkeys(finalizers))
     owners = found.get("ownerReferences")
-    if owners and len({o.get("uid") for o in owners if isinstance(o, dict)}) != len(owners):
+    if not owners or (clean is not None and owners is clean.get("ownerReferences")):
+        return found
+    if len({o.get("uid") for o in owners if isinstance(o, dict)}) != len(owners):
         found["ownerReferences"] = list({_encode(o): o for o in owners}.values())
     return found
 

@@ -39,7 +39,10 @@ def same(a: Any, b: Any) -> bool:
 def _pointer(path: Any) -> list[str]:
     if not isinstance(path, str) or (path and not path.startswith("/")):
         raise PatchConflict(f"bad path {path!r}")
-    return [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
+    parts = path.split("/")[1:]
+    if "~" in path:
+        return [part.replace("~1", "/").replace("~0", "~") for part in parts]
+    return parts
 
 
 def _index(part: str, size: int) -> int:

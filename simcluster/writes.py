@@ -21,6 +21,7 @@ from simcluster.requests import Options, Target
 from simcluster.store import Rec
 
 ATTEMPTS = 5
+_KEPT = (*objects.OWNED, "uid", "resourceVersion", "name", "namespace", "generateName")
 Mutate = Callable[[Obj], Obj]
 
 
@@ -100,7 +101,7 @@ class Writes(Creates):
         if resource.generation and not target.subresource and _substance(obj, rec.obj):
             generation = rec.obj["metadata"].get("generation", 0) + 1
             obj = {**obj, "metadata": {**obj["metadata"], "generation": generation}}
-        causes += changeable_causes(obj["metadata"])
+        causes += changeable_causes(obj["metadata"], rec.obj["metadata"])
         if resource.kind == "Workload" and resource.group == "kueue.x-k8s.io":
             causes += workloadrules.update_causes(rec.obj, obj)
         if resource.plural == "pods" and not target.subresource:
@@ -120,14 +121,15 @@ class Writes(Creates):
         """What of the wanted object this endpoint may change; the rest stays as stored."""
         resource = target.route.resource
         old, meta = current["metadata"], wanted.get("metadata") or {}
-        meta = objects.cleaned(meta)
-        for key in (*objects.OWNED, "uid", "resourceVersion", "name", "namespace", "generateName"):
-            if key in old:
-                meta[key] = old[key]
-            else:
-                meta.pop(key, None)
-        if meta == old:
-            meta = old
+        if meta is not old:
+            meta = objects.cleaned(meta, old)
+            for key in _KEPT:
+                if key in old:
+                    meta[key] = old[key]
+                else:
+                    meta.pop(key, None)
+            if meta == old:
+                meta = old
         if target.subresource == "status":
             if resource.custom:
                 meta = old
