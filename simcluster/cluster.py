@@ -169,7 +169,8 @@ class SimCluster:
                 self._uninstall(resource.key)
             else:
                 self.catalogue.install(resource)
-                self.store.table(resource).resource = resource
+                own = self.store.table(resource)
+                own.resource, own.defined = resource, self.store.version
         elif table.resource.plural == "priorityclasses":
             if change.type == "DELETED":
                 self.writes.priorities.pop(change.rec.name, None)

@@ -15,7 +15,7 @@ from typing import Any
 
 from simcluster.deletion import DeleteOptions, Deletions
 from simcluster.errors import ApiError, Obj
-from simcluster.pods import PodWrites, with_condition
+from simcluster.pods import PodWrites, with_conditions
 from simcluster.requests import Options, Target
 from simcluster.resources import Route
 from simcluster.scripts import ANNOTATION, Script, ScriptError, parse
@@ -185,17 +185,19 @@ class Kubelet:
         self, life: _Life, rec: Rec, phase: str, state: Obj, *, ready: bool, why: str
     ) -> None:
         status = dict(rec.obj.get("status") or {})
-        conditions = list(status.get("conditions") or [])
         text = {"reason": why} if why else {}
-        for kind, value in (
-            ("PodReadyToStartContainers", phase != "Pending"),
-            ("Initialized", True),
-            ("Ready", ready),
-            ("ContainersReady", ready),
-        ):
-            extra = {} if value else text
-            condition = self.pods.condition(kind, "True" if value else "False", **extra)
-            conditions = with_condition(conditions, condition)
+        new = [
+            self.pods.condition(kind, "True")
+            if value
+            else self.pods.condition(kind, "False", **text)
+            for kind, value in (
+                ("PodReadyToStartContainers", phase != "Pending"),
+                ("Initialized", True),
+                ("Ready", ready),
+                ("ContainersReady", ready),
+            )
+        ]
+        conditions = with_conditions(status.get("conditions") or [], *new)
         status |= {"phase": phase, "conditions": conditions}
         status.setdefault("startTime", life.began)
         status["containerStatuses"] = [

@@ -27,6 +27,8 @@ def refused() -> ApiError:
 
 def same(a: Any, b: Any) -> bool:
     """JSON equality: 1 equals 1.0, but true is not 1."""
+    if isinstance(a, str) or a is None:
+        return bool(a == b)
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, dict) and isinstance(b, dict):
@@ -61,6 +63,19 @@ def _find(document: Any, parts: list[str]) -> Any:
             document = document[_index(part, len(document))]
         else:
             raise PatchConflict(f"nothing below {part}")
+    return document
+
+
+def _present(document: Any, parts: list[str]) -> Any:
+    """What is at a place; ``None`` where nothing is."""
+    for part in parts:
+        if isinstance(document, dict):
+            document = document.get(part)
+            continue
+        try:
+            document = _find(document, [part])
+        except PatchConflict:
+            return None
     return document
 
 
@@ -108,13 +123,10 @@ def _step(document: Any, operation: dict[str, Any]) -> Any:
     parts = _pointer(operation.get("path"))
     match operation.get("op"):
         case "test":
-            try:
-                found = _find(document, parts)
-            except PatchConflict:
-                found = None
-                if operation.get("value") is not None:
-                    raise
-            if not same(found, operation.get("value")):
+            wanted = operation.get("value")
+            # Null is also what is not there.
+            found = (_present if wanted is None else _find)(document, parts)
+            if not same(found, wanted):
                 raise PatchConflict("test failed")
             return document
         case "add" | "replace" as op:

@@ -40,11 +40,19 @@ class Pipeline:
             raise not_found(target.plural, target.route.group, target.name)
         return rec
 
-    def shaped(self, resource: Resource, obj: Obj, options: Options) -> Obj:
-        """An object by its schema: pruned, and for custom kinds defaulted and checked."""
+    def shaped(
+        self, resource: Resource, obj: Obj, options: Options, current: Obj | None = None
+    ) -> Obj:
+        """An object by its schema: pruned, and for custom kinds defaulted and checked.
+
+        ``current``: the stored object, of which an update shares what it does not change.
+        """
         causes: list[Cause] = []
         if resource.custom:
-            obj, unknown, causes = schema.shape(obj, resource.schema)
+            if current is not None:
+                version = int(current["metadata"]["resourceVersion"])
+                current = current if version > self.store.table(resource).defined else None
+            obj, unknown, causes = schema.shape(obj, resource.schema, current)
         elif resource.plural == "pods":
             obj, unknown = podfields.pruned(obj)
         else:

@@ -10,6 +10,7 @@ Invariant: every function is idempotent and shares what it does not change.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 from simcluster.errors import ApiError, Obj, forbidden
@@ -181,15 +182,16 @@ def typed_status(status: Obj) -> Obj:
     return {**status, "conditions": full}
 
 
-def requests_of(spec: Obj) -> dict[str, Any]:
+def requests_of(spec: Obj) -> dict[str, Fraction]:
     """What the scheduler counts: sum of containers, at least the largest init container."""
-    total: dict[str, Any] = {}
+    total: dict[str, Fraction] = {}
     for container in spec.get("containers") or ():
         for name, text in ((container.get("resources") or {}).get("requests") or {}).items():
-            total[name] = total.get(name, 0) + parse(text)
+            amount = parse(text)
+            total[name] = total[name] + amount if name in total else amount
     for container in spec.get("initContainers") or ():
         for name, text in ((container.get("resources") or {}).get("requests") or {}).items():
-            total[name] = max(total.get(name, 0), parse(text))
+            total[name] = max(total.get(name, Fraction(0)), parse(text))
     for name, text in (spec.get("overhead") or {}).items():
-        total[name] = total.get(name, 0) + parse(text)
+        total[name] = total.get(name, Fraction(0)) + parse(text)
     return total

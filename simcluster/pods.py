@@ -17,19 +17,18 @@ from simcluster.store import Rec, Table
 from simcluster.writes import Writes
 
 
-def with_condition(conditions: list[Obj], condition: Obj) -> list[Obj]:
-    """Conditions with one replaced in place or appended; keeps the transition time of no change."""
+def with_conditions(conditions: list[Obj], *new: Obj) -> list[Obj]:
+    """Conditions with some replaced in place or appended; no change keeps its transition time."""
+    wanted = {condition["type"]: condition for condition in new}
     found: list[Obj] = []
-    seen = False
     for old in conditions:
-        if old.get("type") != condition["type"]:
-            found.append(old)
-            continue
-        seen = True
-        if old.get("status") == condition["status"] and "lastTransitionTime" in old:
-            condition = {**condition, "lastTransitionTime": old["lastTransitionTime"]}
+        condition = wanted.pop(old.get("type", ""), old)
+        if condition is not old and old.get("status") == condition["status"]:
+            if "lastTransitionTime" in old:
+                condition = {**condition, "lastTransitionTime": old["lastTransitionTime"]}
         found.append(condition)
-    return found if seen else [*found, condition]
+    found.extend(wanted.values())
+    return found
 
 
 class PodWrites:
@@ -40,9 +39,13 @@ class PodWrites:
 
     def condition(self, kind: str, status: str, **extra: str) -> Obj:
         """A pod condition as the typed API prints it."""
-        now = self.writes.clock.now()
-        base: Obj = {"type": kind, "status": status, "lastProbeTime": None}
-        return {**base, "lastTransitionTime": now, **extra}
+        return {
+            "type": kind,
+            "status": status,
+            "lastProbeTime": None,
+            "lastTransitionTime": self.writes.clock.now(),
+            **extra,
+        }
 
     def bind(self, rec: Rec, node: str) -> Rec:
         """Assign a pod to a node. Raises 409 when it is bound, gated or being deleted."""
@@ -57,7 +60,7 @@ class PodWrites:
         if why:
             raise conflict("pods/binding", "", name, why)
         status = pod.get("status") or {}
-        conditions = with_condition(
+        conditions = with_conditions(
             status.get("conditions") or [], self.condition("PodScheduled", "True")
         )
         obj = {
@@ -108,7 +111,7 @@ class PodWrites:
         """Say why a pod fits nowhere; whether that is news."""
         status = rec.obj.get("status") or {}
         condition = self.condition("PodScheduled", "False", reason="Unschedulable", message=message)
-        conditions = with_condition(status.get("conditions") or [], condition)
+        conditions = with_conditions(status.get("conditions") or [], condition)
         written = self.status(rec, {**status, "conditions": conditions}, "kube-scheduler")
         return written is not rec
 

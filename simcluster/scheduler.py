@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from fractions import Fraction
 from typing import Any
 
 from simcluster.errors import Obj
-from simcluster.nodes import Demand, NodeState
+from simcluster.nodes import Amount, Demand, NodeState
 from simcluster.pods import PodWrites
 from simcluster.store import Change, Rec, Store, Table
 
@@ -40,6 +39,7 @@ class Scheduler:
         self.waiting: dict[tuple[Any, ...], OrderedDict[str, None]] = {}
         self.shape_of: dict[str, tuple[Any, ...]] = {}
         self.placed: dict[str, tuple[str, Demand]] = {}
+        self._bound: tuple[str, Demand] | None = None
         self._turn: asyncio.TimerHandle | asyncio.Handle | None = None
         store.hooks.append(self.seen)
 
@@ -86,7 +86,8 @@ class Scheduler:
         if node:
             self._forget(uid)
             if uid not in self.placed:
-                demand = Demand.of(spec)
+                known = self._bound
+                demand = known[1] if known and known[0] == uid else Demand.of(spec)
                 self.placed[uid] = (node, demand)
                 if node in self.nodes:
                     self.nodes[node].take(demand)
@@ -95,8 +96,7 @@ class Scheduler:
         if gated or spec.get("schedulerName") != NAME:
             self._forget(uid)
             return
-        shape = _shape(spec)
-        if self.shape_of.get(uid) == shape:
+        if uid in self.shape_of and self.shape_of[uid] == _shape(spec):
             return  # waiting already, and nothing that matters changed
         self._forget(uid)
         self.ready[uid] = None
@@ -146,6 +146,7 @@ class Scheduler:
             why = node.refuses(spec, demand)
             if why is None:
                 shape = self.shape_of.get(uid)
+                self._bound = (uid, demand)
                 self.pods.bind(rec, node.name)
                 if self.events:
                     text = f"Successfully assigned {rec.namespace}/{rec.name} to {node.name}"
@@ -180,5 +181,5 @@ def _shape(spec: Obj) -> tuple[Any, ...]:
     demand = Demand.of(spec)
     selector = tuple(sorted((spec.get("nodeSelector") or {}).items()))
     tolerations = repr(spec.get("tolerations") or [])
-    requests: tuple[tuple[str, Fraction], ...] = tuple(sorted(demand.amounts.items()))
+    requests: tuple[tuple[str, Amount], ...] = tuple(sorted(demand.amounts.items()))
     return (requests, selector, tolerations, repr(spec.get("affinity")))

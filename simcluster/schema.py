@@ -27,15 +27,20 @@ _TYPES: dict[str, tuple[type, ...]] = {
 _TOP = frozenset({"kind", "apiVersion", "metadata"})
 
 
-def shape(obj: Obj, schema: Obj | None) -> tuple[Obj, list[str], list[Cause]]:
-    """The object pruned and defaulted, unknown field paths, and findings."""
+def shape(
+    obj: Obj, schema: Obj | None, known: Obj | None = None
+) -> tuple[Obj, list[str], list[Cause]]:
+    """The object pruned and defaulted, unknown field paths, and findings.
+
+    ``known``: an object that has this shape; parts that are the same objects there are taken over.
+    """
     if schema is None:
         return obj, [], []
     unknown: list[str] = []
     causes: list[Cause] = []
     found: Obj = {key: obj[key] for key in ("kind", "apiVersion", "metadata") if key in obj}
     rest = {key: value for key, value in obj.items() if key not in _TOP}
-    found.update(_object(rest, schema, "", unknown, causes))
+    found.update(_object(rest, schema, "", unknown, causes, known))
     if any(cause.reason == "FieldValueTypeInvalid" for cause in causes):
         causes.append(
             Cause(
@@ -48,7 +53,14 @@ def shape(obj: Obj, schema: Obj | None) -> tuple[Obj, list[str], list[Cause]]:
     return found, unknown, causes
 
 
-def _object(value: Obj, schema: Obj, path: str, unknown: list[str], causes: list[Cause]) -> Obj:
+def _object(
+    value: Obj,
+    schema: Obj,
+    path: str,
+    unknown: list[str],
+    causes: list[Cause],
+    known: Obj | None = None,
+) -> Obj:
     properties: Obj = schema.get("properties") or {}
     extra = schema.get("additionalProperties")
     keep = bool(schema.get("x-kubernetes-preserve-unknown-fields")) or extra is True
@@ -57,7 +69,9 @@ def _object(value: Obj, schema: Obj, path: str, unknown: list[str], causes: list
         at = f"{path}.{key}" if path else key
         if path == "" and key in _TOP:
             continue
-        if key in properties:
+        if known is not None and known.get(key, known) is child:
+            found[key] = child
+        elif key in properties:
             if child is None and not properties[key].get("nullable"):
                 continue
             found[key] = _value(child, properties[key], at, unknown, causes)

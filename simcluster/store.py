@@ -87,6 +87,8 @@ class Table:
         self.compacted = 0
         self.watchers: set[Watcher] = set()
         self.version = 0
+        self.defined = 0
+        """The version at which the kind got its present schema."""
         self._snapshots: OrderedDict[tuple[int, str], list[Rec]] = OrderedDict()
 
     def get(self, namespace: str, name: str) -> Rec | None:

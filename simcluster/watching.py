@@ -78,25 +78,29 @@ class Stream:
         return lines
 
     def _line(self, change: Change) -> bytes:
-        route = self.target.route
         if self.holds is None:
-            key = (route.group, route.version)
-            line = change.lines.get(key)
-            if line is None:
-                line = change.lines[key] = self.item(change.type, change.rec)
-            return line
+            return self._shared(change)
         now = self.holds(change.rec.obj) and change.type != "DELETED"
         before = change.prev is not None and self.holds(change.prev.obj)
         if now:
-            return self.item("MODIFIED" if before else "ADDED", change.rec)
+            kind = "MODIFIED" if before else "ADDED"
+            return self._shared(change) if kind == change.type else self.item(kind, change.rec)
         if before and change.prev is not None:
             return self.item("DELETED", _at_version(change.prev, change.rec))
         return b""
 
+    def _shared(self, change: Change) -> bytes:
+        """The change as it is, encoded for the first watch of this version that sends it."""
+        key = (self.target.route.group, self.target.route.version)
+        line = change.lines.get(key)
+        if line is None:
+            line = change.lines[key] = self.item(change.type, change.rec)
+        return line
+
     def item(self, kind: str, rec: Rec) -> bytes:
         """One encoded watch item."""
         body = objects.encoded(self.target.route, rec)
-        return b'{"type":"' + kind.encode() + b'","object":' + body + b"}\n"
+        return b'{"type":"%b","object":%b}\n' % (kind.encode(), body)
 
     def bookmark(self, version: int, *, initial_end: bool = False) -> bytes:
         """A bookmark as the kind's empty object with a version."""

@@ -152,7 +152,7 @@ class Writes(Creates):
                     obj["status"] = current["status"]
             if resource.plural == "namespaces":
                 obj["spec"] = current["spec"]
-        return kinds.typed(resource, self.shaped(resource, obj, options))
+        return kinds.typed(resource, self.shaped(resource, obj, options, current))
 
     def _updated_fields(
         self,
