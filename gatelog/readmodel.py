@@ -26,6 +26,7 @@ from gatelog.rows import (
     PendingRow,
     SetAsideRow,
     SummaryRow,
+    UnreplacedRow,
     UnstartedRow,
     WaitRow,
 )
@@ -150,6 +151,11 @@ class ReadModel:
     def unstarted(self, group_id: str) -> list[UnstartedRow]:
         """Return pods of a group that are there and at their gate, newest first; five at most."""
         return list(self.rows(UnstartedRow, sql.UNSTARTED, {"group_id": group_id, "limit": 5}))
+
+    def unreplaced(self, group_id: str) -> list[UnreplacedRow]:
+        """Return pods of a group that failed and are kept for a replacement; five at most."""
+        given = {"group_id": group_id, "limit": 5}
+        return list(self.rows(UnreplacedRow, sql.UNREPLACED, given))
 
     def unresolved(self, before: datetime) -> int:
         """Return how many decisions from before a time have no outcome yet."""

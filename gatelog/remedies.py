@@ -23,7 +23,8 @@ def _pods(group: GroupRow) -> str:
     )
 
 
-def _replacements(group: GroupRow) -> str:
+def replacements(group: GroupRow) -> str:
+    """Return who makes up for pods that ended without success, and how."""
     return (
         f"whoever made the pods has to make new ones (same shape, label "
         f"kueue.x-k8s.io/pod-group-name={group.name}); gatelog never makes pods"
@@ -43,7 +44,7 @@ def _key(group: GroupRow) -> str:
 
 _REMEDIES: dict[str, Callable[[GroupRow], str]] = {
     "WaitingForPods": _pods,
-    "WaitingForReplacementPods": _replacements,
+    "WaitingForReplacementPods": replacements,
     "WaitingForQuota": _quota,
     "WaitingForPreemptedWorkloads": lambda g: (
         "that the groups that were told to stop end; it is first in line for what they free"

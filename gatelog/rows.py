@@ -159,6 +159,14 @@ class UnstartedRow(msgspec.Struct, frozen=True):
     created_at: datetime
 
 
+class UnreplacedRow(msgspec.Struct, frozen=True):
+    """A pod that failed and whose place nobody has."""
+
+    name: str
+    ended_at: datetime
+    exit_reason: str
+
+
 class SetAsideRow(msgspec.Struct, frozen=True):
     """An object that could not be taken, and what is wrong with it (the field and why)."""
 

@@ -162,6 +162,14 @@ SELECT name, created_at
  ORDER BY created_at DESC, uid LIMIT :limit
 """
 
+UNREPLACED = """
+SELECT name, ended_at, exit_reason
+  FROM pods
+ WHERE cluster = :cluster AND group_id = :group_id AND gone_at IS NULL
+   AND finalizer AND phase = 'Failed' AND fate = '' AND ended_at IS NOT NULL
+ ORDER BY ended_at, uid LIMIT :limit
+"""
+
 UNRESOLVED = """
 SELECT count(*)
   FROM decisions

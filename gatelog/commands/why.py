@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from gatelog.readmodel import ReadModel
-    from gatelog.rows import GroupRow, HolderRow, SetAsideRow, UnstartedRow, WaitRow
+    from gatelog.rows import GroupRow, HolderRow, SetAsideRow, UnreplacedRow, UnstartedRow, WaitRow
 
 HELP = (
     "Why a pod group or single pod is where it is: the reason now, since when, what it would "
@@ -48,6 +48,7 @@ Asked = Annotated[
 _MOST = 1000
 """Groups that are listed."""
 _WAITING = frozenset({"Composing", "Queued", "Blocked", "Evicted"})
+_STARTED = frozenset({"Admitted", "Running"})
 _OVER = frozenset({"Finishing", "Finished"})
 _ANOTHER_LIFE = (
     "to create it again when the pods of this group are deleted, all of them, or under another "
@@ -92,6 +93,7 @@ def why(
         aside = model.set_aside(namespace, group.name, group.id)
         holders, ahead = _competition(model, group)
         unstarted = model.unstarted(group.id) if group.state in _OVER else []
+        failed = model.unreplaced(group.id) if group.state in _STARTED else []
     waiting = group.state in _WAITING
     if as_json:
         found = {
@@ -102,13 +104,14 @@ def why(
             "waits": waits,
             "set_aside": aside,
             "not_started": unstarted,
+            "not_replaced": failed,
             "missing": gaps,
         }
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
         return None
     out = console.console()
     out.print(console.heading(group))
-    out.print(_answer(group, waits, holders, ahead, aside, unstarted))
+    out.print(_answer(group, waits, holders, ahead, aside, unstarted, failed))
     if gaps:
         out.print(console.missing(gaps))
     return None
@@ -154,11 +157,12 @@ def _answer(
     ahead: int,
     aside: list["SetAsideRow"],
     unstarted: list["UnstartedRow"],
+    failed: list["UnreplacedRow"],
 ) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
-    from gatelog.remedies import remedy
+    from gatelog.remedies import remedy, replacements
     from gatelog.timeline import plain
 
     now = datetime.now(UTC)
@@ -183,6 +187,14 @@ def _answer(
         row("" if number else "not started", _late(pod, group))
     if unstarted:
         row("it takes", _ANOTHER_LIFE)
+    for number, lost in enumerate(failed):
+        row("" if number else "failed", _failure(lost, now))
+    if failed:
+        row(
+            "it takes",
+            replacements(group) + '; or retriable-in-group: "false" on a pod, which '
+            "ends the group when nothing runs any more",
+        )
     for number, one in enumerate(aside):
         row("" if number else "set aside", f"{one.object}: {plain(one.message)}")
     for number, (took, wait) in enumerate(_past(waits)):
@@ -222,6 +234,14 @@ def _late(pod: "UnstartedRow", group: "GroupRow") -> str:
         return f"pod {pod.name} was still at its gate when the group ended"
     after = duration((pod.created_at - over).total_seconds())
     return f"pod {pod.name} came {after} after the group had ended"
+
+
+def _failure(pod: "UnreplacedRow", now: datetime) -> str:
+    from gatelog.timeline import duration
+
+    how = f" ({pod.exit_reason})" if pod.exit_reason else ""
+    ago = duration((now - pod.ended_at).total_seconds())
+    return f"pod {pod.name}{how}, {ago} ago, and no pod has its place"
 
 
 def _holding(holder: "HolderRow", now: datetime) -> str:

@@ -167,6 +167,29 @@ def test_why_of_a_namespace_nobody_knows_says_what_it_may_be(gatelog: Gatelog, b
     assert code == 1 and "knows the clusters test" in err
 
 
+def test_why_a_group_that_runs_is_short_of_a_pod(gatelog: Gatelog, tmp_path: Path) -> None:
+    toy = Toy()
+    for name in ("a0", "a1"):
+        toy.pod(name, "a", 2)
+    toy.run("a0", "a1")
+    toy.end("a0", phase="Failed")
+    url = f"sqlite:///{tmp_path}/short.sqlite3"
+    migrate.upgrade(url)
+    writer = Writer(url)
+    writer.feed(toy.messages)
+    code, out, _ = ask(gatelog, (url, toy), "why", "ns/a")
+    text = " ".join(out.split())
+    assert code == 0 and "failed pod a0" in text and "no pod has its place" in text
+    assert "it takes whoever made the pods has to make new ones" in text
+    told = len(toy.messages)
+    toy.pod("a2", "a", 2)
+    toy.run("a2")
+    writer.feed(toy.messages[told:])
+    writer.store.close()
+    found = json.loads(ask(gatelog, (url, toy), "why", "ns/a", "--json")[1])
+    assert found["not_replaced"] == []
+
+
 def test_why_as_json(gatelog: Gatelog, busy_db: Db) -> None:
     code, out, _ = ask(gatelog, busy_db, "why", "ns/c", "--json")
     found = json.loads(out)
