@@ -72,7 +72,7 @@ def ask(engine: sa.Engine, query: str) -> tuple[float, int]:
 def plan(engine: sa.Engine, query: str) -> dict[str, Any]:
     """Return the plan that PostgreSQL would take."""
     with engine.connect() as connection:
-        found = connection.execute(sa.text(f"EXPLAIN (FORMAT JSON) {query}")).scalar()
+        found = connection.execute(sa.text(f"EXPLAIN (FORMAT JSON) {query}")).scalar_one()
     return dict(found[0]["Plan"])
 
 

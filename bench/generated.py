@@ -71,10 +71,10 @@ def _cycle(toy: Toy, random: Random, cycle: int) -> None:
         labels[PRIORITY_CLASS] = "high" if name == "urgent" else "low"
         pods = [f"{group}-{cycle}-{i}" for i in range(size)]
         for pod in pods:
-            more = {"gates": (ADMISSION_GATE, "example.com/volume")} if cpu == 4 else {}
+            gates = (ADMISSION_GATE, "example.com/volume") if cpu == 4 else ()
             view = toy.pod(pod, group, size, cpu, labels=labels, qos=_qos(cpu), settle=False)
-            if more:
-                toy.change(view.uid, **more)
+            if gates:
+                toy.change(view.uid, gates=gates)
             toy.settle()
             toy.wait(random.randint(1, 4))
         jobs.append((group, pods, cpu))

@@ -23,7 +23,7 @@ from podgroup.events import Decision, Event
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import connect
 from podgroup.runtime.settings import StreamSettings
-from podgroup.subjects import DECISIONS, EVENTS, decisions, events
+from podgroup.subjects import DECISIONS, EVENTS, Source, decisions, events
 from projector import migrate
 from projector.checkpoint import Checkpoint
 from projector.packing import pack_meta
@@ -35,7 +35,7 @@ TELL_S = 5.0
 SIZE = 6
 AT_ONCE = 100
 _LENGTH = struct.Struct(">I")
-_SOURCES = {b"a": "actuator", b"w": "watch"}
+_SOURCES: dict[bytes, Source] = {b"a": "actuator", b"w": "watch"}
 
 
 class Shape(Struct, frozen=True):

@@ -74,7 +74,8 @@ def _again(event: Event, turn: int) -> Event:
         case WorkloadApplied(workload=found) | WorkloadDeleted(workload=found):
             mark = f"{turn:05x}{found.uid[5:]}"
             return type(event)(workload=msgspec.structs.replace(found, uid=mark))
-    return event
+        case _:
+            return event
 
 
 async def fill(server: EmbeddedNats, deltas: list[Event], together: int) -> tuple[int, int]:

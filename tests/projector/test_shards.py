@@ -33,14 +33,6 @@ RELISTS = ("RelistStarted", "RelistCompleted")
 OF_THE_STREAM = {"checkpoints", "epochs", "objects"}
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/shards.db"
-    found: str = request.getfixturevalue("postgres_database")
-    return found
-
-
 @pytest.fixture
 async def logs(tmp_path: Path) -> AsyncIterator[tuple[Bus, Bus]]:
     """Two empty logs, so that positions are the same in both."""
@@ -98,16 +90,16 @@ def rows(database: str, cluster: str) -> dict[str, list[tuple[Any, ...]]]:
     return found
 
 
-async def test_two_shards_are_together_what_one_is(database: str, logs: tuple[Bus, Bus]) -> None:
+async def test_two_shards_are_together_what_one_is(empty_url: str, logs: tuple[Bus, Bus]) -> None:
     story = Sharded(groups=12, size=3)
     homes = {shard_of(name, SHARDS) for name in NAMESPACES}
     assert homes == set(range(SHARDS))
-    migrate.upgrade(database)
+    migrate.upgrade(empty_url)
     await publish(logs, story)
     async with AsyncExitStack() as stack:
-        one = await stack.enter_async_context(running(settings(database, "one", 1, 0), logs[0]))
+        one = await stack.enter_async_context(running(settings(empty_url, "one", 1, 0), logs[0]))
         both = [
-            await stack.enter_async_context(running(settings(database, "two", 2, n), logs[1]))
+            await stack.enter_async_context(running(settings(empty_url, "two", 2, n), logs[1]))
             for n in range(SHARDS)
         ]
         every = (one, *both)
@@ -117,7 +109,7 @@ async def test_two_shards_are_together_what_one_is(database: str, logs: tuple[Bu
             await eventually(
                 lambda p=each: p._committed_seq >= p.world.meta.position, "written", 40
             )
-    single, together = rows(database, "one"), rows(database, "two")
+    single, together = rows(empty_url, "one"), rows(empty_url, "two")
     assert single.keys() == together.keys()
     assert len(single["pods"]) == 36
     assert len(single["groups"]) == 12
@@ -127,20 +119,20 @@ async def test_two_shards_are_together_what_one_is(database: str, logs: tuple[Bu
 
 
 async def test_a_shard_refuses_groups_that_belong_elsewhere(
-    database: str, logs: tuple[Bus, Bus]
+    empty_url: str, logs: tuple[Bus, Bus]
 ) -> None:
     """The number of shards was changed while groups were there."""
     story = Sharded(groups=4, size=2)
     del story.laid[len(story.laid) // 2 :]
-    migrate.upgrade(database)
+    migrate.upgrade(empty_url)
     await publish(logs, story)
-    async with running(settings(database, "one", 1, 0), logs[0]) as one:
+    async with running(settings(empty_url, "one", 1, 0), logs[0]) as one:
         await eventually(lambda: not one.problem, "caught up", 40)
         assert one.world.groups
-    stored = SqlStore(database, "one")
+    stored = SqlStore(empty_url, "one")
     assert stored.load() is not None
     stored.close()
-    changed = msgspec.structs.replace(settings(database, "one", 1, 0), shards=3)
+    changed = msgspec.structs.replace(settings(empty_url, "one", 1, 0), shards=3)
     with pytest.raises(SettingsError, match="number of shards"):
         async with running(changed, logs[0]) as one:
             await eventually(lambda: not one.problem, "caught up", 10)
