@@ -30,6 +30,7 @@ from projector.database import database_url, reader
 from projector.loading import load_decisions
 from projector.opening import policy_of
 from projector.replay import merging
+from projector.replay.compare import CACHE_KIB
 from projector.replay.log import StreamLog
 from projector.replay.rebuild import Progress, Rebuild, open_stage
 from projector.replay.stage import Stage
@@ -167,10 +168,17 @@ class _Switch:
 @contextmanager
 def _asking(url: str) -> Iterator[sa.Engine]:
     engine = reader(url)
+    if engine.dialect.name == "sqlite":
+        # It looks through all of history once, and what it then holds it never needs again.
+        sa.event.listen(engine, "connect", _with_small_cache)
     try:
         yield engine
     finally:
         engine.dispose()
+
+
+def _with_small_cache(connection: Any, _: object) -> None:
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}").close()
 
 
 def _complete(
