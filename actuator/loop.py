@@ -27,6 +27,7 @@ from actuator.line import ON_BEHALF
 from actuator.metrics import ActuatorMetrics
 from actuator.outcomelog import OutcomeLog
 from actuator.park import decision_head, parked_body
+from actuator.starts import Starts
 from actuator.tries import Held, Tries, first
 from podgroup import codec, subjects
 from podgroup.events import Decision
@@ -38,6 +39,8 @@ from podgroup.runtime.settings import Settings
 
 GRACE_S: Final = 5.0
 """Seconds that requests under way get to end when we are told to stop."""
+BREATH: Final = 64
+"""Messages taken before what is under way gets its turn."""
 PULL_S: Final = 0.5
 """Seconds a pull waits for a message, and so the longest time a stop goes unnoticed."""
 
@@ -73,6 +76,7 @@ class Loop:
         self._held: dict[int, Held] = {}
         self._last: dict[Key, asyncio.Event] = {}
         self._stopping = asyncio.Event()
+        self._starts = Starts()
         self._tries = Tries(
             settings.actuator, api, emitter, self._outcomes, self._stopping, metrics
         )
@@ -119,8 +123,10 @@ class Loop:
                 await first(stop, wait_s)
                 missing = isinstance(error, StreamMissing)
                 continue
-            for delivery in deliveries:
+            for count, delivery in enumerate(deliveries, 1):
                 self._take(delivery)
+                if not count % BREATH:
+                    await asyncio.sleep(0)
 
     def _take(self, delivery: Delivery) -> None:
         message = delivery.message
@@ -175,6 +181,7 @@ class Loop:
         try:
             if turn.before is not None:
                 await turn.before.wait()
+            await self._starts.turn(decision.group)
             # Set in the decision's own task, or in that of its message when it is the only one.
             ON_BEHALF.set(decision.group)
             return await self._tries.carry_out(held, decision)
