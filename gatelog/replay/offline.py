@@ -16,7 +16,7 @@ from typing import Protocol
 
 from gatelog.errors import CommandFailed, UsageFailed
 from gatelog.replay.differing import ignore
-from gatelog.replay.running import SNAPSHOT, held_against, place
+from gatelog.replay.running import SNAPSHOT, held_against, make_empty, place
 from gatelog.replay.steps import Stepper
 from podgroup.runtime.settings import Settings
 from projector import migrate
@@ -74,7 +74,7 @@ async def folded(
     header = log.header
     sink = None
     if target is not None:
-        migrate.upgrade(target)
+        make_empty(target)
         sink = Sink(target, header.cluster, header.shard, header.mode)
     result = await fold(
         log.entries() if moment is None else _up_to(log, moment),

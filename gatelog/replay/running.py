@@ -6,7 +6,7 @@ Invariant: the live database is read in one transaction and never written.
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 
 import msgspec
@@ -24,7 +24,7 @@ from podgroup.runtime.jetstream import Bus, connect
 from podgroup.runtime.settings import NatsSettings, Settings
 from projector import migrate, tables
 from projector.archive.standing import begin
-from projector.database import database_url, reader, writer
+from projector.database import DatabaseError, database_url, reader, shown, writer
 from projector.loading import load_decisions
 from projector.opening import policy_of
 from projector.replay.compare import TableResult, compare
@@ -170,11 +170,34 @@ async def redecide(
     return await _folded(settings, progress, differs=differs)
 
 
+def make_empty(target: str) -> None:
+    """Make the tables of an empty read model.
+
+    Raises:
+        CommandFailed: there is a read model already; it is not touched.
+    """
+    with suppress(
+        DatabaseError, sa.exc.SQLAlchemyError
+    ):  # no such file; or `upgrade` says what is wrong
+        engine = reader(target)
+        try:
+            with engine.connect() as connection:
+                known = sa.inspect(connection).has_table(tables.checkpoints.name)
+                if known and connection.execute(sa.select(tables.checkpoints.c.seq)).first():
+                    raise CommandFailed(
+                        f"{shown(target)} holds a read model already, and what is written here "
+                        "needs an empty database: name another one, or remove it first"
+                    )
+        finally:
+            engine.dispose()
+    migrate.upgrade(target)
+
+
 async def as_of(
     settings: Settings, moment: int | datetime, target: str, progress: Progress
 ) -> Result:
     """Write the read model as it was at a position or time to an empty database."""
-    migrate.upgrade(target)
+    make_empty(target)
     shard = settings.projector.shard
     with reader(database_url(settings)).connect() as connection:
         at = place(connection, settings.cluster, shard)

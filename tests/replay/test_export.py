@@ -252,6 +252,15 @@ def test_a_choice_of_nothing_is_said_and_leaves_no_file(
     assert not file.exists()
 
 
+def test_a_read_model_is_not_written_over(gatelog: Gatelog, exported: Path, tmp_path: Path) -> None:
+    to = tmp_path / "copy.sqlite3"
+    assert gatelog("import", str(exported), "--to", str(to))[0] == 0
+    before = to.read_bytes()
+    code, out, err = gatelog("import", str(exported), "--to", str(to))
+    assert (code, out) == (1, "") and "copy.sqlite3 holds a read model already" in err
+    assert to.read_bytes() == before
+
+
 def test_what_could_not_be_decoded_survives(tmp_path: Path) -> None:
     log = log_of(busy_toy())
     position, at, batch = log.messages[20]
