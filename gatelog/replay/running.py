@@ -13,7 +13,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
-from gatelog import statedir
+from gatelog import statedir, told
 from gatelog.errors import CommandFailed
 from gatelog.replay.archiving import Run, joined
 from gatelog.replay.differing import ignore
@@ -24,7 +24,7 @@ from podgroup.runtime.jetstream import Bus, connect
 from podgroup.runtime.settings import NatsSettings, Settings
 from projector import migrate, tables
 from projector.archive.standing import begin
-from projector.database import DatabaseError, database_url, reader, shown, writer
+from projector.database import DatabaseError, database_url, reader, writer
 from projector.loading import load_decisions
 from projector.opening import policy_of
 from projector.replay.compare import TableResult, compare
@@ -176,17 +176,16 @@ def make_empty(target: str) -> None:
     Raises:
         CommandFailed: there is a read model already; it is not touched.
     """
-    with suppress(
-        DatabaseError, sa.exc.SQLAlchemyError
-    ):  # no such file; or `upgrade` says what is wrong
+    # There is no such file, or no table in it, or `upgrade` will say what is wrong.
+    with suppress(DatabaseError, sa.exc.SQLAlchemyError):
         engine = reader(target)
         try:
             with engine.connect() as connection:
                 known = sa.inspect(connection).has_table(tables.checkpoints.name)
                 if known and connection.execute(sa.select(tables.checkpoints.c.seq)).first():
                     raise CommandFailed(
-                        f"{shown(target)} holds a read model already, and what is written here "
-                        "needs an empty database: name another one, or remove it first"
+                        f"{told.place(target)} holds a read model already, and what is written "
+                        "here needs an empty database: name another one, or remove it first"
                     )
         finally:
             engine.dispose()
