@@ -202,23 +202,28 @@ def _guarded(d: Deciding, group: Group, rules: Callable[[Deciding, Group], None]
 
 
 def _shape_up(d: Deciding, group: Group) -> None:
+    builtin = d.world.mode == "builtin"
     disowning(d, group)
     if group.parked:
         d.world.quotas.dequeue(group.id)
         return
     failing(d, group)
     closing(d, group)
-    prebuilding(d, group)
+    if group.prebuilt:
+        prebuilding(d, group)
     restoring(d, group)
-    composing(d, group)
-    staffing(d, group)
-    following(d, group)
-    if d.world.mode == "builtin":
+    if not group.composed:
+        composing(d, group)
+    if group.composed:
+        staffing(d, group)
+        following(d, group)
+    if builtin:
         expiring(d, group)
         retire_admissions(d, group)
     stopping(d, group)
-    retaining(d, group)
-    if d.world.mode == "builtin":
+    if d.world.policy.retention_after_deactivation_s >= 0:
+        retaining(d, group)
+    if builtin:
         recharge(d.world, group)
         _enlist(d, group)
 

@@ -233,10 +233,13 @@ class _Pass:
         return False
 
     def _used(self, group: Group) -> Counter[FlavorResource]:
-        """Return what is in use or reserved for a preemptor, by others than `group`."""
-        used = Counter(self.quotas.usage.get(self.queue.name, Counter()))
-        used.update(self.reserved)
+        """Return what is in use or reserved for a preemptor, by others than `group`: to be read."""
+        usage = self.quotas.usage.get(self.queue.name, Counter())
         own = self.quotas.charges.get(group.id)
+        if own is None and not self.reserved:
+            return usage
+        used = Counter(usage)
+        used.update(self.reserved)
         if own is not None and own.cluster_queue == self.queue.name:
             used.subtract(own.usage)
         return used
@@ -294,7 +297,7 @@ class _Pass:
 
     def _victims(self, group: Group, fit: Fit) -> list[Group] | None:
         """Return the fewest groups whose quota makes `fit` possible, or None."""
-        used = self._used(group)
+        used = Counter(self._used(group))
         short = [key for key, amount in fit.usage.items() if self._beyond(used, key, amount)]
         taken: list[Group] = []
         for victim in self._candidates(group, short):

@@ -46,23 +46,24 @@ class Deciding:
         self, group: Group, rule: str, reason: str, message: str, command: AnyCommand
     ) -> Decision:
         """Make a decision: `reason` is a word for machines, `message` a sentence for people."""
-        whose = (group.id, group.namespace, group.name)
-        return self._make(whose, rule, reason, message, command)
+        return self._make(group.id, group.namespace, group.name, rule, reason, message, command)
 
     def emit_apart(self, rule: str, reason: str, message: str, command: AnyCommand) -> Decision:
         """Make a decision about an object that belongs to no group known here."""
-        whose = (GroupID(""), command.target.namespace, command.target.name)
-        return self._make(whose, rule, reason, message, command)
+        target = command.target
+        nobody = GroupID("")
+        return self._make(nobody, target.namespace, target.name, rule, reason, message, command)
 
     def _make(
         self,
-        whose: tuple[GroupID, str, str],
+        identity: GroupID,
+        namespace: str,
+        title: str,
         rule: str,
         reason: str,
         message: str,
         command: AnyCommand,
     ) -> Decision:
-        identity, namespace, title = whose
         target, here, world = command.target, self.here, self.world
         name = f"{target.kind}/{target.namespace}/{target.name}/{target.uid}"
         decision = Decision(

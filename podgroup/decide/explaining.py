@@ -60,14 +60,8 @@ def explain(d: Deciding, group: Group) -> None:
     if (state, reason, message) == (group.state, group.reason, group.message):
         return
     if state != group.state:
-        note(
-            d.world,
-            d.here,
-            "StateChanged",
-            group=group.id,
-            reason=state,
-            message=f"was {group.state}" if group.state else "",
-        )
+        was = f"was {group.state}" if group.state else ""
+        note(d.world, d.here, "StateChanged", group.id, "", state, was)
     group.state, group.reason, group.message = state, reason, message
     d.world.journal.groups.add(group.id)
 

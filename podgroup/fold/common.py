@@ -33,7 +33,6 @@ def note(
     world: World,
     here: At,
     kind: str,
-    *,
     group: str = "",
     pod: str = "",
     reason: str = "",
@@ -41,7 +40,10 @@ def note(
     decision: str = "",
     cause: int | None = None,
 ) -> None:
-    """Write a line of history."""
+    """Write a line of history.
+
+    Where one is written for every pod, by position: names of arguments cost as much as the line.
+    """
     number = world.note_ord
     world.note_ord = number + 1
     world.journal.notes.append(

@@ -79,7 +79,7 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
         else:
             view = made
             if made.labels is before.labels and made.labels.get(MANAGED_LABEL) == MANAGED_VALUE:
-                _change(world, here, world.groups[known.group], known, made, same=True)
+                _change(world, here, world.groups[known.group], known, made, True)
                 return
     wanted = (GROUP, view.namespace, group_name(view.labels, view.annotations))
     if not wanted[2]:
@@ -97,7 +97,7 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
     if known is None:
         _join(world, here, _life(world, here, wanted, view, moved=moved), view)
     else:
-        _change(world, here, world.groups[known.group], known, view, same=False)
+        _change(world, here, world.groups[known.group], known, view, False)
 
 
 def pod_deleted(world: World, here: At, view: PodView, *, inferred: bool = False) -> None:
@@ -121,7 +121,7 @@ def pod_deleted(world: World, here: At, view: PodView, *, inferred: bool = False
     members = world.members[group.id]
     flags = members.flags[uid]
     if not inferred:
-        _see(world, here, group, pod, view, same=False)
+        _see(world, here, group, pod, view, False)
         flags |= flags_of(pod, group.serving, uid in members.owned)
     pod.gone_at = here.at
     if not pod.fate:
@@ -131,7 +131,7 @@ def pod_deleted(world: World, here: At, view: PodView, *, inferred: bool = False
         # Before a Workload is made of the group there is no place that a success could keep.
         role.succeeded_gone += group.composed
     how = "inferred from a relist: nobody saw it go" if inferred else ""
-    note(world, here, "PodGone", group=group.id, pod=uid, reason=pod.fate, message=how)
+    note(world, here, "PodGone", group.id, uid, pod.fate, how)
     if unexpect(world, group, pod):
         touch(world, group.id)
     _forget(world, group, pod, flags)
@@ -233,16 +233,9 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
     if view.gates:
         pod.gate_added = one_map_of_times(dict.fromkeys(view.gates, view.created_at))
         for gate in view.gates:
-            _gate(world, pod, gate, added_at=view.created_at)
-    note(
-        world,
-        here,
-        "PodSeen",
-        group=group.id,
-        pod=uid,
-        reason="gated" if gated else "not gated",
-        message=f"pod {view.name}, role {name}",
-    )
+            _gate(world, pod, gate, view.created_at)
+    seen = "gated" if gated else "not gated"
+    note(world, here, "PodSeen", group.id, uid, seen, f"pod {view.name}, role {name}")
     _progress(world, here, group, pod, None)
     reindex(world, group, pod)
     lead(world, group)
@@ -258,7 +251,7 @@ def _told(group: Group, pod: Pod) -> None:
             group.reported += 1
 
 
-def _change(world: World, here: At, group: Group, pod: Pod, view: PodView, *, same: bool) -> None:
+def _change(world: World, here: At, group: Group, pod: Pod, view: PodView, same: bool) -> None:
     """Take over the new view of a known pod.
 
     `same`: it is managed and says of itself what it said before; most changes are elsewhere.
@@ -266,7 +259,7 @@ def _change(world: World, here: At, group: Group, pod: Pod, view: PodView, *, sa
     before, role = pod.view, pod.role
     flags = world.members[group.id].flags
     old = flags[view.uid]
-    _see(world, here, group, pod, view, same=same)
+    _see(world, here, group, pod, view, same)
     if same or _counts_same(before, view):
         new = reflag(world, group, pod, old)
     else:
@@ -294,7 +287,7 @@ def _counts_same(before: PodView, view: PodView) -> bool:
     )
 
 
-def _see(world: World, here: At, group: Group, pod: Pod, view: PodView, *, same: bool) -> None:
+def _see(world: World, here: At, group: Group, pod: Pod, view: PodView, same: bool) -> None:
     """Write down what happened to a pod since it was seen last; its flags are still to be told."""
     before, pod.view = pod.view, view
     deleted = view.deleted_at is not None
@@ -374,7 +367,6 @@ def _gate(
     world: World,
     pod: Pod,
     gate: str,
-    *,
     added_at: datetime,
     removed_at: datetime | None = None,
     by: str = "",
@@ -382,9 +374,7 @@ def _gate(
     if pod.gate_added.get(gate) is not added_at:
         pod.gate_added = one_map_of_times({**pod.gate_added, gate: added_at})
     uid = pod.view.uid
-    world.journal.gates[(uid, gate)] = GateRow(
-        pod=uid, gate=gate, added_at=added_at, removed_at=removed_at, removed_by=by
-    )
+    world.journal.gates[(uid, gate)] = GateRow(uid, gate, added_at, removed_at, by)
 
 
 def _ungated(world: World, here: At, group: Group, pod: Pod, gate: str, before: PodView) -> None:
@@ -394,16 +384,8 @@ def _ungated(world: World, here: At, group: Group, pod: Pod, gate: str, before: 
     view = pod.view
     traced = (view.writer, view.written_at) != (before.writer, before.written_at)
     by = view.writer if traced else ""
-    _gate(world, pod, gate, added_at=added_at, removed_at=here.at, by=by)
-    note(
-        world,
-        here,
-        "GateRemoved",
-        group=group.id,
-        pod=pod.view.uid,
-        reason=gate,
-        message=f"by {by}" if by else "",
-    )
+    _gate(world, pod, gate, added_at, here.at, by)
+    note(world, here, "GateRemoved", group.id, view.uid, gate, f"by {by}" if by else "")
     if gate == ADMISSION_GATE:
         pod.opened = True
         pod.ungated_at = here.at
@@ -416,19 +398,19 @@ def _progress(world: World, here: At, group: Group, pod: Pod, before: PodView | 
     if view.node and (before is None or not before.node):
         pod.scheduled_at = _condition_at(view, "PodScheduled") if before is None else here.at
         pod.scheduled_at = pod.scheduled_at or here.at
-        note(world, here, "PodScheduled", group=whose, pod=uid, message=f"on node {view.node}")
+        note(world, here, "PodScheduled", whose, uid, "", f"on node {view.node}")
     if before is None or before.phase != view.phase:
         running, ended = view.phase == "Running", view.phase in ("Succeeded", "Failed")
         if running or (ended and pod.started_at is None):
             pod.started_at = view.started_at if before is None else here.at
             pod.started_at = pod.started_at or here.at
         if running:
-            note(world, here, "PodRunning", group=whose, pod=uid)
+            note(world, here, "PodRunning", whose, uid)
         elif ended:
             _ended(world, here, group, pod)
     if view.deleted_at is not None and (before is None or before.deleted_at is None):
         pod.failed_at = _earliest(pod.failed_at, min(view.deleted_at, here.at))
-        note(world, here, "PodDeletionRequested", group=whose, pod=uid)
+        note(world, here, "PodDeletionRequested", whose, uid)
 
 
 def _ended(world: World, here: At, group: Group, pod: Pod) -> None:
@@ -438,7 +420,7 @@ def _ended(world: World, here: At, group: Group, pod: Pod) -> None:
     pod.exit_reason = _exit_reason(view)
     if view.phase == "Succeeded":
         role.succeeded += 1
-        note(world, here, "PodSucceeded", group=group.id, pod=view.uid)
+        note(world, here, "PodSucceeded", group.id, view.uid)
         return
     role.failed += 1
     pod.failed_at = _earliest(pod.failed_at, min(ends) if ends else here.at)
