@@ -42,7 +42,7 @@ async def wire(cluster: SimCluster) -> AsyncIterator[Wire]:
     port = int(cluster.url.rpartition(":")[2])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             yield Wire(reader, writer)
     finally:
         writer.close()
