@@ -18,13 +18,24 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
-from bench import asking, core, ingesting, latency, listing, projecting, rebuilding, resident, sizes
+from bench import (
+    asking,
+    behind,
+    core,
+    ingesting,
+    latency,
+    listing,
+    projecting,
+    rebuilding,
+    resident,
+    sizes,
+)
 from bench.figures import Figure, read, show, write
 from bench.processes import machine
 from podgroup.runtime import eventloop
 
 RESULTS = Path(__file__).parent / "results.jsonl"
-LONG = ("rebuild", "listing")
+LONG = ("rebuild", "listing", "behind")
 """Parts that take many minutes: run when they are asked for."""
 
 
@@ -40,6 +51,7 @@ PARTS: dict[str, Callable[[], AsyncIterator[Figure]]] = {
     "rebuild": rebuilding.run,
     "ingest": ingesting.run,
     "listing": listing.run,
+    "behind": behind.run,
     "latency": latency.run,
     "sizes": sizes.run,
     "queries": asking.run,

@@ -149,12 +149,12 @@ def held_against(
     """Compare the live read model, row by row, with what a replay has written to `url`."""
     floor = 0
     if at.epoch > 1:
-        told = writer(url)
-        with told.begin() as connection:
+        copy = writer(url)
+        with copy.begin() as connection:
             all_told = told_all(connection, cluster, shard)
             floor = at.base + at.stream_seq if all_told is None else all_told
             introduce(live, connection, cluster, shard, floor)
-        told.dispose()
+        copy.dispose()
     again = reader(url)
     try:
         with again.connect() as other:
