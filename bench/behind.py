@@ -9,11 +9,10 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 
-from bench import processes
 from bench.cluster import Eyes
 from bench.figures import Figure, percentile
-from bench.latency import NAMESPACE, all_ungated, at_once, create
-from tests.support.processes import TOKEN, Api, make_queue
+from bench.latency import NAMESPACE, all_ungated, at_once, create, gatelog
+from tests.support.processes import Api
 
 GROUP, ROUNDS = 10_000, 3
 KNOWN_S = 5.0
@@ -43,17 +42,8 @@ async def run() -> AsyncIterator[Figure]:
 
 async def _round(number: int) -> tuple[float, float]:
     """Milliseconds until the single pod, and until all of the group are ungated."""
-    with processes.folder() as place:
-        async with processes.nats(place) as server:
-            with processes.simulator(place, "--kubelet", "scripted") as cluster:
-                env = processes.environment(
-                    server.settings(), f"sqlite:///{place}/bench.db", cluster.kubeconfig
-                )
-                with processes.children(place, env, "ingest", "project", "actuate"):
-                    async with Api(cluster.url, TOKEN) as api:
-                        await make_queue(api, NAMESPACE, cpu="1000000")
-                        async with Eyes(api, NAMESPACE) as eyes:
-                            return await _both(api, eyes, number)
+    async with gatelog(NAMESPACE) as api, Eyes(api, NAMESPACE) as eyes:
+        return await _both(api, eyes, number)
 
 
 async def _both(api: Api, eyes: Eyes, number: int) -> tuple[float, float]:

@@ -18,11 +18,8 @@ import sqlalchemy as sa
 
 from bench import processes
 from bench.figures import Figure
-from bench.story import CLUSTER, Message
-from podgroup.runtime.embedded import EmbeddedNats
-from podgroup.runtime.jetstream import connect
-from podgroup.runtime.settings import StreamSettings
-from podgroup.subjects import events
+from bench.projecting import publish
+from bench.story import Message
 from projector.database import reader
 from tests.support.processes import Child
 
@@ -36,7 +33,7 @@ async def run(messages: Iterable[Message], pods: int, events_count: int) -> Asyn
     """Publish messages, run a projector over them, and run it once more."""
     with processes.folder() as place:
         async with processes.nats(place, sync_always=False) as server:
-            await _publish(server, messages)
+            await publish(server, messages)
             url = f"sqlite:///{place}/holding.db"
             env = processes.environment(server.settings(), url, None)
             with processes.children(place, env, "project") as (child,):
@@ -63,18 +60,6 @@ async def run(messages: Iterable[Message], pods: int, events_count: int) -> Asyn
         note=f"from the command to being caught up; largest size {again_mb:.0f} MB, "
         f"{after_mb:.0f} MB {STEADY_S:.0f} s later; {what}",
     )
-
-
-async def _publish(server: EmbeddedNats, messages: Iterable[Message]) -> None:
-    bus = await connect(server.settings(), "bench", deadline_s=20)
-    await bus.ensure_streams(StreamSettings())
-    publisher = bus.publisher()
-    for message in messages:
-        subject = events(CLUSTER, 0, "actuator" if message.source == "actuator" else "watch")
-        await publisher.send(subject, message.body, f"bench/{message.position}")
-    await publisher.flush()
-    publisher.close()
-    await bus.close()
 
 
 def _look(child: Child, starts: int) -> tuple[float, float, float]:

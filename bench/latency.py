@@ -13,6 +13,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Iterable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from bench import processes
@@ -32,8 +33,9 @@ FOREVER, SHORT = "start=2ms,run=forever", "start=2ms,run=20ms,succeed"
 AT_ONCE = ActuatorSettings().max_in_flight
 
 
-async def run() -> AsyncIterator[Figure]:
-    """All figures of one running gatelog."""
+@asynccontextmanager
+async def gatelog(*namespaces: str) -> AsyncIterator[Api]:
+    """Three processes of gatelog on a stand-in of their own, with a queue in each namespace."""
     with processes.folder() as place:
         async with processes.nats(place) as server:
             with processes.simulator(place, "--kubelet", "scripted") as cluster:
@@ -41,10 +43,16 @@ async def run() -> AsyncIterator[Figure]:
                 env = processes.environment(server.settings(), database, cluster.kubeconfig)
                 with processes.children(place, env, "ingest", "project", "actuate"):
                     async with Api(cluster.url, TOKEN) as api:
-                        await make_queue(api, NAMESPACE, cpu="1000000")
-                        await make_queue(api, BARE, cpu="1000000")
-                        async for figure in _all(api):
-                            yield figure
+                        for namespace in namespaces:
+                            await make_queue(api, namespace, cpu="1000000")
+                        yield api
+
+
+async def run() -> AsyncIterator[Figure]:
+    """All figures of one running gatelog."""
+    async with gatelog(NAMESPACE, BARE) as api:
+        async for figure in _all(api):
+            yield figure
 
 
 async def _all(api: Api) -> AsyncIterator[Figure]:

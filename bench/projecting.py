@@ -12,7 +12,7 @@ watches cuts it, and one event a message, as a trickle comes.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from bench import processes
 from bench.figures import Figure
-from bench.story import CLUSTER, Story
+from bench.story import CLUSTER, Message, Story
 from podgroup.codec import decode_batch
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import connect
@@ -70,7 +70,7 @@ async def _measure(shape: Shape, story: Story) -> AsyncIterator[Figure]:
     with processes.folder() as place:
         # Publishing is not measured here, so it need not wait for the disk each time.
         async with processes.nats(place, sync_always=False) as server:
-            await publish(server, story)
+            await publish(server, story.messages)
             bare = [await read_bare(server, story) for _ in range(REPEAT)]
             note = (
                 f"{story.counts['deltas']} deltas, {story.counts['outcomes']} outcomes, "
@@ -98,12 +98,12 @@ async def _once(name: str, server: EmbeddedNats, place: Path, story: Story) -> R
         return await project(server, place, url, story)
 
 
-async def publish(server: EmbeddedNats, story: Story) -> None:
-    """Publish the story to EVENTS."""
+async def publish(server: EmbeddedNats, messages: Iterable[Message]) -> None:
+    """Publish a story's messages to EVENTS."""
     bus = await connect(server.settings(), "bench", deadline_s=20)
     await bus.ensure_streams(StreamSettings())
     publisher = bus.publisher()
-    for message in story.messages:
+    for message in messages:
         subject = events(CLUSTER, 0, "actuator" if message.source == "actuator" else "watch")
         await publisher.send(subject, message.body, f"bench/{message.position}")
     await publisher.flush()

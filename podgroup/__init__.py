@@ -9,7 +9,7 @@ the truth about decisions.
     objects, quantities, roles, names   what an API object is, as far as we care
     commands, outcomes, events, codec   what goes through the log, and its bytes
     state                               what is known of groups, queues and the log's position
-    fold                                evolve(world, event): one step of the reduction
+    fold                                FOLDS: event to world, one step of the reduction
     admission                           quota: which waiting group may start (builtin mode)
     decide                              rules: state -> decisions, each with rule and reason
     engine                              one message of the log -> notes and decisions

@@ -183,7 +183,7 @@ def _conditions(
     conditions: tuple[Condition, ...], known: tuple[Condition, ...]
 ) -> tuple[Condition, ...]:
     if not conditions:
-        return known if not known else conditions
+        return conditions
     timeless = True
     for condition in conditions:
         timeless = timeless and condition.at is None

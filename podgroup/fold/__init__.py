@@ -1,11 +1,11 @@
-"""fold: evolve(world, event) -> world, one step of the reduction of the log to state.
+"""fold: (world, event) -> world changed, one step of the reduction of the log to state.
 
 Theory. Every fact is folded exactly once in effect: what is not newer than what is known is
 dropped, so duplicates, batches cut differently after a crash and overlapping relists do no harm.
 The fold never decides; it marks the groups that the rules should look at (`world.touched`) and
 writes notes of what happened into the journal.
 
-Invariant: `evolve` twice with the same event is `evolve` once.
+Invariant: an event folded twice is an event folded once.
 """
 
 from collections.abc import Callable
@@ -37,17 +37,11 @@ from podgroup.ids import newer
 from podgroup.journal import ParkedRow
 from podgroup.state import GROUP, Group, Refusal, World
 
-__all__ = ["FOLDS", "At", "evolve", "link", "synced"]
+__all__ = ["FOLDS", "At", "link", "synced"]
 
 
 MAX_REFUSED = 100
 """Pods that cannot be read of which it is remembered what they were told."""
-
-
-def evolve(world: World, here: At, event: Event, ordinal: int = 0) -> World:
-    """Fold one event; returns the same world, changed."""
-    FOLDS[type(event)](world, here, event, ordinal)
-    return world
 
 
 def _pod_applied(world: World, here: At, event: PodApplied, _: int) -> None:

@@ -267,6 +267,15 @@ async def test_three_actuators_share_the_work_and_each_effect_happens_once(
     assert await pending(bus) == []
 
 
+async def publish_many(bus: Bus, many: list[Decision], last: Decision) -> None:
+    """Publish many decisions, 32 in a message, and one of its own behind them."""
+    subject = subjects.decisions(CLUSTER, 0)
+    for part in (many[n : n + 32] for n in range(0, len(many), 32)):
+        body = codec.join_decisions([codec.encode_decision(each) for each in part])
+        await bus.publish(subject, body, part[0].id)
+    await bus.publish(subject, codec.encode_decision(last), last.id)
+
+
 async def test_a_single_pod_does_not_wait_for_a_large_group(
     lab: Lab, bus: Bus, outcomes: Outcomes
 ) -> None:
@@ -276,11 +285,7 @@ async def test_a_single_pod_does_not_wait_for_a_large_group(
     lab.cluster.faults.delay(20, method="PATCH")
     large = [decision(ungate(target), n) for n, target in enumerate(targets, 1)]
     last = decision(ungate(single), 601, group="group-2", name="single")
-    subject = subjects.decisions(CLUSTER, 0)
-    for part in (large[n : n + 32] for n in range(0, 600, 32)):
-        body = codec.join_decisions([codec.encode_decision(each) for each in part])
-        await bus.publish(subject, body, part[0].id)
-    await bus.publish(subject, codec.encode_decision(last), last.id)
+    await publish_many(bus, large, last)
     async with actuator(lab, bus, max_in_flight=8, ack_wait_s=30):
         seen = await outcomes.until(601)
     order = [outcome.decision for outcome in seen]
@@ -302,11 +307,7 @@ async def test_a_pod_that_may_start_does_not_wait_for_what_blocked_ones_are_told
         for n, t in enumerate(targets, 1)
     ]
     last = decision(ungate(free), 151, group="group-151", name="free")
-    subject = subjects.decisions(CLUSTER, 0)
-    for part in (reports[n : n + 32] for n in range(0, 150, 32)):
-        body = codec.join_decisions([codec.encode_decision(each) for each in part])
-        await bus.publish(subject, body, part[0].id)
-    await bus.publish(subject, codec.encode_decision(last), last.id)
+    await publish_many(bus, reports, last)
     async with actuator(lab, bus, max_in_flight=8, ack_wait_s=30):
         seen = await outcomes.until(151)
     assert {o.status for o in seen} == {"applied"}

@@ -137,18 +137,23 @@ def test_a_ceiling_below_one_is_refused() -> None:
         Pace(0)
 
 
+async def take_turn(pace: Pace, served: list[str], name: str, urgent: bool) -> None:
+    """A request that notes its name when it is its turn."""
+    async with pace.slot(urgent=urgent) as slot:
+        served.append(name)
+        slot.answered(200)
+
+
 async def test_what_lets_pods_start_goes_first_and_starves_nothing() -> None:
     pace = Pace(1, first=1)
     served: list[str] = []
 
-    async def one(name: str, urgent: bool) -> None:
-        async with pace.slot(urgent=urgent) as slot:
-            served.append(name)
-            slot.answered(200)
-
     async with pace.slot() as first:
-        tasks = [asyncio.create_task(one(f"o{n}", False)) for n in range(3)]
-        tasks += [asyncio.create_task(one(f"u{n}", True)) for n in range(URGENT_TURNS + 2)]
+        tasks = [asyncio.create_task(take_turn(pace, served, f"o{n}", False)) for n in range(3)]
+        tasks += [
+            asyncio.create_task(take_turn(pace, served, f"u{n}", True))
+            for n in range(URGENT_TURNS + 2)
+        ]
         await asyncio.sleep(0)
         first.answered(200)
     await asyncio.gather(*tasks)
@@ -160,17 +165,15 @@ async def test_it_is_calm_when_nothing_urgent_waits_whatever_else_does() -> None
     pace = Pace(1, first=1)
     served: list[str] = []
 
-    async def one(name: str, urgent: bool) -> None:
-        async with pace.slot(urgent=urgent) as slot:
-            served.append(name)
-            slot.answered(200)
-
     async def patient() -> None:
         await pace.calm(60.0)
         served.append("calm")
 
     async with pace.slot() as first:
-        tasks = [asyncio.create_task(one("urgent", True)), asyncio.create_task(one("other", False))]
+        tasks = [
+            asyncio.create_task(take_turn(pace, served, "urgent", True)),
+            asyncio.create_task(take_turn(pace, served, "other", False)),
+        ]
         await asyncio.sleep(0)
         tasks.append(asyncio.create_task(patient()))
         await asyncio.sleep(0.01)

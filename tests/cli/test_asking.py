@@ -23,6 +23,13 @@ def ask(gatelog: Gatelog, db: Db, command: str, *args: str) -> Ran:
     return gatelog(command, *args, "--db", db[0], "--cluster", "test")
 
 
+def written(folder: Path, toy: Toy) -> tuple[str, Writer]:
+    """A read model of what a toy cluster did so far, and who writes it on."""
+    url = f"sqlite:///{folder}/model.sqlite3"
+    migrate.upgrade(url)
+    return url, Writer(url).feed(toy.messages)
+
+
 def test_history_tells_what_when_and_why(gatelog: Gatelog, busy_db: Db) -> None:
     code, out, err = ask(gatelog, busy_db, "history", "ns/a")
     assert (code, err) == (0, "")
@@ -129,10 +136,7 @@ def test_why_a_pod_that_came_to_a_group_that_was_over(gatelog: Gatelog, tmp_path
     toy.end("a0", "a1")
     toy.wait(30)
     toy.pod("late", "a", 2)
-    url = f"sqlite:///{tmp_path}/late.sqlite3"
-    migrate.upgrade(url)
-    writer = Writer(url)
-    writer.feed(toy.messages)
+    url, writer = written(tmp_path, toy)
     writer.store.close()
     code, out, _ = ask(gatelog, (url, toy), "why", "ns/late")
     text = " ".join(out.split())
@@ -173,10 +177,7 @@ def test_why_a_group_that_runs_is_short_of_a_pod(gatelog: Gatelog, tmp_path: Pat
         toy.pod(name, "a", 2)
     toy.run("a0", "a1")
     toy.end("a0", phase="Failed")
-    url = f"sqlite:///{tmp_path}/short.sqlite3"
-    migrate.upgrade(url)
-    writer = Writer(url)
-    writer.feed(toy.messages)
+    url, writer = written(tmp_path, toy)
     code, out, _ = ask(gatelog, (url, toy), "why", "ns/a")
     text = " ".join(out.split())
     assert code == 0 and "failed pod a0" in text and "no pod has its place" in text
