@@ -1,0 +1,142 @@
+"""Rows of a read model as text: one line per row, in the order of the table's key.
+
+Invariant: two read models with equal rows give equal text, whatever database they are in.
+"""
+
+import gzip
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from podgroup.policy import Policy
+from projector import tables
+from projector.database import reader
+from projector.replay.compare import TABLES
+from projector.replay.files import FileLog
+from projector.replay.fold import Result, Sink, fold
+
+HERE = Path(__file__).parent
+PRIVATE = {"folded", "as_of_seq", "shard", "cluster"}
+"""Columns that say nothing of what happened: where and how a row is stored."""
+DERIVED = {
+    "groups": {"state", "reason", "message", "wait_reason", "wait_message", "wait_since"},
+    "history": {"ord"},
+}
+"""Columns that logs of the first format do not determine; `ord` counts lines that they do not."""
+DERIVED_LINES = {"StateChanged", "Parked"}
+"""Lines of history of the same kind."""
+
+Rows = dict[str, list[dict[str, Any]]]
+
+
+def logs(folder: str) -> list[Path]:
+    """Return the golden logs of a folder, by name."""
+    return sorted((HERE / folder).glob("*.jsonl.gz"))
+
+
+async def folded(path: Path, url: str, mode: str = "", policy: Policy | None = None) -> Result:
+    """Fold a log into the database at `url`, as cluster of its file's name.
+
+    `mode` and `policy` are those of whoever replays it; what the file says if not given.
+    """
+    log = FileLog(path)
+    header = log.header
+    cluster = path.name.partition(".")[0]
+    sink = Sink(url, cluster, header.shard, mode or header.mode)
+    result = await fold(
+        log.entries(),
+        cluster,
+        mode or header.mode,
+        policy or header.policy,
+        sink=sink,
+        epoch=header.epoch,
+        base=header.base,
+    )
+    sink.close()
+    assert not log.unread, log.unread
+    return result
+
+
+def rows(url: str, cluster: str) -> Rows:
+    """Return the rows of a cluster: table -> rows in the order of the key."""
+    engine = reader(url)
+    found: Rows = {}
+    with engine.connect() as connection:
+        for table in (*TABLES, tables.parked):
+            keys = list(table.primary_key)
+            query = sa.select(table).where(table.c.cluster == cluster).order_by(*keys)
+            public = [c.name for c in table.columns if c.name not in PRIVATE]
+            if table is tables.decisions:
+                public.append("as_of_seq")
+            found[table.name] = [
+                {name: row[name] for name in public} for row in connection.execute(query).mappings()
+            ]
+    engine.dispose()
+    return found
+
+
+def text(found: Rows) -> str:
+    """Return rows as text."""
+    return "".join(_lines(found))
+
+
+def _lines(found: Rows) -> Iterator[str]:
+    for name, some in found.items():
+        for row in some:
+            yield json.dumps({"table": name, **row}, default=_plain, sort_keys=True) + "\n"
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    assert isinstance(value, bytes | memoryview)
+    return bytes(value).decode()
+
+
+def kept(path: Path) -> str:
+    """Return the text that was kept beside a log."""
+    beside = path.with_name(path.name.replace(".jsonl.gz", ".rows.gz"))
+    return gzip.decompress(beside.read_bytes()).decode()
+
+
+def parsed(dump: str) -> Rows:
+    """Return rows from text; values are as in the text."""
+    found: Rows = {}
+    for line in dump.splitlines():
+        row = json.loads(line)
+        found.setdefault(row.pop("table"), []).append(row)
+    return found
+
+
+def as_kept(found: Rows, before: Rows) -> Rows:
+    """Return rows as an earlier release would have had them: without columns that came later.
+
+    A column that came later has to have its default, which for a log from before it is nothing.
+    """
+    now = parsed(text(found))
+    for name, some in now.items():
+        known = set(before[name][0]) if before.get(name) else None
+        for row in some:
+            for column in set(row) - known if known is not None else ():
+                value = row.pop(column)
+                assert not value, f"{name}.{column} is {value!r} in a log from before it"
+    return now
+
+
+def without_derived(found: Rows) -> Rows:
+    """Leave out what each release derives by its own rules."""
+    left: Rows = {}
+    for name, some in found.items():
+        if name == "waits":
+            continue
+        hidden = DERIVED.get(name, set())
+        left[name] = [
+            {column: value for column, value in row.items() if column not in hidden}
+            for row in some
+            if name != "history" or row["kind"] not in DERIVED_LINES
+        ]
+    return left
