@@ -375,7 +375,21 @@ WATCHED_KINDS: tuple[Kind, ...] = (
     "Workload",
     "Pod",
 )
-"""Every kind the log carries. No decision is made before each had one complete relist."""
+"""Every kind the log carries, in the order in which they are listed first."""
+
+FIRST_KINDS: frozenset[str] = frozenset(
+    {
+        "Namespace",
+        "PriorityClass",
+        "WorkloadPriorityClass",
+        "ResourceFlavor",
+        "ClusterQueue",
+        "LocalQueue",
+        "Workload",
+        "Pod",
+    }
+)
+"""Kinds that were listed before the first decision in logs that do not say themselves which."""
 
 
 def kind_of(view: QueueObject) -> str:

@@ -22,7 +22,8 @@ After each message, for every group it touched (in order of first touch):
     explaining  state and reason in words
     reporting   condition and Event on the pods, once a reason has held for 5 s
 
-Nothing is decided before every watched kind was listed completely, nor for a parked group. A rule
+Nothing is decided before every kind was listed completely, nor for a parked group; what was decided
+is applied whatever this release would wait for. A rule
 that fails for a group (a bug of ours, or a value nobody thought of) parks that group alone.
 Invariant: deciding twice on the same state decides nothing the second time.
 """
@@ -78,7 +79,7 @@ def decide(world: World, here: At, recorded: Mapping[str, Decision] | None = Non
 
     With `recorded` those decisions are applied instead and the difference is returned.
     """
-    if not synced(world):
+    if not synced(world) and not recorded:
         return _NONE
     loaded = world.loaded
     if loaded or world.thorough:

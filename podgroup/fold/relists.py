@@ -15,13 +15,16 @@ from podgroup.fold.pods import pod_deleted
 from podgroup.fold.queues import object_deleted
 from podgroup.fold.workloads import workload_deleted
 from podgroup.ids import newer
-from podgroup.objects import WATCHED_KINDS, WorkloadView
+from podgroup.objects import FIRST_KINDS, WorkloadView
 from podgroup.state import Expectation, Frame, World
 
 
 def synced(world: World) -> bool:
-    """Tell whether every kind was listed completely in this epoch."""
-    return len(world.meta.synced) >= len(WATCHED_KINDS)
+    """Tell whether every kind that has to be was listed completely in this epoch.
+
+    Which kinds those are is what the log says, not what this release watches.
+    """
+    return world.meta.synced >= FIRST_KINDS
 
 
 def relist_started(world: World, here: At, event: RelistStarted) -> None:

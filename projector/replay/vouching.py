@@ -14,7 +14,7 @@ Invariant: with `floor` 0 the log vouches for everything, and nothing is asked o
 
 import sqlalchemy as sa
 
-from podgroup.objects import WATCHED_KINDS
+from podgroup.objects import FIRST_KINDS
 from projector import tables
 
 
@@ -60,7 +60,7 @@ def told_all(again: sa.Connection, cluster: str, shard: int) -> int | None:
         h.cluster == cluster, h.shard == shard, h.kind == "RelistCompleted"
     )
     found = list(again.scalars(firsts.group_by(h.reason)))
-    return max(found) if len(found) >= len(WATCHED_KINDS) else None
+    return max(found) if len(found) >= len(FIRST_KINDS) else None
 
 
 def introduce(
