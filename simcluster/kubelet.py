@@ -17,6 +17,7 @@ from simcluster.deletion import DeleteOptions, Deletions
 from simcluster.errors import ApiError, Obj
 from simcluster.pods import PodWrites, with_conditions
 from simcluster.requests import Options, Target
+from simcluster.resizing import granted
 from simcluster.resources import Route
 from simcluster.scripts import ANNOTATION, Script, ScriptError, parse
 from simcluster.settings import Settings
@@ -37,7 +38,8 @@ class _Life:
         self.timer: asyncio.TimerHandle | None = None
         self.began = ""
         self.restarts = 0
-        self.stopping = False
+        self.stopping: float | None = None
+        """Grace period in seconds of the deletion it was told of."""
 
 
 class Kubelet:
@@ -81,11 +83,15 @@ class Kubelet:
             start = life.script.start_s
             delay = self.settings.kubelet_start_s if start is None else start
             self._after(life, delay, self._start, uid)
-        if "deletionTimestamp" in rec.obj["metadata"] and not life.stopping:
-            life.stopping = True
-            grace = rec.obj["metadata"].get("deletionGracePeriodSeconds") or 0
-            delay = min(float(grace), self.settings.kubelet_termination_s)
-            self._after(life, delay, self._stopped, uid)
+        if "deletionTimestamp" in rec.obj["metadata"]:
+            grace = float(rec.obj["metadata"].get("deletionGracePeriodSeconds") or 0)
+            if life.stopping is None or grace < life.stopping:
+                life.stopping = grace
+                linger = life.script.linger_s
+                delay = self.settings.kubelet_termination_s if linger is None else linger
+                self._after(life, min(grace, delay), self._stopped, uid)
+        elif life.began and not _over(rec) and _unlike(rec):
+            self._soon(self._resized, uid)
 
     def _script(self, pod: Obj) -> Script:
         chosen: Script | str | None = None
@@ -128,6 +134,24 @@ class Kubelet:
         self._write(life, rec, "Running", state, ready=ready, why=why)
         if life.script.run_s is not None:
             self._after(life, life.script.run_s, self._end, uid)
+
+    def _soon(self, step: Any, uid: str) -> None:
+        asyncio.get_running_loop().call_soon(step, uid)
+
+    def _resized(self, uid: str) -> None:
+        """Take over what `pods/resize` asked for, if it has not happened yet."""
+        found = self._present(uid)
+        if found is None or _over(found[1]) or not _unlike(found[1]):
+            return
+        rec = found[1]
+        status = dict(rec.obj["status"])
+        status["containerStatuses"] = [
+            {**one, **granted(container)}
+            for one, container in zip(
+                status["containerStatuses"], rec.obj["spec"]["containers"], strict=True
+            )
+        ]
+        self.pods.status(rec, status, MANAGER)
 
     def _end(self, uid: str) -> None:
         found = self._present(uid)
@@ -210,10 +234,21 @@ class Kubelet:
                 "ready": ready,
                 "started": ready,
                 "restartCount": life.restarts,
+                **(granted(container) if "running" in state else {}),
             }
             for container in rec.obj["spec"]["containers"]
         ]
         self.pods.status(rec, status, MANAGER)
+
+
+def _unlike(rec: Rec) -> bool:
+    """Tell whether a container that runs was granted other resources than it asks for now."""
+    statuses = (rec.obj.get("status") or {}).get("containerStatuses") or ()
+    return any(
+        one.get("allocatedResources", {}) != granted(container).get("allocatedResources", {})
+        for one, container in zip(statuses, rec.obj["spec"]["containers"], strict=False)
+        if "running" in one["state"]
+    )
 
 
 def _over(rec: Rec) -> bool:

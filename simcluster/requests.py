@@ -17,7 +17,7 @@ from simcluster.errors import ApiError, NotServed, Obj, bad_request
 from simcluster.managed import Writer
 from simcluster.resources import Catalogue, Route
 
-_SUBRESOURCES = frozenset({"status", "binding", "eviction"})
+_SUBRESOURCES = frozenset({"status", "binding", "eviction", "resize"})
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ class Options(msgspec.Struct, kw_only=True):
 
     def writer(self, target: Target, operation: str = "Update") -> Writer:
         """Who managedFields will name."""
-        sub = target.subresource if target.subresource == "status" else ""
+        sub = target.subresource if target.subresource in ("status", "resize") else ""
         return Writer(self.manager, target.route.api_version, sub, operation)
 
 

@@ -5,7 +5,8 @@ the annotation ``simcluster/script``; tests may pass a function instead.
 
 Grammar: comma separated steps: ``start=T`` (time to start), ``run=T`` or ``run=forever``,
 ``succeed``, ``fail=CODE``, ``oom``, ``image-pull-error``, ``unready`` (Running, never Ready),
-``term=CODE`` (exit code when told to stop; 143 unless said). ``T`` is seconds, or ``250ms``,
+``term=CODE`` (exit code when told to stop; 143 unless said), ``linger=T`` (goes on for that long
+when told to stop, its grace period at most) or ``linger=forever``. ``T`` is seconds, or ``250ms``,
 ``2s``, ``1m``.
 
 Invariant: every text either parses to a ``Script`` or raises ``ScriptError`` naming the step.
@@ -13,6 +14,7 @@ Invariant: every text either parses to a ``Script`` or raises ``ScriptError`` na
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -30,7 +32,9 @@ class ScriptError(ValueError):
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod's life. ``run_s`` ``None``: until deleted. Exit code 137 with ``oom``."""
+    """A pod's life. ``run_s`` ``None``: until deleted. Exit code 137 with ``oom``. ``linger_s``
+    ``None``: as long as the kubelet takes.
+    """
 
     start_s: float | None = None
     run_s: float | None = None
@@ -39,6 +43,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     pull_error: bool = False
     ready: bool = True
     term_code: int = 143
+    linger_s: float | None = None
 
     @property
     def reason(self) -> str:
@@ -90,9 +95,11 @@ def parse(text: str) -> Script:
                 found["ready"] = False
             case "term":
                 found["term_code"] = _code(step, value)
+            case "linger":
+                found["linger_s"] = math.inf if value == "forever" else _seconds(step, value)
             case _:
                 raise ScriptError(
                     f"script step {step!r} is unknown; known: start=T run=T run=forever succeed "
-                    "fail=CODE oom image-pull-error unready term=CODE"
+                    "fail=CODE oom image-pull-error unready term=CODE linger=T linger=forever"
                 )
     return Script(**found)

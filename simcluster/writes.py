@@ -18,6 +18,7 @@ from simcluster.errors import Cause, Obj, conflict, invalid
 from simcluster.managed import Applied
 from simcluster.names import changeable_causes
 from simcluster.requests import Options, Target
+from simcluster.resizing import resize_causes, resized
 from simcluster.store import Rec
 
 ATTEMPTS = 5
@@ -98,7 +99,7 @@ class Writes(Creates):
             obj = _tolerated(obj)
         review = self.admission.review(target, "UPDATE", target.name, options)
         obj = await self.admission.mutate(review, obj, rec.obj, options)
-        if resource.generation and not target.subresource and _substance(obj, rec.obj):
+        if resource.generation and target.subresource != "status" and _substance(obj, rec.obj):
             generation = rec.obj["metadata"].get("generation", 0) + 1
             obj = {**obj, "metadata": {**obj["metadata"], "generation": generation}}
         causes += changeable_causes(obj["metadata"], rec.obj["metadata"])
@@ -106,6 +107,8 @@ class Writes(Creates):
             causes += workloadrules.update_causes(rec.obj, obj)
         if resource.plural == "pods" and not target.subresource:
             causes += podrules.update_causes(rec.obj, obj)
+        if target.subresource == "resize":
+            causes += resize_causes(rec.obj, obj)
         self.refuse(resource, target.name, causes)
         await self.admission.validate(review, obj, rec.obj, options)
         if table.get(rec.namespace, rec.name) is not rec:
@@ -130,6 +133,8 @@ class Writes(Creates):
                     meta.pop(key, None)
             if meta == old:
                 meta = old
+        if target.subresource == "resize":
+            return self.shaped(resource, resized(current, wanted), options, current)
         if target.subresource == "status":
             if resource.custom:
                 meta = old

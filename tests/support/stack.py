@@ -1,8 +1,8 @@
 """gatelog up on the stand-in, as one thing to test against: HTTP, NATS, SQL and the command line.
 
-A `Stack` is two child processes: the stand-in with its scripted kubelet, and `gatelog up --install
-webhook` with everything embedded. What tests see of it is what users and operators see: answers
-of the API server, the read model by SQL, the streams, and what the commands print.
+A `Stack` is two child processes: the stand-in with its scripted kubelet, and `gatelog up --install`
+(webhook, unless told) with everything embedded. What tests see of it is what users and operators
+see: answers of the API server, the read model by SQL, the streams, and what the commands print.
 
 Invariant: nothing here reaches into a process; both can be ended and started again.
 """
@@ -25,7 +25,7 @@ START_S = 60.0
 class Stack:
     """The stand-in and `gatelog up` in `folder`."""
 
-    def __init__(self, folder: Path, *simulator: str) -> None:
+    def __init__(self, folder: Path, *simulator: str, install: str = "webhook") -> None:
         self.good = 0
         self.state = folder / "state"
         self.simulator = Simulator(folder, "--kubelet", "scripted", *simulator)
@@ -35,7 +35,7 @@ class Stack:
             "GATELOG_WEBHOOK_PORT": "0",
             "GATELOG_LOG_FORMAT": "json",
         }
-        self.up = Child("up", [GATELOG, "up", "--install", "webhook"], self.env, folder)
+        self.up = Child("up", [GATELOG, "up", "--install", install], self.env, folder)
 
     def start(self) -> None:
         if not self.simulator.running:
@@ -86,9 +86,9 @@ class Stack:
 
 
 @contextmanager
-def running_stack(folder: Path, *simulator: str) -> Iterator[Stack]:
+def running_stack(folder: Path, *simulator: str, install: str = "webhook") -> Iterator[Stack]:
     """A stack that is ready, ended afterwards."""
-    stack = Stack(folder, *simulator)
+    stack = Stack(folder, *simulator, install=install)
     try:
         stack.start()
         yield stack
