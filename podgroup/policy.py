@@ -17,12 +17,21 @@ class Policy(Struct, frozen=True, kw_only=True):
     before it is deactivated, -1 for no limit. `retention_after_deactivation_s` is how long the pods
     of a group are kept that a time-out or check deactivated, -1 for as long as nobody deletes them.
 
-    `topology_aware_scheduling`, `elastic_jobs` and `fast_quota_release` stand for Kueue's feature
-    gates TopologyAwareScheduling, ElasticJobsViaWorkloadSlices and
-    FastQuotaReleaseInPodIntegration, with Kueue's defaults.
+    `wait_for_pods_ready` says when condition PodsReady is written: "on" from the moment there is a
+    Workload, "off" never, "auto" in kueue mode from the moment all pods are ready (so that no
+    Kueue evicts what runs, and no admission costs a write), in builtin mode as "on" where there
+    is a time-out. `exclude_resource_prefixes` holds in builtin mode only: Kueue has its own.
+
+    `topology_aware_scheduling`, `elastic_jobs`, `fast_quota_release` and `skip_reassignment` stand
+    for Kueue's feature gates TopologyAwareScheduling, ElasticJobsViaWorkloadSlices,
+    FastQuotaReleaseInPodIntegration and SkipReassignmentForPodOwnedWorkloads, with Kueue's
+    defaults.
     """
 
     label_keys_to_copy: tuple[str, ...] = ()
+    annotation_keys_to_copy: tuple[str, ...] = ()
+    exclude_resource_prefixes: tuple[str, ...] = ()
+    wait_for_pods_ready: str = "auto"
     pods_ready_timeout_s: int = 0
     pods_ready_recovery_timeout_s: int = 0
     requeuing_backoff_s: int = 60
@@ -31,4 +40,5 @@ class Policy(Struct, frozen=True, kw_only=True):
     topology_aware_scheduling: bool = True
     elastic_jobs: bool = False
     fast_quota_release: bool = False
+    skip_reassignment: bool = True
     retention_after_deactivation_s: int = -1

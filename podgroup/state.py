@@ -234,6 +234,8 @@ class Group(Struct, gc=False):
     """(uid, name, gated) of pods that were taken out of our hands, until we let go of them."""
     left: bool = False
     """Its only pod was taken out of our hands at its gate, and may be given back."""
+    strayed: bool = False
+    """A pod was taken out of it that may live on, and own the Workload."""
     recounted: tuple[PodUID, str, str] | None = None
     """(pod, old, new) of a total count that was changed after composition, until it is told."""
     report_key: str = ""

@@ -28,6 +28,9 @@ def policy_of(settings: QueueingSettings) -> Policy:
     """Return what the rules need to know of the settings."""
     return Policy(
         label_keys_to_copy=settings.label_keys_to_copy,
+        annotation_keys_to_copy=settings.annotation_keys_to_copy,
+        exclude_resource_prefixes=settings.exclude_resource_prefixes,
+        wait_for_pods_ready=settings.wait_for_pods_ready,
         pods_ready_timeout_s=settings.pods_ready_timeout_s,
         pods_ready_recovery_timeout_s=settings.pods_ready_recovery_timeout_s,
         requeuing_backoff_s=settings.requeuing_backoff_s,
@@ -36,6 +39,7 @@ def policy_of(settings: QueueingSettings) -> Policy:
         topology_aware_scheduling=settings.topology_aware_scheduling,
         elastic_jobs=settings.elastic_jobs,
         fast_quota_release=settings.fast_quota_release,
+        skip_reassignment=settings.skip_reassignment,
         retention_after_deactivation_s=settings.retention_after_deactivation_s,
     )
 

@@ -37,6 +37,7 @@ from podgroup.names import (
     FINISHED_FAILED,
     FINISHED_OWNER_NOT_FOUND,
     FINISHED_SUCCEEDED,
+    MAX_OWNERS,
     REASON_NO_MATCHING_WORKLOAD,
     REASON_WORKLOAD_DELETED,
     WORKLOAD_FINALIZER,
@@ -270,16 +271,14 @@ def sweep(d: Deciding, group: Group) -> None:
 
     Its owner references point at nothing any more, so garbage collection deletes it as soon as our
     finalizer is off. It is deleted by us where that need not come: in groups too big for complete
-    owner references (B16), and where pods were taken out of a group that is not over.
+    owner references (B16), and where a pod that owns it was taken out of the group and lives on.
     """
     workload = group.workload
     if len(d.members(group)) or workload is None or not workload_free(group):
         return
     if group.single and not (group.finish is not None and group.finish.written):
         return
-    owners = set(workload.owner_uids)
-    # Owners that are gone take it along; there may be others (B16), or some that left the group.
-    lasts = group.composed_total > len(owners) or group.finish is None
+    lasts = group.composed_total > MAX_OWNERS or group.strayed
     if WORKLOAD_FINALIZER in workload.finalizers or (lasts and workload.deleted_at is None):
         d.emit(
             group,

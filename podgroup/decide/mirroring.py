@@ -70,7 +70,7 @@ def mirroring(d: Deciding, group: Group) -> None:
         _shared(d, group, said, wanted)
         releasing = _release_due(d, group, workload)
         if releasing:
-            _released(group, said, wanted)
+            _released(d, group, said, wanted)
         else:
             _reactivated(workload, said, wanted)
         changed = _different(said, wanted)
@@ -124,13 +124,26 @@ def _mirror_finish(d: Deciding, group: Group, workload: WorkloadView) -> None:
     assert finish is not None
     if finish.written:
         return
-    wanted = [Condition(type=FINISHED, status="True", reason=finish.reason, message=finish.message)]
+    said = {condition.type: condition for condition in workload.conditions}
+    wanted: Wanted = [(FINISHED, True, finish.reason, finish.message)]
+    releasing = group.evicted is not None and bool(workload.cluster_queue)
+    if releasing:
+        # It ended while a write was in flight, before that of its eviction: this is the last one.
+        if d.world.mode == "kueue":
+            _released(d, group, said, wanted)
+        else:
+            _quota(group, said, wanted)
     d.emit(
         group,
         "mirror",
         finish.reason,
         f"the group is over: {finish.message}",
-        WriteWorkloadStatus(target=workload_ref(group), conditions=tuple(wanted)),
+        WriteWorkloadStatus(
+            target=workload_ref(group),
+            conditions=tuple(_different(said, wanted)),
+            clear_admission=releasing,
+            executed_s=group.executed_s if releasing else None,
+        ),
     )
 
 
@@ -199,17 +212,24 @@ def all_ready(d: Deciding, group: Group) -> bool:
 
 
 def _pods_ready(d: Deciding, group: Group, old: Condition | None) -> tuple[bool, str, str] | None:
+    """Return what PodsReady should say, None if nothing is to be written (`Policy`)."""
+    policy = d.world.policy
+    how = policy.wait_for_pods_ready
+    if how == "auto" and d.world.mode != "kueue":
+        how = "on" if policy.pods_ready_timeout_s else "off"
+    if how == "off":
+        return None
     if group.holding is None or group.evicted is not None:
-        if old is None:
-            return None  # nothing to take back
+        if old is None and how != "on":
+            return None  # nothing to take back, and absent says the same
         return False, READY_WAIT_FOR_START, WAITING_MESSAGE
     if all_ready(d, group):
         recovered = old is not None and old.reason in (READY_WAIT_FOR_RECOVERY, READY_RECOVERED)
         return True, READY_RECOVERED if recovered else READY_STARTED, READY_MESSAGE
     if old is not None and (old.status == "True" or old.reason == READY_WAIT_FOR_RECOVERY):
         return False, READY_WAIT_FOR_RECOVERY, RECOVERY_MESSAGE
-    if old is None and d.world.mode != "kueue":
-        return None  # absent says the same, and costs no write
+    if old is None and how != "on":
+        return None
     return False, READY_WAIT_FOR_START, WAITING_MESSAGE
 
 
@@ -246,10 +266,12 @@ def _release_due(d: Deciding, group: Group, workload: WorkloadView) -> bool:
     return group.single or not still_running(d, group)
 
 
-def _released(group: Group, said: Said, wanted: Wanted) -> None:
+def _released(d: Deciding, group: Group, said: Said, wanted: Wanted) -> None:
     evicted = group.evicted
     assert evicted is not None
-    requeue = evicted.reason in (EVICTED_PREEMPTED, "NodeFailures") and not group.single
+    dies = group.single and d.world.policy.skip_reassignment
+    requeue = evicted.reason in (EVICTED_PREEMPTED, "NodeFailures") and not dies
+    requeue = requeue and group.finish is None
     wanted.append((QUOTA_RESERVED, False, PENDING_EVALUATION, evicted.message))
     wanted.append((REQUEUED, requeue, evicted.reason, evicted.message))
     if ADMITTED in said:

@@ -73,6 +73,8 @@ def _pod_is_written(world: World, group: Group, decision: Decision, command: Any
 
 def _workload_is_written(world: World, group: Group, decision: Decision, command: Any) -> None:
     action = type(command).__name__
+    if action == "FinalizeWorkload" and command.delete:
+        action = "DeleteWorkload"  # seen at the deletion, not when our finalizer is off
     expect(world, group, None, Expectation(decision.id, action, decision.as_of, decision.at))
 
 

@@ -18,6 +18,7 @@ from podgroup.fold.concerns import of_flags, of_workload
 from podgroup.ids import GroupID, newer
 from podgroup.journal import OutcomeRow
 from podgroup.names import WORKLOAD_FINALIZER
+from podgroup.objects import WorkloadView
 from podgroup.outcomes import FINAL
 from podgroup.state import Group, Pod, Timer, World
 
@@ -96,14 +97,10 @@ def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecord
     if event.status == "applied":
         expectation.result_version = event.resource_version
         version = event.resource_version
-        finalized = expectation.action == "FinalizeWorkload" and known is None
+        takes = expectation.action in ("FinalizeWorkload", "DeleteWorkload")
+        finalized = takes and known is None
         seen = version and known is not None and not newer(version, known.resource_version)
-        last = (
-            expectation.action == "FinalizeWorkload"
-            and known is not None
-            and known.deleted_at is not None
-            and WORKLOAD_FINALIZER in known.finalizers
-        )
+        last = takes and known is not None and _is_going(known, expectation.action)
         if not finalized and (not seen or last):
             stir(world, group.id, 0)
             return  # the watch is about to show it
@@ -123,6 +120,13 @@ def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecord
         settle(world, group, None)
         _retry_later(world, here, group, "", after)
     touch(world, group.id)
+
+
+def _is_going(known: WorkloadView, action: str) -> bool:
+    """Tell whether what is known of a Workload is from before the write that ends it."""
+    if known.deleted_at is None:
+        return action == "DeleteWorkload"
+    return WORKLOAD_FINALIZER in known.finalizers
 
 
 def _refused(world: World, here: At, group: Group, event: OutcomeRecorded) -> timedelta:

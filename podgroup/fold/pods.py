@@ -117,6 +117,7 @@ def pod_deleted(world: World, here: At, view: PodView, *, inferred: bool = False
     if inferred and pod.held and not pod.deleting and not _being_released(pod):
         # Gone, or out of our selector: a patch that names its uid will find out.
         group.disowned += ((PodUID(uid), view.name, pod.gated),)
+        group.strayed = True
         touch(world, group.id)
     members = world.members[group.id]
     flags = members.flags[uid]
@@ -147,6 +148,7 @@ def _disown(world: World, here: At, group: Group, pod: Pod) -> None:
     if pod.held:
         group.disowned += ((PodUID(uid), pod.view.name, pod.gated),)
     group.left = group.single and pod.gated
+    group.strayed = True
     pod.gone_at = here.at
     pod.fate = pod.fate or LOST
     why = f"label {MANAGED_LABEL} was removed"
@@ -462,6 +464,7 @@ def _leave(world: World, here: At, group: Group, pod: Pod, why: str) -> None:
     """Take a pod out of a group, although it exists."""
     note(world, here, "PodLeft", group=group.id, pod=pod.view.uid, reason=why)
     settle(world, group, pod)
+    group.strayed = True
     group.reported -= pod.reported is not None
     uid = PodUID(pod.view.uid)
     world.members[group.id].drop(uid)

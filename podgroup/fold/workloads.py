@@ -208,7 +208,8 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
         # Made, whatever became of the answer: waiting for that may be waiting for ever, because
         # a Workload that is deleted meanwhile keeps its name until we let go of it.
         made = expectation.action == "CreateWorkload" and before is None
-        if made or (version and not newer(version, view.resource_version)):
+        stays = expectation.action == "DeleteWorkload" and view.deleted_at is None
+        if made or (version and not stays and not newer(version, view.resource_version)):
             unexpect(world, group, None)
     if not group.composed and view.deleted_at is None:
         _adopt(world, here, group, view)
@@ -294,8 +295,9 @@ def _take_finish(world: World, here: At, group: Group, view: WorkloadView) -> No
 def _take_admission(world: World, here: At, group: Group, view: WorkloadView) -> None:
     """Kueue decides: follow conditions Admitted and Evicted, and status.admission."""
     evicted = condition(view, EVICTED)
-    if evicted is not None and evicted.status == "True" and group.finish is None:
-        if group.evicted is None or group.evicted.reason != evicted.reason:
+    if evicted is not None and evicted.status == "True":
+        news = group.evicted is None or group.evicted.reason != evicted.reason
+        if news and group.finish is None:
             group.evicted = Eviction(evicted.reason, evicted.message, here.at)
             note(
                 world,

@@ -347,6 +347,28 @@ class QueueingSettings(Section, frozen=True, kw_only=True):
         tuple[str, ...],
         Meta(description="Labels that go from pods to their Workload; pods must agree on them."),
     ] = ()
+    annotation_keys_to_copy: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Annotations that go from pods to their Workload; pods must agree on them."
+        ),
+    ] = ()
+    exclude_resource_prefixes: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Resources whose names begin like this are not counted against quota "
+            "(Kueue's resources.excludeResourcePrefixes). Builtin mode: Kueue has its own."
+        ),
+    ] = ()
+    wait_for_pods_ready: Annotated[
+        Literal["auto", "on", "off"],
+        Meta(
+            description="When the Workload's condition PodsReady is written. on: always, as "
+            "Kueue does with waitForPodsReady. off: never. auto: in kueue mode once all pods are "
+            "ready, so that Kueue evicts nothing that runs, whether it waits or not; in builtin "
+            "mode as on if pods_ready_timeout_s is set."
+        ),
+    ] = "auto"
     pods_ready_timeout_s: Annotated[
         int,
         Meta(
@@ -405,6 +427,14 @@ class QueueingSettings(Section, frozen=True, kw_only=True):
             "being deleted (gate FastQuotaReleaseInPodIntegration). Off: once they have ended."
         ),
     ] = False
+    skip_reassignment: Annotated[
+        bool,
+        Meta(
+            description="Do not queue the Workload of an evicted single pod again: it goes with "
+            "its pod (gate SkipReassignmentForPodOwnedWorkloads; kueue mode). Off: it is queued "
+            "again after a preemption or the failure of a node."
+        ),
+    ] = True
     retention_after_deactivation_s: Annotated[
         int,
         Meta(

@@ -16,6 +16,7 @@ from podgroup.names import (
     RETRIABLE_IN_GROUP,
 )
 from podgroup.objects import DeclaredSet, Toleration
+from podgroup.policy import Policy
 from tests.core.test_laws import encoded, reloaded
 from tests.support.toy import Toy
 
@@ -104,7 +105,7 @@ def test_a_group_whose_workers_do_not_fit_does_not_start_its_driver() -> None:
 
 @pytest.mark.parity("B9")
 def test_workers_are_ungated_as_they_come_and_the_group_finishes_with_all() -> None:
-    toy = Toy()
+    toy = Toy(policy=Policy(wait_for_pods_ready="on"))
     driver(toy)
     toy.run("d")
     for i in range(3):

@@ -7,7 +7,9 @@ before it, because the write is a removal.
 import pytest
 
 from podgroup import events as e
-from podgroup.commands import AnyCommand
+from podgroup.commands import AnyCommand, FinalizeWorkload, WriteWorkloadStatus
+from podgroup.names import POD_FINALIZER, PRIORITY_CLASS
+from podgroup.policy import Policy
 from tests.support.toy import Toy
 
 
@@ -90,3 +92,65 @@ def test_a_pod_being_stopped_and_let_go_of_is_not_finalized_besides() -> None:
     assert stop.command.target.name == "a"
     toy.change(toy.named("a").uid, deleted_at=toy.now)
     assert not [d for d in toy.decisions if type(d.command).__name__ == "FinalizePod"]
+
+
+@pytest.mark.parity("C-55")
+@pytest.mark.parametrize("mode", ["builtin", "kueue"])
+@pytest.mark.parametrize("collects", [True, False])
+def test_the_workload_of_a_group_without_pods_is_let_go_of_once_and_not_deleted(
+    mode: str, collects: bool
+) -> None:
+    """Its owners are gone, so garbage collection takes it; where there is none it stays."""
+    toy = Toy(cpu=0, mode=mode)
+    toy.collects = collects
+    for name in ("a", "b"):
+        toy.pod(name, "g", 2)
+    toy.act = False
+    for name in ("a", "b"):
+        toy.change(toy.named(name).uid, finalizers=())
+        toy.delete(name)
+    toy.act = True
+    toy.settle()
+    toy.wait(60)
+    ends = [d.command for d in toy.decisions if isinstance(d.command, FinalizeWorkload)]
+    assert ends == [FinalizeWorkload(target=ends[0].target)]
+    assert [w.finalizers for w in toy.workloads.values()] == ([] if collects else [()])
+
+
+def test_a_workload_whose_owner_left_its_group_is_deleted_once() -> None:
+    """The pod lives on without our label, and as long as it does nobody collects the Workload."""
+    toy = Toy(cpu=0)
+    toy.pod("a", "g", 1)
+    toy.unlabel("a")
+    assert toy.workloads == {} and toy.named("a")
+    ends = [d.command for d in toy.decisions if isinstance(d.command, FinalizeWorkload)]
+    assert ends == [FinalizeWorkload(target=ends[0].target, delete=True)]
+
+
+@pytest.mark.parity("I-05", "C-52")
+@pytest.mark.parametrize("mode", ["kueue", "builtin"])
+def test_a_pod_that_goes_while_its_workload_is_written_leaves_no_quota_reserved(mode: str) -> None:
+    """PodsReady is on its way when the eviction comes, and the deletion is seen before it is there.
+
+    The group is over then, and the write that says so is the last one: it says the rest as well.
+    """
+    toy = Toy(mode=mode, policy=Policy(wait_for_pods_ready="on"))
+    toy.pod("foo", finalizers=(POD_FINALIZER, "example.com/hold"))
+    (name,) = toy.workloads
+    if mode == "kueue":
+        toy.admit(name)
+    toy.act = False
+    toy.run("foo")
+    assert isinstance(toy.queue[0].command, WriteWorkloadStatus), "PodsReady is in flight"
+    if mode == "kueue":
+        toy.evict(name)
+    else:
+        toy.pod("urgent", cpu=10, labels={PRIORITY_CLASS: "high"})
+    toy.change(toy.named("foo").uid, deleted_at=toy.now)
+    toy.act = True
+    toy.settle()
+    assert toy.condition(name, "Finished")[:2] == ("True", "OwnerNotFound")
+    assert toy.condition(name, "QuotaReserved")[0] == "False"
+    assert toy.condition(name, "Admitted")[:2] == ("False", "NoReservation")
+    assert toy.condition(name, "Requeued")[:2] == ("False", "Preempted")
+    assert toy.workloads[name].cluster_queue == ""

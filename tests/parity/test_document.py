@@ -1,5 +1,7 @@
 """The page says what the tests are, and the rows are complete and consistent."""
 
+import re
+
 import pytest
 
 from tests.parity.document import COMMAND, PAGE, ParityError, check, collect, page
@@ -26,6 +28,14 @@ def test_rows_are_unique_and_their_ids_are_found_in_names() -> None:
     for row in ROWS.values():
         assert ID.findall(f"x-{row.id}-y") == [row.id]
         assert row.need in "Yok" and row.text
+
+
+def test_what_is_different_on_purpose_is_a_row_here_and_there() -> None:
+    text = (PAGE.parent / "differences.md").read_text()
+    there = re.findall(r"^\| (B\d+) \|", text, re.MULTILINE)
+    assert there == [row for row in ROWS if row.startswith("B")]
+    for reason in NOT_COVERED.values():
+        assert set(ID.findall(reason)) <= ROWS.keys()
 
 
 def test_a_row_without_test_and_reason_is_noticed() -> None:

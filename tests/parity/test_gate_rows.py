@@ -131,6 +131,20 @@ def test_with_the_feature_off_a_group_is_named_by_its_label_alone(
     assert seen[False] == (("group", group) if group else ("single", "p"))
 
 
+@pytest.mark.parity("I-07")
+@pytest.mark.parametrize("reason", ["Preempted", "NodeFailures", "ByTest"])
+def test_with_the_feature_off_an_evicted_single_pod_is_queued_again(reason: str) -> None:
+    toy = Toy(mode="kueue", policy=Policy(skip_reassignment=False))
+    toy.slow = True
+    toy.pod("foo")
+    (name,) = toy.workloads
+    toy.admit(name)
+    toy.run("foo")
+    toy.evict(name, reason)
+    requeued = "False" if reason == "ByTest" else "True"
+    assert toy.condition(name, "Requeued") == (requeued, reason, "By test")
+
+
 @pytest.mark.parity("C-112", "C-114", "C-115")
 @pytest.mark.parametrize("fast", [True, False])
 def test_quick_release_does_not_wait_for_pods_that_are_going(fast: bool) -> None:

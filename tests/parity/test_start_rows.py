@@ -3,12 +3,16 @@
 import msgspec
 import pytest
 
+from podgroup.commands import WriteWorkloadStatus
 from podgroup.names import (
     GROUP_TOTAL_COUNT,
 )
 from podgroup.objects import Condition
+from podgroup.policy import Policy
 from tests.parity.groups import admitted
 from tests.support.toy import Toy
+
+WAITS = Policy(wait_for_pods_ready="on")
 
 
 @pytest.mark.parity("C-22")
@@ -23,7 +27,7 @@ def test_every_pod_of_an_admitted_group_starts() -> None:
 
 @pytest.mark.parity("C-89", "C-90", "C-91")
 def test_a_group_is_ready_when_all_its_pods_are() -> None:
-    toy = Toy(mode="kueue")
+    toy = Toy(mode="kueue", policy=WAITS)
     admitted(toy, 3, run=False)
     assert toy.condition("g", "PodsReady")[:2] == ("False", "WaitForStart")
     toy.run("p0", "p1")
@@ -38,11 +42,50 @@ def test_a_group_is_ready_when_all_its_pods_are() -> None:
     assert toy.condition("g", "PodsReady")[:2] == ("False", "WaitForRecovery")
 
 
+@pytest.mark.parametrize(
+    ("mode", "how", "timeout", "said"),
+    [
+        ("kueue", "off", 0, []),
+        ("kueue", "auto", 0, [("True", "Started")]),
+        ("kueue", "on", 0, [("False", "WaitForStart"), ("True", "Started")]),
+        ("builtin", "off", 60, []),
+        ("builtin", "auto", 0, []),
+        ("builtin", "auto", 60, [("False", "WaitForStart"), ("True", "Started")]),
+        ("builtin", "on", 0, [("False", "WaitForStart"), ("True", "Started")]),
+    ],
+)
+def test_pods_ready_is_written_where_somebody_waits_for_it(
+    mode: str, how: str, timeout: int, said: list[tuple[str, str]]
+) -> None:
+    policy = Policy(wait_for_pods_ready=how, pods_ready_timeout_s=timeout)
+    toy = Toy(mode=mode, policy=policy)
+    for name in ("p0", "p1"):
+        toy.pod(name, "g", 2)
+    if mode == "kueue":
+        toy.admit("g")
+    toy.run("p0", "p1")
+    writes = [d.command for d in toy.decisions if isinstance(d.command, WriteWorkloadStatus)]
+    written = [c for write in writes for c in write.conditions if c.type == "PodsReady"]
+    assert [(c.status, c.reason) for c in written] == said
+    if mode == "kueue":
+        assert len(writes) == len(said), "nothing else is ours to write"
+
+
+@pytest.mark.parity("I-32")
+@pytest.mark.parametrize("mode", ["kueue", "builtin"])
+def test_where_it_is_waited_for_it_is_false_before_the_admission(mode: str) -> None:
+    toy = Toy(cpu=0, mode=mode, policy=WAITS)
+    toy.pod("p0", "g", 1)
+    wanted = ("False", "WaitForStart", "Not all pods are ready or succeeded")
+    assert toy.condition("g", "PodsReady") == wanted
+    assert "QuotaReserved" not in toy.true("g")
+
+
 @pytest.mark.parity("C-92", "C-93")
 @pytest.mark.parametrize("total", [None, "many"])
 def test_without_a_total_count_nothing_is_ever_ready(total: str | None) -> None:
     """Kueue asks the pods for the total again; here it was fixed with the Workload."""
-    toy = Toy(mode="kueue")
+    toy = Toy(mode="kueue", policy=WAITS)
     admitted(toy, run=False)
     for name in ("p0", "p1"):
         notes = {k: v for k, v in toy.named(name).annotations.items() if k != GROUP_TOTAL_COUNT}

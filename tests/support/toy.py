@@ -86,6 +86,8 @@ class Toy:
         self.events: list[tuple[str, str, str]] = []
         self.said: list[tuple[str, str, str]] = []
         """(object, reason, message) of every Event."""
+        self.collects = True
+        """There is a garbage collector."""
         self.unseen: set[str] = set()
         """Pods outside the watch's selector: what happens to them is no event."""
         self.refusing = ""
@@ -197,15 +199,15 @@ class Toy:
             resource_version=self.bump(),
             labels=lab,
             annotations=ann,
-            gates=(ADMISSION_GATE,) if gated else (),
             role=role or f"r{cpu}",
             role_annotated=True,
-            requests={"cpu": cpu * 1000},
             **(
                 {
                     "created_at": self.now.replace(microsecond=0),
                     "finalizers": (POD_FINALIZER,),
                     "phase": "Pending",
+                    "gates": (ADMISSION_GATE,) if gated else (),
+                    "requests": {"cpu": cpu * 1000},
                 }
                 | more
             ),
@@ -294,7 +296,7 @@ class Toy:
 
     def collect(self, uid: str) -> None:
         for w in list(self.workloads.values()):
-            if any(o.uid == uid for o in w.owners):
+            if self.collects and any(o.uid == uid for o in w.owners):
                 left = tuple(o for o in w.owners if o.uid in self.pods)
                 if left:
                     self.put_workload(msgspec.structs.replace(w, owners=left))
@@ -450,9 +452,10 @@ class Toy:
                     ),
                 )
             case c.FinalizeWorkload():
-                w = msgspec.structs.replace(
-                    w, finalizers=(), deleted_at=self.now if command.delete else w.deleted_at
-                )
+                w = msgspec.structs.replace(w, finalizers=())
+                if command.delete and w.deleted_at is None:
+                    self.put_workload(w)  # two requests, and the watch shows the first
+                    w = msgspec.structs.replace(w, deleted_at=self.now)
             case c.WriteWorkloadStatus():
                 have = {x.type: x for x in w.conditions} | {x.type: x for x in command.conditions}
                 changes: dict[str, Any] = {"conditions": tuple(have.values())}
