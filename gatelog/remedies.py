@@ -68,7 +68,8 @@ _REMEDIES: dict[str, Callable[[GroupRow], str]] = {
         f"the ResourceFlavors that ClusterQueue {g.cluster_queue} names"
     ),
     "Misconfigured": lambda g: (
-        f"a change of LocalQueue {g.namespace}/{g.queue} or its ClusterQueue by its administrator"
+        f"a change of LocalQueue {g.namespace}/{g.queue} or its ClusterQueue by its administrator "
+        "(a resource that no quota is meant for: queueing.exclude_resource_prefixes)"
     ),
     "OnHold": lambda g: "that stopPolicy of the queue is set back to None by its administrator",
     "Deactivated": lambda g: (
@@ -120,6 +121,10 @@ _REMEDIES: dict[str, Callable[[GroupRow], str]] = {
     "DifferentLabels": lambda g: (
         "pods with the same value of every label in queueing.label_keys_to_copy: delete those "
         "that differ and make them again"
+    ),
+    "DifferentAnnotations": lambda g: (
+        "pods with the same value of every annotation in queueing.annotation_keys_to_copy: delete "
+        "those that differ and make them again"
     ),
     "PrebuiltWorkloadNotFound": lambda g: (
         f"the Workload {g.namespace}/{g.workload_name} that the pods name with "

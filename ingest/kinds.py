@@ -9,7 +9,7 @@ Only pods have a selector: everything else is few, or needed whole.
 Invariant: there is one row per kind of `objects.WATCHED_KINDS`, in that order.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from ingest.translate.fields import ObjectWire
@@ -64,14 +64,22 @@ class Watched(NamedTuple):
 
 
 def watched_kinds(
-    pod_selector: str, variant: RoleVariant = "kueue", *, annotated_names: bool = True
+    pod_selector: str,
+    variant: RoleVariant = "kueue",
+    *,
+    annotated_names: bool = True,
+    copied: Collection[str] = (),
 ) -> tuple[Watched, ...]:
-    """Return the table, in the order in which first lists should run (pods last)."""
-    rows = {row.kind: row for row in _rows(pod_selector, variant, annotated_names)}
+    """Return the table, in the order in which first lists should run (pods last).
+
+    `annotated_names` and `copied` say which annotations of pods are read (`translate.pods`).
+    """
+    pods = _pods(variant, annotated_names, copied)
+    rows = {row.kind: row for row in _rows(pod_selector, pods)}
     return tuple(rows[kind] for kind in WATCHED_KINDS)
 
 
-def _rows(pod_selector: str, variant: RoleVariant, annotated_names: bool) -> tuple[Watched, ...]:
+def _rows(pod_selector: str, pods: Translator[PodWire]) -> tuple[Watched, ...]:
     return (
         Watched("Namespace", ("/api/v1/namespaces",), "", _namespaces()),
         Watched(
@@ -105,7 +113,7 @@ def _rows(pod_selector: str, variant: RoleVariant, annotated_names: bool) -> tup
             _objects("LocalQueue", LocalQueueWire, local_queue_view),
         ),
         Watched("Workload", _kueue("workloads"), "", _workloads()),
-        Watched("Pod", ("/api/v1/pods",), pod_selector, _pods(variant, annotated_names)),
+        Watched("Pod", ("/api/v1/pods",), pod_selector, pods),
     )
 
 
@@ -113,12 +121,17 @@ def _kueue(plural: str) -> tuple[str, ...]:
     return tuple(f"/apis/kueue.x-k8s.io/{v}/{plural}" for v in ("v1beta2", "v1beta1"))
 
 
-def _pods(variant: RoleVariant, annotated_names: bool) -> Translator[PodWire]:
+def _pods(
+    variant: RoleVariant, annotated_names: bool, copied: Collection[str]
+) -> Translator[PodWire]:
+    def view(wire: PodWire, raw: bytes) -> PodView:
+        return pod_view(wire, raw, variant, annotated_names, copied)
+
     def applied(wire: PodWire, raw: bytes, relist: str) -> Event:
-        return PodApplied(pod=pod_view(wire, raw, variant, annotated_names), relist=relist)
+        return PodApplied(pod=view(wire, raw), relist=relist)
 
     def deleted(wire: PodWire, raw: bytes) -> Event:
-        return PodDeleted(pod=pod_view(wire, raw, variant, annotated_names))
+        return PodDeleted(pod=view(wire, raw))
 
     def unread(identity: Identity) -> Event:
         return PodDeleted(

@@ -157,6 +157,7 @@ class Session:
             settings.ingest.selector,
             settings.ingest.role_hash,
             annotated_names=settings.ingest.workload_identifier_annotations,
+            copied=settings.queueing.annotation_keys_to_copy,
         ):
             watcher = self._make_watcher(api, spec, options)
             if watchers:

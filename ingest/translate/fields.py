@@ -10,7 +10,7 @@ a rule reads would change what it says. Texts for people are cut at 2,048 charac
 Invariant: nothing of an object gets into a view but what is named here or in the kind's module.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from datetime import datetime
 
 from msgspec import Raw, Struct, field
@@ -145,15 +145,19 @@ def cut(text: str) -> str:
     return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
 
 
-def annotations(found: dict[str, str] | None) -> dict[str, str]:
-    """Return the annotations that gatelog reads: those of Kueue's two prefixes.
+def annotations(found: dict[str, str] | None, more: Container[str] = ()) -> dict[str, str]:
+    """Return the annotations that gatelog reads: those of Kueue's two prefixes, and keys in `more`.
 
     Raises:
         RefusedError: one of them is longer than its bound.
     """
     if not found:
         return {}
-    ours = {key: text for key, text in found.items() if key.startswith((PREFIX, PROVREQ_PREFIX))}
+    ours = {
+        key: text
+        for key, text in found.items()
+        if key.startswith((PREFIX, PROVREQ_PREFIX)) or key in more
+    }
     for key, text in ours.items():
         bound = MAX_GROUP_SETS_BYTES if key == POD_GROUP_SETS else MAX_ANNOTATION_BYTES
         # A character takes up to 4 bytes: count bytes only where that could matter.

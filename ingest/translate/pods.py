@@ -11,6 +11,7 @@ be read is told in the view instead of refusing the pod: its group has to say wh
 Invariant: environment, commands, arguments and volumes are not named here, so no view has them.
 """
 
+from collections.abc import Container
 from datetime import datetime
 
 from msgspec import Raw
@@ -93,7 +94,11 @@ class PodWire(ObjectWire, frozen=True):
 
 
 def pod_view(
-    wire: PodWire, raw: bytes, variant: Variant, annotated_names: bool = True
+    wire: PodWire,
+    raw: bytes,
+    variant: Variant,
+    annotated_names: bool = True,
+    copied: Container[str] = (),
 ) -> objects.PodView:
     """Return the view of a pod.
 
@@ -104,12 +109,13 @@ def pod_view(
         variant: which fields make a role (`podgroup.roles`).
         annotated_names: whether annotations can name a group or a prebuilt Workload; if not, these
             stay out of the view, so that nobody after this has to know.
+        copied: annotations beside those of Kueue that go to the pod's Workload.
 
     Raises:
         RefusedError: a field cannot be taken.
     """
     meta, spec, status = wire.metadata, wire.spec, wire.status
-    ours = annotations(meta.annotations)
+    ours = annotations(meta.annotations, copied)
     if not annotated_names:
         for key in NAMED_BY_ANNOTATION:
             ours.pop(key, None)

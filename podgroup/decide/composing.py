@@ -27,7 +27,7 @@ from podgroup.commands import (
 from podgroup.decide.agreeing import disagreement
 from podgroup.decide.closing import delete_excess, finalize
 from podgroup.decide.context import Deciding, normal, pod_ref, workload_free, workload_ref
-from podgroup.decide.copying import copied_labels, index_problem, label_problem
+from podgroup.decide.copying import copied_annotations, copied_labels, copy_problem, index_problem
 from podgroup.decide.declared import incomplete, placed, pod_sets, undeclared, unfit
 from podgroup.decide.malformed import malformed
 from podgroup.decide.order import active_key
@@ -140,7 +140,7 @@ def _too_few(d: Deciding, group: Group) -> Problem | None:
 
 
 def _unfit(d: Deciding, group: Group) -> Problem | None:
-    clash = label_problem(d, group)
+    clash = copy_problem(d, group)
     if clash is not None:
         return Problem(*clash)
     roles = _roles(d, group)
@@ -248,7 +248,7 @@ def create(
             owners=tuple(pod_ref(pod) for pod in pods[:MAX_OWNERS]),
             controller=group.single,
             labels=copied_labels(d, group) | ({JOB_UID: lead.view.uid} if group.single else {}),
-            annotations=_annotations(group, lead),
+            annotations=copied_annotations(d, group) | _annotations(group, lead),
             priority=priority,
             priority_ref=ref,
             max_execution_s=max_execution_s(lead),

@@ -1,16 +1,22 @@
-"""Checks of what a group is composed from beyond its counts: pod index and copied labels.
+"""Checks of what a group is composed from beyond its counts: pod index and what is copied.
 
-    pod index      label pod-group-pod-index of the first pod is a whole number below the total
-    copied labels  keys an operator chose go from the pods to the Workload (`Policy`); pods of one
-                   group must not contradict each other, a pod may be without
+    pod index  label pod-group-pod-index of the first pod is a whole number below the total
+    copies     labels and annotations an operator chose go from the pods to the Workload (`Policy`);
+               pods of one group must not contradict each other, a pod may be without
 
 Invariant: whether a group passes depends on its pods alone, not on the order they came in.
 """
 
+from collections.abc import Callable
+
 from podgroup.decide.context import Deciding
 from podgroup.decide.malformed import by_age
 from podgroup.names import POD_INDEX, integer
+from podgroup.objects import PodView
 from podgroup.state import Group
+
+SHOWN = 100
+"""Characters of a value that are shown."""
 
 
 def index_problem(d: Deciding, group: Group) -> tuple[str, str] | None:
@@ -34,33 +40,58 @@ def index_problem(d: Deciding, group: Group) -> tuple[str, str] | None:
 
 def copied_labels(d: Deciding, group: Group) -> dict[str, str]:
     """Return the labels that go from the pods to the Workload; of several values the oldest's."""
-    keys = d.world.policy.label_keys_to_copy
-    if not keys:
-        return {}
+    return _copied(d, group, d.world.policy.label_keys_to_copy, _labels)
+
+
+def copied_annotations(d: Deciding, group: Group) -> dict[str, str]:
+    """Return the annotations that do."""
+    return _copied(d, group, d.world.policy.annotation_keys_to_copy, _annotations)
+
+
+def copy_problem(d: Deciding, group: Group) -> tuple[str, str] | None:
+    """Return (reason, message) if pods differ in what is to be copied, else None."""
+    policy = d.world.policy
+    if group.single:
+        return None
+    message = _clash(d, group, policy.label_keys_to_copy, _labels)
+    if message:
+        return "DifferentLabels", message
+    message = _clash(d, group, policy.annotation_keys_to_copy, _annotations)
+    return ("DifferentAnnotations", message) if message else None
+
+
+Told = Callable[[PodView], dict[str, str]]
+
+
+def _labels(view: PodView) -> dict[str, str]:
+    return view.labels
+
+
+def _annotations(view: PodView) -> dict[str, str]:
+    return view.annotations
+
+
+def _copied(d: Deciding, group: Group, keys: tuple[str, ...], told: Told) -> dict[str, str]:
     found: dict[str, str] = {}
-    for pod in by_age(d, group):
+    for pod in by_age(d, group) if keys else ():
+        values = told(pod.view)
         for key in keys:
-            if key in pod.view.labels:
-                found.setdefault(key, pod.view.labels[key])
+            if key in values:
+                found.setdefault(key, values[key])
     return found
 
 
-def label_problem(d: Deciding, group: Group) -> tuple[str, str] | None:
-    """Return (reason, message) if pods differ in a label that is to be copied, else None."""
-    keys = d.world.policy.label_keys_to_copy
-    if group.single or not keys:
-        return None
+def _clash(d: Deciding, group: Group, keys: tuple[str, ...], told: Told) -> str:
     seen: dict[str, tuple[str, str]] = {}
-    for pod in by_age(d, group):
+    for pod in by_age(d, group) if keys else ():
         for key in keys:
-            value = pod.view.labels.get(key)
+            value = told(pod.view).get(key)
             if value is None:
                 continue
             name, other = seen.setdefault(key, (pod.view.name, value))
             if other != value:
                 return (
-                    "DifferentLabels",
                     f"pods '{name}' and '{pod.view.name}' have different '{key}' values: "
-                    f"{other} and {value}",
+                    f"{other[:SHOWN]} and {value[:SHOWN]}"
                 )
-    return None
+    return ""

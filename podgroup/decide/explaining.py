@@ -28,6 +28,7 @@ BLOCKED = frozenset(
         "BadRoleHash",
         "BadPodIndex",
         "DifferentLabels",
+        "DifferentAnnotations",
         "PrebuiltWorkloadNotFound",
         "DifferentQueues",
         "DifferentTotalCounts",

@@ -77,7 +77,7 @@ def assign(
     reason, message = "", ""
     for role in _wanted(group):
         flavors: dict[str, str] = {}
-        amounts = {resource: amount * role.count for resource, amount in role.requests.items()}
+        amounts = {r: n * role.count for r, n in role.requests.items() if counted(world, r)}
         name = SINGLE_PODSET if group.single else role.name.lower()
         if any("pods" in g.covered for g in queue.groups):
             amounts["pods"] = role.count
@@ -115,6 +115,11 @@ def assign(
 
 def _wanted(group: Group) -> list[Role]:
     return sorted((r for r in group.roles.values() if r.count), key=lambda r: r.name)
+
+
+def counted(world: World, resource: str) -> bool:
+    """Tell whether a resource is held against quota, or an operator has excluded it."""
+    return not resource.startswith(world.policy.exclude_resource_prefixes)
 
 
 def _covered(queue: ClusterQueueView, resource: str) -> bool:

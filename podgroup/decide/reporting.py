@@ -55,6 +55,7 @@ _EVENT_REASONS = {
     "BadRoleHash": EVENT_ERR_WORKLOAD_COMPOSE,
     "BadPodIndex": EVENT_ERR_WORKLOAD_COMPOSE,
     "DifferentLabels": EVENT_ERR_WORKLOAD_COMPOSE,
+    "DifferentAnnotations": EVENT_ERR_WORKLOAD_COMPOSE,
     "DifferentQueues": EVENT_ERR_WORKLOAD_COMPOSE,
     "DifferentTotalCounts": EVENT_ERR_WORKLOAD_COMPOSE,
     "DifferentDialects": EVENT_ERR_WORKLOAD_COMPOSE,

@@ -9,7 +9,7 @@ Invariant: this alone may take usage above a nominal quota; nothing is ever admi
 """
 
 from podgroup.decide.context import Deciding
-from podgroup.decide.flavors import usable_flavor
+from podgroup.decide.flavors import counted, usable_flavor
 from podgroup.members import Flag
 from podgroup.objects import ClusterQueueView, FlavorView
 from podgroup.quota import Charge, FlavorResource
@@ -53,7 +53,7 @@ def _usage(d: Deciding, group: Group, queue: ClusterQueueView) -> dict[FlavorRes
             flavor = usable_flavor(d.world, resources, pod.view)
             for resource in resources.covered:
                 amount = 1 if resource == "pods" else pod.view.requests.get(resource, 0)
-                if amount and flavor:
+                if amount and flavor and (resource == "pods" or counted(d.world, resource)):
                     key = (flavor, resource)
                     usage[key] = usage.get(key, 0) + amount
     return usage

@@ -155,6 +155,22 @@ def test_environment_commands_volumes_and_foreign_annotations_never_come_through
     assert seen
 
 
+def test_an_annotation_that_is_to_be_copied_comes_through_and_no_other():
+    key = "example.com/team"
+    copying = {row.kind: row for row in watched_kinds("", copied=(key,))}["Pod"].translator
+    for kind, item in recorded(FILES[0]):
+        if kind == "Pod":
+            raw = with_bait(item)
+            raw["object"]["metadata"]["annotations"][key] = "a"
+            found = copying.item(as_line(raw))
+            assert isinstance(found, Delta)
+            assert isinstance(found.event, PodApplied | PodDeleted)
+            assert found.event.pod.annotations[key] == "a"
+            assert "example.com/token" not in found.event.pod.annotations
+            return
+    raise AssertionError("no pod was recorded")
+
+
 def removals(name: str) -> list[tuple[str, str]]:
     """(gate, who by the trace) over a recording; "" where the removal left none."""
     found: list[tuple[str, str]] = []

@@ -289,6 +289,48 @@ def test_pods_that_differ_in_a_chosen_label_block_the_group() -> None:
     assert told == {"pods 'p0' and 'p1' have different 'team' values: a and b"}
 
 
+NOTES = Policy(annotation_keys_to_copy=("example.com/team", "example.com/app"))
+
+
+@pytest.mark.parity("C-68", "I-41")
+def test_chosen_annotations_of_a_single_pod_are_in_its_workload() -> None:
+    toy = Toy(mode="kueue", policy=NOTES)
+    toy.pod("foo", annotations={"example.com/team": "a", "example.com/other": "x"})
+    (workload,) = toy.workloads.values()
+    assert workload.annotations == {"example.com/team": "a"}
+
+
+@pytest.mark.parity("C-69", "I-42")
+def test_chosen_annotations_of_all_pods_are_in_the_groups_workload() -> None:
+    toy = Toy(mode="kueue", policy=NOTES)
+    toy.pod("p0", "g", 2, annotations={"example.com/team": "a", "example.com/other": "x"})
+    toy.pod("p1", "g", 2, annotations={"example.com/team": "a", "example.com/app": "b"})
+    copied = {"example.com/team": "a", "example.com/app": "b"}
+    assert toy.workloads["g"].annotations == copied | {IS_GROUP_WORKLOAD: "true"}
+
+
+@pytest.mark.parity("C-71", "I-43", "B1")
+def test_pods_that_differ_in_a_chosen_annotation_block_the_group() -> None:
+    toy = Toy(mode="kueue", policy=NOTES)
+    toy.pod("p0", "g", 2, annotations={"example.com/team": "a"})
+    toy.pod("p1", "g", 2, annotations={"example.com/team": "b"})
+    assert not toy.workloads
+    toy.wait(6)
+    told = {message for _, reason, message in toy.said if reason == "ErrWorkloadCompose"}
+    assert told == {"pods 'p0' and 'p1' have different 'example.com/team' values: a and b"}
+    assert toy.group("g").reason == "DifferentAnnotations"
+    toy.change(toy.named("p1").uid, annotations=toy.named("p0").annotations)
+    assert "g" in toy.workloads
+
+
+@pytest.mark.parity("C-70", "C-72", "I-44")
+def test_no_annotation_is_copied_or_compared_unless_it_is_chosen() -> None:
+    toy = Toy(mode="kueue")
+    toy.pod("p0", "g", 2, annotations={"example.com/team": "a"})
+    toy.pod("p1", "g", 2, annotations={"example.com/team": "b"})
+    assert toy.workloads["g"].annotations == {IS_GROUP_WORKLOAD: "true"}
+
+
 @pytest.mark.parity("C-35")
 def test_a_workload_without_a_place_for_anybody_is_made_anew() -> None:
     toy = Toy(mode="kueue")
