@@ -10,7 +10,9 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gatelog import options
+import msgspec
+
+from gatelog import options, statedir
 from gatelog.console import one_of
 from gatelog.errors import CommandFailed, UsageFailed
 from gatelog.readmodel import ReadModel
@@ -39,14 +41,26 @@ def read_settings(
     db: str | None,
     cluster: str | None,
 ) -> Settings:
-    """Return the settings of a command that asks the read model."""
-    return options.settings(
+    """Return the settings of a command that asks the read model.
+
+    Where nothing names a read model it is looked for (`statedir.nearest`), and one that is found
+    elsewhere is named on stderr.
+    """
+    given = options.settings(
         config,
         assign,
         state_dir=state_dir,
         database__url=options.database_option(db),
         cluster=cluster,
     )
+    default = Settings().state_dir
+    if given.database.url or state_dir is not None or given.state_dir != default:
+        return given
+    found = statedir.nearest(default)
+    if found is None or found.path == statedir.of(given).path:
+        return given
+    sys.stderr.write(f"gatelog: reading {found.path} (--state-dir or --db name another)\n")
+    return msgspec.structs.replace(given, state_dir=str(found.path))
 
 
 def open_model(settings: Settings) -> ReadModel:

@@ -24,12 +24,14 @@ from gatelog.commands import (
     doctor,
     export,
     history,
+    listing,
     migrate,
     parked,
     prune,
     replay,
     sql,
     up,
+    version,
     why,
 )
 from gatelog.errors import USAGE, explain
@@ -41,12 +43,11 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
-def _version(asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     if asked:
         typer.echo(f"gatelog {metadata.version('gatelog')}")
         raise typer.Exit
@@ -59,8 +60,9 @@ def _version(asked: bool) -> None:
     "[bold]gatelog up --install webhook[/].",
 )
 def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show and exit.")
+    show_version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show and exit."),
     ] = False,
     debug: Annotated[bool, typer.Option(DEBUG, help="Show tracebacks of errors.")] = False,
 ) -> None:
@@ -87,6 +89,7 @@ app.command("history", help=history.HELP, epilog=history.EPILOG, rich_help_panel
     history.history
 )
 app.command("why", help=why.HELP, epilog=why.EPILOG, rich_help_panel=ASK)(why.why)
+app.command("list", help=listing.HELP, epilog=listing.EPILOG, rich_help_panel=ASK)(listing.listing)
 app.command("replay", help=replay.HELP, epilog=replay.EPILOG, rich_help_panel=ASK)(replay.replay)
 app.command("sql", help=sql.HELP, epilog=sql.EPILOG, rich_help_panel=ASK)(sql.sql)
 app.command("export", help=export.HELP, epilog=export.EPILOG, rich_help_panel=ASK)(export.export)
@@ -95,6 +98,9 @@ app.command("import", help=export.IMPORT_HELP, epilog=export.IMPORT_EPILOG, rich
 )
 app.command("parked", help=parked.HELP, epilog=parked.EPILOG, rich_help_panel=ASK)(parked.parked)
 app.command("doctor", help=doctor.HELP, epilog=doctor.EPILOG, rich_help_panel=ASK)(doctor.doctor)
+app.command("version", help=version.HELP, epilog=version.EPILOG, rich_help_panel=ASK)(
+    version.version
+)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -17,11 +17,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gatelog.rows import GroupRow, PendingRow, SummaryRow
+from gatelog.rows import GroupRow, SummaryRow
 from gatelog.timeline import Line, duration, listed
 
 PIPED_WIDTH = 160
-ROOM_FOR_QUEUES = 110
 GOOD, BAD, WAIT, OVER, EVICTED, QUIET = (
     "#008700",
     "#d70000",
@@ -161,25 +160,6 @@ def summary(rows: Sequence[SummaryRow]) -> Table:
             str(row.pods_replaced or ""),
             str(row.decisions),
         )
-    return table
-
-
-def pending(rows: Sequence[PendingRow], now: datetime, width: int) -> Table:
-    """Return a table of groups that wait, with what for; of queues where `width` has the room."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("group", overflow="fold")
-    table.add_column("for", justify="right", no_wrap=True)
-    table.add_column("waits for", overflow="fold")
-    table.add_column("", overflow="fold")
-    queues = width >= ROOM_FOR_QUEUES
-    if queues:
-        table.add_column("queue", overflow="fold")
-    for row in rows:
-        waited = "" if row.since is None else duration((now - row.since).total_seconds())
-        queue = " → ".join(part for part in (row.queue, row.cluster_queue) if part)
-        reason = Text(row.reason or row.state, style=_STATES.get(row.state, ""))
-        cells = [Text(f"{row.namespace}/{row.name}"), Text(waited), reason, Text(row.message)]
-        table.add_row(*cells, *([Text(queue)] if queues else []))
     return table
 
 

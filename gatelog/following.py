@@ -9,7 +9,7 @@ Invariant: a database that is away for a while ends nothing. `follow` ends only 
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from rich.console import Console
 from rich.text import Text
@@ -100,3 +100,17 @@ def follow_group(
 def _key(entry: Entry) -> tuple[str, int, int, str]:
     """What makes an entry that entry; a wait that ends and a decision's status change it not."""
     return entry.source, entry.seq, entry.ord, entry.decision
+
+
+def whenever_written(model: ReadModel, show: Callable[[], None]) -> None:
+    """Call `show` after each transaction of a projector, until interrupted."""
+    last = model.checkpoint()
+    while True:
+        time.sleep(POLL_S)
+        try:
+            now = model.checkpoint()
+            if now is not None and now != last:
+                show()
+                last = now
+        except CommandFailed:
+            time.sleep(AWAY_S)

@@ -8,7 +8,7 @@ Invariant: a command reads its settings once, here.
 """
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import typer
@@ -73,6 +73,21 @@ Archive = Annotated[
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Show all log lines on a terminal, too.")
 ]
+NoHeaders = Annotated[bool, typer.Option("--no-headers", help="Rows only, without headings.")]
+Namespace = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", metavar="NS", help="Of this namespace. Default: of all."),
+]
+AllNamespaces = Annotated[
+    bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces, as without -n.")
+]
+Output = Annotated[
+    Literal["wide", "json", "yaml", "name"] | None,
+    typer.Option("--output", "-o", help="Form of the answer. Default: a table."),
+]
+Watch = Annotated[
+    bool, typer.Option("--watch", "-w", help="Show it again whenever it changes, until Ctrl-C.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON on stdout, for programs.")]
 
 
@@ -105,3 +120,14 @@ def database_option(value: str | None) -> str | None:
     if value is None or "://" in value:
         return value
     return f"sqlite:///{Path(value).expanduser().resolve()}"
+
+
+def namespace_of(name: str | None, *, every: bool) -> str:
+    """Return the namespace that was asked for, "" for all.
+
+    Raises:
+        UsageFailed: one and all at the same time.
+    """
+    if name and every:
+        raise UsageFailed(f"-n {name} and -A exclude each other: one namespace, or all")
+    return name or ""

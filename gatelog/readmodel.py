@@ -7,6 +7,7 @@ the same text; what differs (times as text or as values, documents) is evened ou
 Invariant: read-only, parameterised, and bounded: every list has a LIMIT.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -21,9 +22,12 @@ from gatelog.errors import CommandFailed
 from gatelog.rows import (
     ChangeRow,
     CheckpointRow,
+    FlavorRow,
     GroupRow,
+    HeldRow,
     HolderRow,
     PendingRow,
+    QueueRow,
     SetAsideRow,
     SummaryRow,
     UnreplacedRow,
@@ -36,6 +40,14 @@ from projector import database
 from projector.tables.base import utc_text
 
 MOST_ENTRIES = 20_000
+MOST_HELD = 200_000
+"""Admissions that are added up; a cluster has fewer groups that run."""
+
+Held = dict[str, dict[str, int]]
+"""Amounts by flavor (or queue) and resource: cpu in thousandths, others in whole units."""
+
+_NO_TABLE = re.compile(r'no such (table|column)|(relation|column) "[^"]+" does not exist')
+"""What either database says of a schema that is not there; a missing role or database is not."""
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -84,6 +96,40 @@ class ReadModel:
     def pending(self, namespace: str = "", limit: int = 1000) -> list[PendingRow]:
         """Return what is not admitted, in a namespace or everywhere, by queue and its order."""
         return list(self.rows(PendingRow, sql.PENDING, {"namespace": namespace, "limit": limit}))
+
+    def listed(
+        self, namespace: str, queue: str = "", state: str = "", *, gone: bool = False, limit: int
+    ) -> list[GroupRow]:
+        """Return groups by namespace and name, newest life first; `gone`: ended ones as well."""
+        given = {"namespace": namespace, "queue": queue, "state": state, "gone": int(gone)}
+        return list(self.rows(GroupRow, sql.LISTED_GROUPS, {**given, "limit": limit}))
+
+    def queues(self, namespace: str, limit: int) -> list[QueueRow]:
+        """Return ClusterQueues (not with a namespace) and LocalQueues, by kind and name."""
+        given = {"namespace": namespace, "limit": limit}
+        rows = list(self.rows(QueueRow, sql.LISTED_QUEUES, given))
+        held: dict[str, Held] = {}
+        for row in self._held():
+            _add(held.setdefault(row.cluster_queue, {}), row.resources)
+        return [
+            msgspec.structs.replace(row, held=held.get(row.name, {}))
+            if row.kind == "ClusterQueue"
+            else row
+            for row in rows
+        ]
+
+    def flavors(self, limit: int) -> list[FlavorRow]:
+        """Return ResourceFlavors by name, with what each ClusterQueue holds of them."""
+        held: dict[str, Held] = {}
+        for row in self._held():
+            for flavor, resources in row.resources.items():
+                _add(held.setdefault(flavor, {}), {row.cluster_queue: resources})
+        with self._asked(sql.LISTED_FLAVORS, {"limit": limit}) as rows:
+            names = [str(row["name"]) for row in rows]
+        return [FlavorRow(name=name, held=held.get(name, {})) for name in names]
+
+    def _held(self) -> Iterator[HeldRow]:
+        return self.rows(HeldRow, sql.HELD, {"limit": MOST_HELD})
 
     def entries(self, group_id: str) -> list[Entry]:
         """Return everything that is told about a group, in order of the log."""
@@ -191,9 +237,16 @@ class ReadModel:
 
     def _why(self, error: SQLAlchemyError) -> str:
         said = str(getattr(error, "orig", None) or error).splitlines()[0]
-        if "no such table" in said or "does not exist" in said:
+        if _NO_TABLE.search(said):
             return f"{self.place} has no read model of gatelog yet: run `gatelog migrate`"
         return f"cannot read {self.place}: {said}"
+
+
+def _add(total: Held, more: Held) -> None:
+    for key, resources in more.items():
+        amounts = total.setdefault(key, {})
+        for resource, amount in resources.items():
+            amounts[resource] = amounts.get(resource, 0) + amount
 
 
 def _plain(name: str, value: Any) -> Any:

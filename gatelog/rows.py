@@ -65,6 +65,34 @@ class PendingRow(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime | None
 
 
+class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A ClusterQueue or LocalQueue, and how many groups wait in it and hold its quota."""
+
+    kind: str
+    namespace: str
+    name: str
+    pending: int
+    admitted: int
+    oldest: datetime | None
+    """Since when the one that waits longest has queued."""
+    held: dict[str, dict[str, int]] = {}
+    """Quota of a ClusterQueue that is held, by flavor and resource."""
+
+
+class FlavorRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A ResourceFlavor, and what is held of it by ClusterQueue and resource."""
+
+    name: str
+    held: dict[str, dict[str, int]] = {}
+
+
+class HeldRow(msgspec.Struct, frozen=True):
+    """What an admission that lasts holds, by flavor and resource."""
+
+    cluster_queue: str
+    resources: dict[str, dict[str, int]]
+
+
 class WaitRow(msgspec.Struct, frozen=True):
     """A wait that is over or goes on (`to_at` None)."""
 

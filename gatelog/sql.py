@@ -70,6 +70,50 @@ SELECT namespace, name, kind, state, queue, cluster_queue, priority, reason, mes
  ORDER BY cluster_queue, queue, priority DESC, coalesce(since, created_at), group_id LIMIT :limit
 """
 
+LISTED_GROUPS = f"""
+SELECT {_GROUP_COLUMNS}
+  FROM groups
+ WHERE cluster = :cluster AND (namespace = :namespace OR :namespace = '')
+   AND (queue = :queue OR cluster_queue = :queue OR :queue = '')
+   AND (state = :state OR :state = '') AND (gone_at IS NULL OR :gone = 1)
+ ORDER BY namespace, name, created_seq DESC, id LIMIT :limit
+"""
+
+LISTED_QUEUES = """
+WITH live AS (
+    SELECT namespace, queue, cluster_queue,
+           sum(CASE WHEN state IN ('Queued', 'Blocked', 'Evicted') THEN 1 ELSE 0 END) AS pending,
+           sum(CASE WHEN state IN ('Admitted', 'Running', 'Finishing') THEN 1 ELSE 0 END)
+               AS admitted,
+           min(CASE WHEN state IN ('Queued', 'Evicted') THEN queued_at END) AS oldest
+      FROM groups
+     WHERE cluster = :cluster AND gone_at IS NULL
+     GROUP BY namespace, queue, cluster_queue)
+SELECT o.kind, o.namespace, o.name, CAST(coalesce(sum(l.pending), 0) AS BIGINT) AS pending,
+       CAST(coalesce(sum(l.admitted), 0) AS BIGINT) AS admitted, min(l.oldest) AS oldest
+  FROM objects o
+  LEFT JOIN live l
+    ON (o.kind = 'ClusterQueue' AND l.cluster_queue = o.name)
+    OR (o.kind = 'LocalQueue' AND l.queue = o.name AND l.namespace = o.namespace)
+ WHERE o.cluster = :cluster
+   AND ((o.kind = 'ClusterQueue' AND :namespace = '')
+        OR (o.kind = 'LocalQueue' AND (o.namespace = :namespace OR :namespace = '')))
+ GROUP BY o.kind, o.namespace, o.name
+ ORDER BY o.kind, o.namespace, o.name LIMIT :limit
+"""
+
+LISTED_FLAVORS = """
+SELECT DISTINCT name FROM objects
+ WHERE cluster = :cluster AND kind = 'ResourceFlavor' ORDER BY name LIMIT :limit
+"""
+
+HELD = """
+SELECT cluster_queue, resources
+  FROM admissions
+ WHERE cluster = :cluster AND released_at IS NULL
+ ORDER BY admitted_at, group_id LIMIT :limit
+"""
+
 WAITS = """
 SELECT reason, message, from_at, to_at
   FROM waits

@@ -5,6 +5,9 @@
     webhook/                our certificate authority and serving certificate
     up.lock                 held while `gatelog up` runs
 
+Commands that only ask find it from elsewhere: `nearest` looks here, in the directories above, and
+then where the last `gatelog up` of this user ran, which leaves a note of that.
+
 The lock is an flock, so it goes with its process however that ends; the text in the file only
 says who holds it. A `.gitignore` keeps the directory out of repositories it may be started in.
 
@@ -18,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gatelog.errors import CommandFailed
-from podgroup.runtime.settings import Settings
+from podgroup.runtime.settings import READ_MODEL_FILE, Settings
 
 
 class StateDirInUse(CommandFailed):
@@ -60,10 +63,16 @@ class StateDir:
                 raise StateDirInUse(self._in_use()) from None
             os.ftruncate(handle, 0)
             os.write(handle, f"{os.getpid()}\n".encode())
+            _leave_note(self.path)
             yield
             os.ftruncate(handle, 0)
         finally:
             os.close(handle)
+
+    @property
+    def model(self) -> Path:
+        """Where the read model is, unless database.url names another."""
+        return self.path / READ_MODEL_FILE
 
     def _in_use(self) -> str:
         holder = self.holder()
@@ -85,3 +94,30 @@ class StateDir:
 def of(settings: Settings) -> StateDir:
     """Return the state directory that the settings name."""
     return StateDir(settings.state_dir)
+
+
+def nearest(name: str) -> StateDir | None:
+    """Return the state directory of that name with a read model in it that is nearest.
+
+    Here, in a directory above, or the one that a `gatelog up` of this user used last.
+    """
+    here = Path.cwd()
+    places = [parent / name for parent in (here, *here.parents)]
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        places.append(Path(_note().read_text(encoding="utf-8").strip()))
+    found = (StateDir(place) for place in places)
+    return next((state for state in found if state.model.exists()), None)
+
+
+def _note() -> Path:
+    """Return the file with the path of the state directory that was used last."""
+    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(home) / "gatelog" / "last-state-dir"
+
+
+def _leave_note(path: Path) -> None:
+    # A convenience: a home that cannot be written to is no reason not to start.
+    with contextlib.suppress(OSError, RuntimeError):
+        note = _note()
+        note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        note.write_text(f"{path}\n", encoding="utf-8")

@@ -278,3 +278,8 @@ def duration(seconds: float) -> str:
             rest = whole % size // lower_size
             return f"{whole // size} {unit}" + (f" {rest} {lower}" if rest else "")
     return f"{whole} s"
+
+
+def amount(resource: str, value: int) -> str:
+    """Return an amount of a resource for people: cpu is kept in thousandths."""
+    return f"{value / 1000:g}" if resource == "cpu" else str(value)

@@ -15,10 +15,8 @@ from sqlalchemy import Engine, create_engine, event, make_url
 from sqlalchemy.engine import URL, Connection
 from sqlalchemy.exc import ArgumentError
 
-from podgroup.runtime.settings import Settings
+from podgroup.runtime.settings import READ_MODEL_FILE, Settings
 from projector import postgres_writer, sqlite_writer
-
-_FILE = "read-model.sqlite3"
 
 
 class DatabaseError(Exception):
@@ -33,7 +31,7 @@ def database_url(settings: Settings) -> str:
     """Return the URL of the read model: the setting, or SQLite in the state directory."""
     if settings.database.url:
         return settings.database.url
-    return f"sqlite:///{Path(settings.state_dir).resolve() / _FILE}"
+    return f"sqlite:///{Path(settings.state_dir).resolve() / READ_MODEL_FILE}"
 
 
 def parse(url: str) -> URL:

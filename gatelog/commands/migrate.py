@@ -8,11 +8,13 @@ Invariant: nothing is dropped; a database of a newer version is refused.
 """
 
 import asyncio
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gatelog import options
+from gatelog.errors import CommandFailed
 from gatelog.narrator import Narrator
 from podgroup.runtime.settings import Settings
 
@@ -62,6 +64,7 @@ def migrate(
     from projector.database import database_url
 
     url = database_url(settings)
+    _refuse_new_directory(settings.database.url)
     role = settings.database.reader_role
     migrations.upgrade(url, reader_role=role)
     narrator.done(
@@ -74,6 +77,21 @@ def migrate(
         narrator.done("streams", f"streams are in place on {settings.nats.url}")
     else:
         narrator.info("streams_skipped", "nats.url is not set: no streams to prepare here")
+
+
+def _refuse_new_directory(url: str) -> None:
+    """Refuse an SQLite file in a directory that is not there: it was mistyped more likely."""
+    from projector.database import parse
+
+    parsed = parse(url) if url else None
+    if parsed is None or parsed.get_backend_name() != "sqlite":
+        return
+    folder = Path(parsed.database or "").resolve().parent
+    if not folder.is_dir():
+        raise CommandFailed(
+            f"database.url: there is no directory {folder}: make it first, or name another file "
+            "with --db"
+        )
 
 
 async def _streams(settings: Settings) -> None:

@@ -1,6 +1,7 @@
 """`gatelog sql "SELECT ..."`: a query on the read model, for machines without sqlite3 or psql.
 
-Invariant: the connection is read-only, and no more than `--limit` rows are fetched.
+Invariant: the connection is read-only, and no more than `--limit` rows are fetched; in a pipe a row
+is one line, and no value is cut.
 """
 
 import sys
@@ -19,7 +20,9 @@ EPILOG = """[bold]Examples[/]
 
 gatelog sql "SELECT name, state, reason FROM groups"
 
-gatelog sql "SELECT * FROM v_why_pending" --json"""
+gatelog sql "SELECT * FROM v_why_pending" --json
+
+gatelog sql "SELECT namespace, count(*) FROM groups GROUP BY 1" --no-headers | sort"""
 
 
 def sql(
@@ -28,18 +31,17 @@ def sql(
         int, typer.Option("--limit", min=1, max=1_000_000, help="Rows printed at most.")
     ] = 1000,
     as_json: options.AsJson = False,
+    no_headers: options.NoHeaders = False,
     config: options.Config = None,
     state_dir: options.StateDirOption = None,
     db: options.Database = None,
     assign: options.Assign = None,
 ) -> None:
     """Run `gatelog sql`; see HELP."""
-    from rich.table import Table
-    from rich.text import Text
     from sqlalchemy import text
     from sqlalchemy.exc import SQLAlchemyError
 
-    from gatelog import asking, console
+    from gatelog import asking, printing
     from gatelog.errors import CommandFailed
     from projector.database import database_url, reader
 
@@ -60,10 +62,8 @@ def sql(
         found = [dict(zip(names, row, strict=True)) for row in rows[:limit]]
         sys.stdout.write(msgspec.json.encode(found, enc_hook=str).decode() + "\n")
     else:
-        table = Table(*names, box=None, pad_edge=False, header_style="bold")
-        for row in rows[:limit]:
-            table.add_row(*(Text(_cell(value)) for value in row))
-        console.console().print(table)
+        cells = [[_cell(value) for value in row] for row in rows[:limit]]
+        printing.table(names, cells, headers=not no_headers, out=sys.stdout)
     if more:
         sys.stderr.write(f"gatelog: more than {limit} rows; see --limit\n")
 

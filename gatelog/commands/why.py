@@ -9,17 +9,25 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from gatelog import options
-from gatelog.errors import FAILED
+from gatelog.errors import FAILED, UsageFailed
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from gatelog.printing import Column, Output
     from gatelog.readmodel import ReadModel
-    from gatelog.rows import GroupRow, HolderRow, SetAsideRow, UnreplacedRow, UnstartedRow, WaitRow
+    from gatelog.rows import (
+        GroupRow,
+        HolderRow,
+        PendingRow,
+        SetAsideRow,
+        UnreplacedRow,
+        UnstartedRow,
+        WaitRow,
+    )
 
 HELP = (
     "Why a pod group or single pod is where it is: the reason now, since when, what it would "
@@ -33,7 +41,11 @@ gatelog why team-a
 
 gatelog why team-a/train
 
-gatelog why team-a/train-worker-3 --json
+gatelog why train -n team-a
+
+gatelog why -A -o wide | sort -k3
+
+gatelog why team-a/train-worker-3 -o json
 
 gatelog why prod/etl --db postgresql://reader@db/gatelog --cluster prod-1"""
 
@@ -58,6 +70,11 @@ _ANOTHER_LIFE = (
 
 def why(
     title: Asked = None,
+    namespace: options.Namespace = None,
+    all_namespaces: options.AllNamespaces = False,
+    output: options.Output = None,
+    no_headers: options.NoHeaders = False,
+    watch: options.Watch = False,
     as_json: options.AsJson = False,
     sql: Annotated[
         bool, typer.Option("--sql", help="Print the SQL statement instead of running it.")
@@ -69,16 +86,24 @@ def why(
     assign: options.Assign = None,
 ) -> int | None:
     """Run `gatelog why`; see HELP."""
-    from gatelog import asking, console
+    from gatelog import asking, console, printing
     from gatelog.gaps import missing
     from gatelog.remedies import remedy
     from gatelog.sql import WHY
 
     settings = asking.read_settings(config, assign, state_dir, db, cluster)
-    if title is None or "/" not in title:
+    output = "json" if as_json else output
+    chosen = options.namespace_of(namespace, every=all_namespaces)
+    if title is None or ("/" not in title and not chosen):
         with asking.open_model(settings) as model:
-            return _everything(model, title or "", as_json=as_json, sql=sql)
-    namespace, name = asking.parse_title(title)
+            return _everything(
+                model, title or chosen, output, headers=not no_headers, sql=sql, watch=watch
+            )
+    if watch:
+        raise UsageFailed(f"--watch is for what waits; of one group: gatelog history {title} -f")
+    namespace, name = asking.parse_title(title if "/" in title else f"{chosen}/{title}")
+    if chosen and namespace != chosen:
+        raise UsageFailed(f"{title} is not in the namespace of -n {chosen}")
     with asking.open_model(settings) as model:
         lives = model.groups(namespace, name, limit=1)
         if not lives:
@@ -95,7 +120,7 @@ def why(
         unstarted = model.unstarted(group.id) if group.state in _OVER else []
         failed = model.unreplaced(group.id) if group.state in _STARTED else []
     waiting = group.state in _WAITING
-    if as_json:
+    if output in ("json", "yaml"):
         found = {
             "group": group,
             "takes": remedy(group) if waiting else "",
@@ -107,7 +132,7 @@ def why(
             "not_replaced": failed,
             "missing": gaps,
         }
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+        sys.stdout.write(printing.document(found, output))
         return None
     out = console.console()
     out.print(console.heading(group))
@@ -117,9 +142,17 @@ def why(
     return None
 
 
-def _everything(model: "ReadModel", namespace: str, *, as_json: bool, sql: bool) -> int | None:
+def _everything(
+    model: "ReadModel",
+    namespace: str,
+    output: "Output | None",
+    *,
+    headers: bool,
+    sql: bool,
+    watch: bool,
+) -> int | None:
     """Show what waits, in a namespace or everywhere."""
-    from gatelog import asking, console
+    from gatelog import asking, console, following
     from gatelog.sql import PENDING
 
     if sql:
@@ -129,18 +162,59 @@ def _everything(model: "ReadModel", namespace: str, *, as_json: bool, sql: bool)
     rows = model.pending(namespace, _MOST + 1)
     if not rows and asking.nobody_there(model, namespace):
         return FAILED
-    more = len(rows) > _MOST
-    if as_json:
-        found = msgspec.json.encode(rows[:_MOST])
-        sys.stdout.write(msgspec.json.format(found, indent=2).decode() + "\n")
-    elif rows:
-        out = console.console()
-        out.print(console.pending(rows[:_MOST], datetime.now(UTC), out.width))
-    else:
-        print(f"nothing waits{f' in namespace {namespace}' if namespace else ''}")
-    if more:
-        sys.stderr.write(f"gatelog: more than {_MOST} wait; name a namespace, or see --sql\n")
+    _print_pending(rows, namespace, output, headers=headers)
+    if watch:
+        last = rows
+
+        def again() -> None:
+            nonlocal last
+            rows = model.pending(namespace, _MOST + 1)
+            if rows != last:
+                last = rows
+                _print_pending(rows, namespace, output, headers=headers)
+
+        following.whenever_written(model, again)
     return None
+
+
+def _print_pending(
+    rows: "list[PendingRow]", namespace: str, output: "Output | None", *, headers: bool
+) -> None:
+    from gatelog import printing
+
+    now = datetime.now(UTC)
+    if rows or output in ("json", "yaml"):
+        columns = _pending_columns(now)
+        printing.show(
+            rows[:_MOST],
+            columns,
+            output,
+            names=lambda row: f"{row.namespace}/{row.name}",
+            headers=headers,
+        )
+    else:
+        sys.stderr.write(f"nothing waits{f' in namespace {namespace}' if namespace else ''}\n")
+    if len(rows) > _MOST:
+        sys.stderr.write(f"gatelog: more than {_MOST} wait; name a namespace, or see --sql\n")
+
+
+def _pending_columns(now: datetime) -> "list[Column[PendingRow]]":
+    from gatelog.printing import Column
+    from gatelog.timeline import duration
+
+    def waited(row: "PendingRow") -> str:
+        return "" if row.since is None else duration((now - row.since).total_seconds())
+
+    return [
+        Column("NAMESPACE", lambda row: row.namespace),
+        Column("NAME", lambda row: row.name),
+        Column("FOR", waited),
+        Column("REASON", lambda row: row.reason or row.state),
+        Column("QUEUE", lambda row: row.queue, wide=True),
+        Column("CLUSTERQUEUE", lambda row: row.cluster_queue, wide=True),
+        Column("PRIORITY", lambda row: str(row.priority), wide=True),
+        Column("MESSAGE", lambda row: row.message),
+    ]
 
 
 def _competition(model: "ReadModel", group: "GroupRow") -> tuple[list["HolderRow"], int]:
@@ -245,10 +319,11 @@ def _failure(pod: "UnreplacedRow", now: datetime) -> str:
 
 
 def _holding(holder: "HolderRow", now: datetime) -> str:
+    from gatelog.timeline import amount as shown
     from gatelog.timeline import duration
 
     amounts = ", ".join(
-        f"{_amount(resource, amount)} {resource} of {flavor or 'no flavor'}"
+        f"{shown(resource, amount)} {resource} of {flavor or 'no flavor'}"
         for flavor, resources in holder.resources.items()
         for resource, amount in resources.items()
     )
@@ -257,10 +332,6 @@ def _holding(holder: "HolderRow", now: datetime) -> str:
         f"{holder.namespace}/{holder.name} {amounts} for {since} "
         f"({holder.state}, priority {holder.priority})"
     )
-
-
-def _amount(resource: str, amount: int) -> str:
-    return f"{amount / 1000:g}" if resource == "cpu" else str(amount)
 
 
 def _when(at: datetime, now: datetime) -> str:

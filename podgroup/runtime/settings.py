@@ -15,6 +15,8 @@ from msgspec import Meta, Struct, field
 
 DAY_S = 24 * 3600
 GIB = 1024**3
+READ_MODEL_FILE = "read-model.sqlite3"
+"""Name of the read model in state_dir, where database.url names no other."""
 
 
 EventLoop = Literal["auto", "asyncio", "uvloop"]

@@ -30,6 +30,12 @@ def own_logging() -> Iterator[None]:
     root.setLevel(level)
 
 
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a command remembers of earlier ones is this test's."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home-state"))
+
+
 @pytest.fixture
 def gatelog(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,190 @@
+"""`gatelog list groups|queues|workloads|flavors`: what there is, as kubectl and kueuectl list it.
+
+Invariant: reads the read model only; every list is bounded and says so where it is.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from gatelog import options
+
+if TYPE_CHECKING:
+    from gatelog.printing import Column
+    from gatelog.readmodel import ReadModel
+    from gatelog.rows import FlavorRow, GroupRow, QueueRow
+
+HELP = (
+    "List pod groups, queues, Workloads or flavors as the read model has them, in the forms of "
+    "kubectl: a table, -o wide, json, yaml or name."
+)
+EPILOG = """[bold]Examples[/]
+
+gatelog list groups
+
+gatelog list groups -n team-a --state Queued -o wide
+
+gatelog list queues
+
+gatelog list queues --watch
+
+gatelog list workloads -n team-a -o name
+
+gatelog list flavors --no-headers"""
+
+What = Annotated[
+    Literal["groups", "queues", "workloads", "flavors"], typer.Argument(help="What to list.")
+]
+Queue = Annotated[
+    str,
+    typer.Option("--queue", "-q", metavar="NAME", help="groups: of this LocalQueue/ClusterQueue."),
+]
+State = Annotated[str, typer.Option("--state", metavar="STATE", help="groups: in this state.")]
+
+
+def listing(
+    what: What,
+    namespace: options.Namespace = None,
+    every: options.AllNamespaces = False,
+    queue: Queue = "",
+    state: State = "",
+    gone: Annotated[
+        bool, typer.Option("--gone", help="groups, workloads: also those that are gone.")
+    ] = False,
+    output: options.Output = None,
+    no_headers: options.NoHeaders = False,
+    watch: options.Watch = False,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=1_000_000, help="Rows printed at most.")
+    ] = 1000,
+    config: options.Config = None,
+    state_dir: options.StateDirOption = None,
+    db: options.Database = None,
+    cluster: options.Cluster = None,
+    assign: options.Assign = None,
+) -> None:
+    """Run `gatelog list`; see HELP."""
+    from gatelog import asking, following, printing
+
+    settings = asking.read_settings(config, assign, state_dir, db, cluster)
+    where = options.namespace_of(namespace, every=every)
+
+    seen: dict[str, Any] = {}
+
+    def show(model: "ReadModel", *, again: bool) -> None:
+        rows, columns, named = _asked(model, what, where, queue, state, gone, limit + 1)
+        known = dict(seen)
+        seen.clear()
+        seen.update((f"{named(row)} {getattr(row, 'id', '')}", row) for row in rows[:limit])
+        fresh = [row for key, row in seen.items() if known.get(key) != row]
+        if fresh or not again:
+            headers = not (again or no_headers)
+            printing.show(fresh, columns, output, names=named, headers=headers)
+        if len(rows) > limit and not again:
+            sys.stderr.write(f"gatelog: more than {limit} {what}; see --limit\n")
+        if not rows and output is None and not again:
+            sys.stderr.write(f"gatelog: no {what}{f' in namespace {where}' if where else ''}\n")
+
+    with asking.open_model(settings) as model:
+        show(model, again=False)
+        if watch:
+            following.whenever_written(model, lambda: show(model, again=True))
+
+
+def _asked(
+    model: "ReadModel", what: str, namespace: str, queue: str, state: str, gone: bool, limit: int
+) -> tuple[Sequence[Any], "list[Column[Any]]", Callable[[Any], str]]:
+    """Return rows, columns, and how `-o name` calls a row."""
+    now = datetime.now(UTC)
+    match what:
+        case "queues":
+            return model.queues(namespace, limit), _queue_columns(now), _queue_name
+        case "flavors":
+            return model.flavors(limit), _flavor_columns(), lambda row: f"resourceflavor/{row.name}"
+        case _:
+            groups = model.listed(namespace, queue, state, gone=gone, limit=limit)
+            if what == "groups":
+                return groups, _group_columns(now), lambda row: f"{row.namespace}/{row.name}"
+            made = [group for group in groups if group.complete_at is not None]
+            return made, _workload_columns(now), lambda row: f"workload/{row.workload_name}"
+
+
+def _group_columns(now: datetime) -> "list[Column[GroupRow]]":
+    from gatelog.printing import Column
+
+    return [
+        Column("NAMESPACE", lambda g: g.namespace),
+        Column("NAME", lambda g: g.name),
+        Column("QUEUE", lambda g: g.queue),
+        Column("CLUSTERQUEUE", lambda g: g.cluster_queue, wide=True),
+        Column("STATE", lambda g: g.state),
+        Column("REASON", lambda g: g.wait_reason or ("" if g.reason == g.state else g.reason)),
+        Column("PODS", lambda g: f"{g.pods_seen}/{g.total_count}"),
+        Column("RUNNING", lambda g: str(g.pods_running), wide=True),
+        Column("PRIORITY", lambda g: str(g.priority), wide=True),
+        Column("AGE", lambda g: _age(g.created_at, now)),
+        Column("MESSAGE", lambda g: g.wait_message or g.message, wide=True),
+    ]
+
+
+def _workload_columns(now: datetime) -> "list[Column[GroupRow]]":
+    from gatelog.printing import Column
+
+    return [
+        Column("NAMESPACE", lambda g: g.namespace),
+        Column("NAME", lambda g: g.workload_name),
+        Column("GROUP", lambda g: g.name),
+        Column("QUEUE", lambda g: g.queue),
+        Column("RESERVED IN", lambda g: g.cluster_queue if g.admitted_at and not _over(g) else ""),
+        Column("ADMITTED", lambda g: "True" if g.admitted_at and not _over(g) else ""),
+        Column("FINISHED", lambda g: "True" if g.finished_at else ""),
+        Column("PRIORITY", lambda g: str(g.priority), wide=True),
+        Column("AGE", lambda g: _age(g.complete_at, now)),
+    ]
+
+
+def _over(group: "GroupRow") -> bool:
+    return group.state in ("Queued", "Blocked", "Evicted", "Finished", "Gone")
+
+
+def _queue_columns(now: datetime) -> "list[Column[QueueRow]]":
+    from gatelog.printing import Column
+
+    return [
+        Column("KIND", lambda q: q.kind),
+        Column("NAMESPACE", lambda q: q.namespace),
+        Column("NAME", lambda q: q.name),
+        Column("PENDING", lambda q: str(q.pending)),
+        Column("ADMITTED", lambda q: str(q.admitted)),
+        Column("LONGEST WAIT", lambda q: _age(q.oldest, now)),
+        Column("HELD", lambda q: _amounts(q.held)),
+    ]
+
+
+def _queue_name(queue: "QueueRow") -> str:
+    place = f"{queue.namespace}/" if queue.namespace else ""
+    return f"{queue.kind.lower()}/{place}{queue.name}"
+
+
+def _flavor_columns() -> "list[Column[FlavorRow]]":
+    from gatelog.printing import Column
+
+    return [Column("NAME", lambda f: f.name), Column("HELD", lambda f: _amounts(f.held))]
+
+
+def _amounts(held: dict[str, dict[str, int]]) -> str:
+    from gatelog.timeline import amount
+
+    return "; ".join(
+        f"{key}: " + ", ".join(f"{amount(r, n)} {r}" for r, n in sorted(resources.items()))
+        for key, resources in sorted(held.items())
+    )
+
+
+def _age(at: datetime | None, now: datetime) -> str:
+    from gatelog.timeline import duration
+
+    return "" if at is None else duration((now - at).total_seconds())

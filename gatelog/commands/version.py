@@ -1,0 +1,49 @@
+"""`gatelog version`: which version this is, and which forms of log and database go with it.
+
+Invariant: needs nothing but this package; asks no database and no cluster.
+"""
+
+import platform
+import sys
+from importlib import metadata
+from typing import Annotated, Any, Literal
+
+import typer
+
+HELP = (
+    "Which version this is, and which database schema it works with: what a report of a defect "
+    "should say."
+)
+EPILOG = """[bold]Examples[/]
+
+gatelog version
+
+gatelog version -o json"""
+
+
+def version(
+    output: Annotated[
+        Literal["json", "yaml"] | None, typer.Option("--output", "-o", help="Default: words.")
+    ] = None,
+) -> None:
+    """Run `gatelog version`; see HELP."""
+    from gatelog import printing
+
+    found = facts()
+    if output is not None:
+        sys.stdout.write(printing.document(found, output))
+        return
+    for name, value in found.items():
+        sys.stdout.write(f"{name}: {value}\n")
+
+
+def facts() -> dict[str, Any]:
+    """Return name and value of each fact, in the order in which they are shown."""
+    found = {"gatelog": metadata.version("gatelog")}
+    try:
+        from projector import migrate
+    except ModuleNotFoundError:
+        found["schema"] = "unknown: the extra `projector` is not installed"
+    else:
+        found["schema"] = migrate.head()
+    return {**found, "python": platform.python_version(), "platform": platform.platform()}
