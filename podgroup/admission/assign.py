@@ -1,0 +1,314 @@
+"""Flavor assignment: which flavor each podset gets in a ClusterQueue, or why none.
+
+Theory. All resources of one resource group that a podset asks for come from one flavor. Flavors
+are tried in the ClusterQueue's order. For each, every resource is held against what the queue may
+ever have, what is available now, and, if policies allow it, what victims would give; the worst of
+them is the flavor's rating. Fungibility says whether a rating ends the search and which of two is
+preferred. The search may begin behind the flavor that an earlier one stopped at. (Kueue:
+pkg/scheduler/flavorassigner.)
+
+With a *present* tree beside the one that is decided on, a resource fits only if it does in both:
+what fits only after evictions that are under way is rated like something that can be reclaimed.
+
+Invariant: nothing is changed; a plan that fits takes no more than is available.
+"""
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from enum import IntEnum
+from typing import NamedTuple
+
+from podgroup.admission.amounts import PODS, text
+from podgroup.admission.holding import Resumption
+from podgroup.admission.matching import unsuitable
+from podgroup.admission.model import ClusterQueue, Flavor, FlavorResource, PodSet
+from podgroup.admission.plan import Choice, Mode, Plan, SetPlan, gravest, overall
+from podgroup.admission.shape import Shape
+from podgroup.admission.tree import Node, Usage
+from podgroup.admission.victims import Victim
+from podgroup.names import (
+    PENDING_EXCEEDS_MAX_QUOTA,
+    PENDING_NO_MATCHING_FLAVOR,
+    PENDING_WAITING_FOR_QUOTA,
+)
+from podgroup.objects import ResourceGroup
+
+Search = Callable[[Set[FlavorResource], Usage], list[Victim]]
+"""Whom to preempt so that the second argument fits, given that the first is lacking."""
+
+
+class Kind(IntEnum):
+    """What a flavor can do for a request, the worst first."""
+
+    NO_FIT = 0
+    NO_CANDIDATES = 1
+    PREEMPT = 2
+    RECLAIM = 3
+    FIT = 4
+
+
+_MODES = {Kind.NO_FIT: Mode.NO_FIT, Kind.FIT: Mode.FIT}
+
+
+class Rating(NamedTuple):
+    """A flavor's kind, and how far up the tree it borrows."""
+
+    kind: Kind
+    level: int
+
+
+_BEST = Rating(Kind.FIT, 0)
+_WORST = Rating(Kind.NO_FIT, 1 << 30)
+
+
+class Offer:
+    """What a ClusterQueue covers, looked up by resource."""
+
+    __slots__ = ("covers_pods", "flavors", "group_of", "queue")
+
+    def __init__(self, queue: ClusterQueue) -> None:
+        self.queue = queue
+        self.group_of = {r: group for group in queue.groups for r in group.covered}
+        self.covers_pods = PODS in self.group_of
+        self.flavors = {flavor.name for group in queue.groups for flavor in group.flavors}
+
+
+class Request(NamedTuple):
+    """A workload's request to a ClusterQueue.
+
+    `resume` is where an earlier search stopped. `only`, if given, is per podset the one flavor that
+    each resource may come from.
+    """
+
+    offer: Offer
+    nodes: Mapping[str, Node]
+    present: Node | None
+    shape: Shape
+    resume: Resumption | None = None
+    only: Sequence[Mapping[str, str]] | None = None
+
+    @property
+    def node(self) -> Node:
+        """The ClusterQueue's node in the trees that are decided on."""
+        return self.nodes[self.offer.queue.name]
+
+
+class _Found(NamedTuple):
+    choices: dict[str, Choice]
+    reasons: list[str]
+    failures: list[str]
+    looked_at: bool
+
+
+class Assigner:
+    """Searches flavors. `shares_decide` tells that fair sharing is on."""
+
+    def __init__(
+        self, flavors: Mapping[str, Flavor], shares_decide: bool, always_a_reason: bool
+    ) -> None:
+        self._flavors = flavors
+        self._shares_decide = shares_decide
+        self._always_a_reason = always_a_reason
+
+    def plan(self, request: Request, search: Search) -> Plan:
+        """Return which flavors a workload would get."""
+        offer, shape = request.offer, request.shape
+        sets: list[SetPlan] = []
+        usage: Usage = {}
+        failure = ""
+        asked_per_set = shape.requests(offer.covers_pods)
+        for index, (pod_set, asked) in enumerate(zip(shape.pod_sets, asked_per_set, strict=True)):
+            choices: dict[str, Choice] = {}
+            reasons: list[str] = []
+            failures: list[list[str]] = []
+            failed = False
+            for resource, amount in asked.items():
+                group = offer.group_of.get(resource)
+                if resource in choices or (group is None and not amount):
+                    continue
+                if group is None:
+                    reasons = [f"resource {resource} unavailable in ClusterQueue"]
+                    failed = True
+                    break
+                found = self._flavor(request, index, pod_set, group, resource, asked, usage, search)
+                if found.looked_at:
+                    failures.append(found.failures)
+                if not found.choices:
+                    reasons, failed = found.reasons, True
+                    break
+                choices.update(found.choices)
+                reasons += found.reasons
+            if failed:
+                choices = {}
+                failure = overall(failures)
+                if not failure and self._always_a_reason:
+                    uncovered = reasons[0].startswith("resource ")
+                    failure = PENDING_NO_MATCHING_FLAVOR if uncovered else PENDING_WAITING_FOR_QUOTA
+            sets.append(SetPlan(pod_set.name, pod_set.count, asked, choices, reasons))
+            for resource, choice in choices.items():
+                key = (choice.flavor, resource)
+                usage[key] = usage.get(key, 0) + asked[resource]
+            if failed:
+                break
+        return Plan(sets, usage, failure)
+
+    def _flavor(
+        self,
+        request: Request,
+        index: int,
+        pod_set: PodSet,
+        group: ResourceGroup,
+        trigger: str,
+        asked: Mapping[str, int],
+        assigned: Usage,
+        search: Search,
+    ) -> _Found:
+        """Find one flavor for all resources of a group that the podset asks for."""
+        wanted = [resource for resource in asked if resource in group.covered]
+        names = [flavor.name for flavor in group.flavors]
+        best: dict[str, Choice] | None = None
+        best_rating = _WORST
+        attempted = -1
+        reasons: list[str] = []
+        failures: list[str] = []
+        looked_at = False
+        fungibility = request.offer.queue.fungibility
+        for at in range(_start(request.resume, index, trigger), len(names)):
+            attempted, name = at, names[at]
+            if request.only is not None and request.only[index].get(trigger) != name:
+                reasons.append(
+                    f"skipping flavor {name} as it is not found in the nomination mapping for "
+                    f"resource {trigger}"
+                )
+                continue
+            looked_at = True
+            flavor = self._flavors.get(name)
+            obstacle = (
+                unsuitable(flavor, pod_set) if flavor is not None else f"flavor {name} not found"
+            )
+            if obstacle:
+                reasons.append(obstacle)
+                failures.append(PENDING_NO_MATCHING_FLAVOR)
+                continue
+            rating = _BEST
+            choices: dict[str, Choice] = {}
+            kinds: list[str] = []
+            for resource in wanted:
+                key = (name, resource)
+                one, why, failure = self._quota(
+                    request, key, asked[resource], assigned.get(key, 0), search
+                )
+                if why:
+                    reasons.append(why)
+                    kinds.append(failure)
+                if _preferred(rating, one, fungibility.preference):
+                    rating = one
+                if rating.kind is not Kind.NO_FIT:
+                    mode = _MODES.get(one.kind, Mode.PREEMPT)
+                    choices[resource] = Choice(name, mode, one.level, at)
+            if rating.kind is Kind.NO_FIT:
+                failures.append(gravest(kinds))
+            if not _goes_on(rating, request.offer.queue):
+                best, best_rating = choices, rating
+                break
+            if _preferred(rating, best_rating, fungibility.preference):
+                best, best_rating = choices, rating
+        if best is None:
+            return _Found({}, reasons, failures, looked_at)
+        tried = -1 if attempted == len(names) - 1 else attempted
+        best = {resource: choice._replace(tried=tried) for resource, choice in best.items()}
+        told = [] if best_rating.kind is Kind.FIT else reasons
+        return _Found(best, told, failures, looked_at)
+
+    def _quota(
+        self, request: Request, key: FlavorResource, amount: int, assigned: int, search: Search
+    ) -> tuple[Rating, str, str]:
+        """Rate one resource of one flavor; also why it does not fit, and what kind of failure."""
+        flavor, resource = key
+        node = request.node
+        value = amount + assigned
+        most = node.potential.get(key, 0)
+        if value > most:
+            why = (
+                f"insufficient quota for {resource} in flavor {flavor}, previously considered "
+                f"podsets requests ({text(resource, assigned)}) + current podset request "
+                f"({text(resource, amount)}) > maximum capacity ({text(resource, most)})"
+            )
+            return Rating(Kind.NO_FIT, 0), why, PENDING_EXCEEDS_MAX_QUOTA
+        level, within_smaller = level_of(node, key, value)
+        available = node.available(key)
+        now = available if request.present is None else request.present.available(key)
+        if value <= available and value <= now:
+            return Rating(Kind.FIT, level), "", ""
+        more = text(resource, value - min(available, now))
+        why = f"insufficient unused quota for {resource} in flavor {flavor}, {more} more needed"
+        if value <= available:
+            return Rating(Kind.RECLAIM, level), why, ""
+        preemption = request.offer.queue.preemption
+        while_borrowing = preemption.borrow_within_cohort not in ("", "Never") or (
+            self._shares_decide and preemption.reclaim_within_cohort != "Never"
+        )
+        if node.nominal.get(key, 0) >= value or within_smaller or while_borrowing:
+            return _simulated(request, key, value, level, search), why, ""
+        return Rating(Kind.NO_FIT, level), why, PENDING_WAITING_FOR_QUOTA
+
+
+def _simulated(
+    request: Request, key: FlavorResource, value: int, level: int, search: Search
+) -> Rating:
+    victims = search({key}, {key: value})
+    if not victims:
+        return Rating(Kind.NO_CANDIDATES, level)
+    for victim in victims:
+        request.nodes[victim.holding.cluster_queue].give(victim.holding.usage)
+    after, _ = level_of(request.node, key, value)
+    for victim in victims:
+        request.nodes[victim.holding.cluster_queue].take(victim.holding.usage)
+    own = any(victim.holding.cluster_queue == request.node.name for victim in victims)
+    return Rating(Kind.PREEMPT if own else Kind.RECLAIM, after)
+
+
+def level_of(node: Node, key: FlavorResource, amount: int) -> tuple[int, bool]:
+    """Return how far up the tree an amount comes from, and whether less than the tree suffices.
+
+    0 is the queue's own quota; other levels are heights of cohorts, larger means further away.
+    """
+    if node.parent is None or not node.borrows(key, amount):
+        return 0, node.parent is not None
+    rest = amount - node.spare(key)
+    height = 0
+    for cohort in node.path():
+        if not cohort.borrows(key, rest):
+            return cohort.height, cohort.parent is not None
+        rest -= cohort.spare(key)
+        height = cohort.height
+    return height, False
+
+
+def _start(resume: Resumption | None, index: int, resource: str) -> int:
+    if resume is None or index >= len(resume.tried):
+        return 0
+    return resume.tried[index].get(resource, -1) + 1
+
+
+def _preferred(one: Rating, other: Rating, preference: str) -> bool:
+    """Tell whether one rating is better than another."""
+    if one.kind is Kind.NO_FIT:
+        return False
+    if other.kind is Kind.NO_FIT:
+        return True
+    hopeless = Kind.NO_CANDIDATES
+    if (one.kind is hopeless) != (other.kind is hopeless):
+        return other.kind is hopeless
+    if preference == "PreemptionOverBorrowing":
+        return (one.level, -one.kind) < (other.level, -other.kind)
+    return (-one.kind, one.level) < (-other.kind, other.level)
+
+
+def _goes_on(rating: Rating, queue: ClusterQueue) -> bool:
+    """Tell whether the search goes on to the next flavor."""
+    if rating.kind in (Kind.NO_FIT, Kind.NO_CANDIDATES):
+        return True
+    fungibility = queue.fungibility
+    if rating.kind is not Kind.FIT and fungibility.when_can_preempt == "TryNextFlavor":
+        return True
+    return rating.level > 0 and fungibility.when_can_borrow == "TryNextFlavor"

@@ -1,0 +1,675 @@
+"""The book: all that deciding remembers between two passes, and every event that changes it.
+
+Theory. Objects, waiters and holders are entered here as they come and go; a pass reads the book and
+enters what it decided. The quota trees are kept up to date with it, so that no event and no pass
+walks over everybody. There are two trees where quota is kept for preemptors: the one that decisions
+are made on, as it will be when every eviction that is under way is complete and everybody who waits
+for that is in; and the *present* one, with what is really held. An admission needs room in both.
+
+What is worth trying again is told by tree: a *release* in a tree (somebody left, an object changed)
+lets everybody in it be tried again who was set aside; an admission or a new waiter does not.
+
+Invariant: usage in the present tree is what the holdings add up to; in the other one it is that of
+the holdings that stay, of the claims and of what blocked queues reserve.
+"""
+
+import heapq
+from collections.abc import Iterable, Mapping
+
+from podgroup.admission.holding import Holding, Waiter
+from podgroup.admission.ledger import Ledger
+from podgroup.admission.matching import selects
+from podgroup.admission.model import (
+    ClusterQueue,
+    Cohort,
+    Configuration,
+    Eviction,
+    Flavor,
+    LocalQueue,
+    PodSetAssignment,
+    Reservation,
+    Workload,
+)
+from podgroup.admission.queue import Queue
+from podgroup.admission.shape import Shape, Shapes
+from podgroup.admission.tree import Forest, Node, Usage
+from podgroup.admission.ways import Ways
+from podgroup.admission.wording import (
+    AT_ONCE,
+    NAMESPACE_MISMATCH,
+    NO_CANDIDATES,
+    NO_FIT,
+    PENDING_PREEMPTION,
+)
+
+ASLEEP = "asleep"
+KEPT = "kept"
+
+
+class Claim:
+    """Quota kept for a workload that waits until evictions are complete."""
+
+    __slots__ = ("borrowing", "pod_sets", "queue", "usage", "victims", "waiter")
+
+    def __init__(
+        self,
+        waiter: Waiter,
+        queue: str,
+        pod_sets: tuple[PodSetAssignment, ...],
+        usage: Usage,
+        borrowing: int,
+        victims: Iterable[str],
+    ) -> None:
+        self.waiter = waiter
+        self.queue = queue
+        self.pod_sets = pod_sets
+        self.usage = usage
+        self.borrowing = borrowing
+        self.victims = tuple(victims)
+
+
+class Book:
+    """Everything that is remembered. Times in seconds, those of `model`."""
+
+    def __init__(self, configuration: Configuration, ways: Ways) -> None:
+        self.configuration = configuration
+        self.ways = ways
+        self.now = 0.0
+        self.cycle = 0
+        self.flavors: dict[str, Flavor] = {}
+        self.cohorts: dict[str, Cohort] = {}
+        self.queues: dict[str, Queue] = {}
+        self.local_queues: dict[tuple[str, str], LocalQueue] = {}
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        self.waiters: dict[str, Waiter] = {}
+        self.holdings: dict[str, Holding] = {}
+        self.claims: dict[str, Claim] = {}
+        self.kept: dict[str, str] = {}
+        """By victim, whom it lets in before it is tried itself."""
+        self.beaten_by: dict[str, set[str]] = {}
+        self.beat: dict[str, set[str]] = {}
+        self.shapes = Shapes()
+        sharing = configuration.usage_sharing
+        self.ledger = Ledger(sharing) if sharing is not None else None
+        self.forest = Forest((), ())
+        self.present = self.forest
+        self._stale = True
+        self._names: list[str] = []
+        self._released: set[str] = set()
+        self._sleepers: list[tuple[float, str, Waiter]] = []
+        self._in_use: dict[tuple[str, str], dict[str, int]] = {}
+        self._unplaced: dict[str, Waiter] = {}
+
+    # Objects
+
+    def set_flavor(self, flavor: Flavor) -> None:
+        """Enter a ResourceFlavor, new or changed."""
+        self.flavors[flavor.name] = flavor
+        self._stale = True
+
+    def remove_flavor(self, name: str) -> None:
+        """Strike out a ResourceFlavor."""
+        if self.flavors.pop(name, None) is not None:
+            self._stale = True
+
+    def set_cohort(self, cohort: Cohort) -> None:
+        """Enter a Cohort, new or changed."""
+        self.cohorts[cohort.name] = cohort
+        self._stale = True
+
+    def remove_cohort(self, name: str) -> None:
+        """Strike out a Cohort; if it is still referred to it goes on without quota."""
+        if self.cohorts.pop(name, None) is not None:
+            self._stale = True
+
+    def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
+        """Enter a namespace, new or with other labels."""
+        self.namespaces[name] = labels
+        self._place_again(self._of_namespace(name))
+
+    def remove_namespace(self, name: str) -> None:
+        """Strike out a namespace."""
+        if self.namespaces.pop(name, None) is not None:
+            self._place_again(self._of_namespace(name))
+
+    def set_cluster_queue(self, queue: ClusterQueue) -> None:
+        """Enter a ClusterQueue, new or changed."""
+        waiting: list[Waiter] = []
+        if (old := self.queues.get(queue.name)) is not None:
+            waiting = list(old.lines)
+        else:
+            waiting = [w for w in self._unplaced.values() if self._target(w) == queue.name]
+        fresh = Queue(queue, self.ledger is not None and queue.usage_based)
+        if old is not None:
+            self._forget_failed(old)
+            fresh.generation = old.generation
+            fresh.leaving = old.leaving
+            fresh.claims = old.claims
+            fresh.preemptor, fresh.sticky = old.preemptor, old.sticky
+        self.queues[queue.name] = fresh
+        for waiter in waiting:
+            waiter.place = None
+            self.place(waiter)
+        self._stale = True
+
+    def remove_cluster_queue(self, name: str) -> None:
+        """Strike out a ClusterQueue; who waits in it stays unqueued."""
+        queue = self.queues.pop(name, None)
+        if queue is None:
+            return
+        self._forget_failed(queue)
+        for waiter in list(queue.lines):
+            waiter.place = None
+            self._unplaced[waiter.id] = waiter
+        self._stale = True
+
+    def set_local_queue(self, queue: LocalQueue) -> None:
+        """Enter a LocalQueue, new or changed; who waits in it moves along."""
+        key = (queue.namespace, queue.name)
+        old = self.local_queues.get(key)
+        if old == queue:
+            return
+        listed = [w for w in self.waiters.values() if w.local_queue == key] if old else []
+        if old is None:
+            listed = [w for w in self._unplaced.values() if w.local_queue == key]
+        for waiter in listed:
+            self._take_out(waiter)
+        self.local_queues[key] = queue
+        for waiter in listed:
+            self.place(waiter)
+
+    def remove_local_queue(self, namespace: str, name: str) -> None:
+        """Strike out a LocalQueue; who waits in it stays unqueued."""
+        key = (namespace, name)
+        listed = [w for w in self.waiters.values() if w.local_queue == key]
+        for waiter in listed:
+            self._take_out(waiter)
+        self.local_queues.pop(key, None)
+        for waiter in listed:
+            self.place(waiter)
+        if self.ledger is not None:
+            self.ledger.forget(key)
+
+    # Workloads
+
+    def submit(self, workload: Workload) -> None:
+        """Enter a workload that asks for quota, new or changed."""
+        if workload.id in self.holdings:
+            return
+        shape = self.shapes.take(workload.priority, workload.pod_sets)
+        waiter = Waiter(workload, shape, self.configuration.requeue_by)
+        old = self.waiters.get(workload.id)
+        if old is not None:
+            same = (
+                old.shape is shape
+                and old.local_queue == waiter.local_queue
+                and (old.evicted, old.waiting_until, old.invalid, old.created)
+                == (waiter.evicted, waiter.waiting_until, waiter.invalid, waiter.created)
+            )
+            if same:
+                self.shapes.give_back(shape)
+                return
+            if old.shape is shape:
+                waiter.last = old.last
+            self._take_out(old)
+            self.shapes.give_back(old.shape)
+        self.waiters[workload.id] = waiter
+        self.place(waiter)
+
+    def hold(self, workload: Workload, reservation: Reservation) -> None:
+        """Enter that a workload holds quota."""
+        self._leave_line(workload.id)
+        holding = Holding(workload, reservation, self.configuration.requeue_by)
+        old = self.holdings.get(workload.id)
+        if old is not None:
+            self._give_back(old)
+        self.holdings[workload.id] = holding
+        in_use = self._in_use.setdefault(holding.local_queue, {})
+        for (_, resource), amount in holding.usage.items():
+            in_use[resource] = in_use.get(resource, 0) + amount
+        self._count(holding)
+
+    def evict(self, id: str, eviction: Eviction, by: str = "") -> None:
+        """Enter that a workload is being evicted; it holds its quota until it is released.
+
+        `by` is for whom it was preempted, "" if it was not.
+        """
+        holding = self.holdings.get(id)
+        if holding is None or holding.evicted is not None:
+            return
+        self._uncount(holding)
+        holding.evicted = eviction
+        self._count(holding)
+        queue = self.queues.get(holding.cluster_queue)
+        if queue is not None:
+            queue.generation += 1
+        if by:
+            self.beaten_by.setdefault(id, set()).add(by)
+            self.beat.setdefault(by, set()).add(id)
+
+    def released(self, id: str, requeue: bool = True) -> None:
+        """Enter that a workload gave its quota back; it waits again unless `requeue` is false."""
+        holding = self.holdings.get(id)
+        if holding is None:
+            return
+        self._give_back(holding)
+        self._hear(holding.local_queue, holding.cluster_queue)
+        if not requeue:
+            self._forget(id)
+            return
+        workload = holding.workload
+        shape = self.shapes.take(workload.priority, workload.pod_sets)
+        waiter = Waiter(workload, shape, self.configuration.requeue_by)
+        waiter.evicted = holding.evicted
+        self.waiters[id] = waiter
+        self.place(waiter)
+
+    def remove(self, id: str) -> None:
+        """Enter that a workload is gone, whether it waited or held quota."""
+        holding = self.holdings.get(id)
+        if holding is not None:
+            self.released(id, requeue=False)
+            return
+        waiter = self.waiters.get(id)
+        if waiter is None:
+            return
+        target = self._target(waiter)
+        self._leave_line(id)
+        self._forget(id)
+        if target is not None:
+            self._hear(waiter.local_queue, target)
+
+    # Passes
+
+    def settle(self, now: float) -> None:
+        """Bring everything up to date for a pass at `now`."""
+        self.now = max(self.now, now)
+        if self._stale:
+            self._build()
+        self._wake()
+        self._try_again()
+        self._look_at_use()
+
+    def queue_of(self, waiter: Waiter) -> Queue | None:
+        """Return where a waiter stands in line; None if nowhere."""
+        target = self._target(waiter)
+        return self.queues.get(target) if target is not None else None
+
+    def by_use(self, queue: str) -> bool:
+        """Tell whether the LocalQueues of a ClusterQueue share by use."""
+        found = self.queues.get(queue)
+        return found is not None and found.lines.by_use
+
+    def used_by(self, key: tuple[str, str]) -> float | None:
+        """Return what a LocalQueue has used lately, None if that does not matter."""
+        queue = self.local_queues.get(key)
+        return None if self.ledger is None or queue is None else self.ledger.used(queue)
+
+    def ready(self) -> list[Queue]:
+        """Return the ClusterQueues that have somebody to try, by name."""
+        found = []
+        for name in self._names:
+            queue = self.queues[name]
+            if not queue.active or not queue.lines.active or queue.blocked:
+                continue
+            if queue.claims and queue.strict:
+                continue
+            found.append(queue)
+        return found
+
+    def in_line(self, name: str) -> list[Waiter]:
+        """Return who is to be tried in a ClusterQueue, in the order in which they are."""
+        queue = self.queues[name]
+        lines = queue.lines
+        sticky = queue.preemptor if queue.sticky else ""
+
+        def rank(waiter: Waiter) -> tuple[float, bool, int, float, str]:
+            used = self.used_by(waiter.local_queue) if lines.by_use else None
+            first = waiter.id != sticky
+            return (used or 0.0, first, -waiter.priority, waiter.since, waiter.uid)
+
+        return sorted((w for w in lines if lines.is_active(w)), key=rank)
+
+    def pop(self, queue: Queue) -> Waiter:
+        """Take the head out of its line."""
+        head = self._first(queue)
+        assert head is not None, f"nobody waits in {queue.spec.name}"
+        queue.lines.drop(head)
+        return head
+
+    def put_back(self, waiter: Waiter, requeue: str, reason: str, hopeless: bool = False) -> None:
+        """Put a head back that was not admitted, for a requeue reason.
+
+        `hopeless` says that nothing that becomes free would make it fit.
+        """
+        queue = self.queue_of(waiter)
+        if queue is None:
+            self._unplaced[waiter.id] = waiter
+            return
+        if requeue == PENDING_PREEMPTION:
+            queue.preemptor, queue.sticky = waiter.id, not queue.strict
+        at_once = requeue in AT_ONCE
+        if queue.strict:
+            at_once = requeue != NAMESPACE_MISMATCH and not hopeless
+        unfinished = waiter.last is not None and waiter.last.unfinished
+        if at_once or (unfinished and not hopeless and requeue != NAMESPACE_MISMATCH):
+            queue.lines.put(waiter, aside=False)
+            return
+        queue.lines.put(waiter, aside=True)
+        if requeue in (NO_FIT, NO_CANDIDATES) and (not queue.strict or hopeless):
+            self._note_failure(queue, waiter, reason)
+
+    def claim(self, claim: Claim) -> None:
+        """Keep quota for a waiter until evictions are complete."""
+        self.claims[claim.waiter.id] = claim
+        self.queues[claim.queue].claims.add(claim.waiter.id)
+        self.forest.queues[claim.queue].take(claim.usage)
+        for victim in claim.victims:
+            self.kept[victim] = claim.waiter.id
+
+    def end_claim(self, id: str) -> Claim | None:
+        """Keep nothing for a waiter any more, and let its victims be tried again."""
+        claim = self.claims.pop(id, None)
+        if claim is None:
+            return None
+        if (queue := self.queues.get(claim.queue)) is not None:
+            queue.claims.discard(id)
+        if claim.queue in self.forest.queues:
+            self.forest.queues[claim.queue].give(claim.usage)
+        for victim in claim.victims:
+            if self.kept.get(victim) == id:
+                del self.kept[victim]
+                waiter = self.waiters.get(victim)
+                if waiter is not None and victim not in self.claims:
+                    self._take_out(waiter)
+                    self.place(waiter)
+        return claim
+
+    def block(self, queue: Queue, reserved: Usage) -> None:
+        """Let nobody pass the head of a queue, and keep `reserved` from others."""
+        queue.blocked = True
+        queue.reserved = reserved
+        self.forest.queues[queue.spec.name].take(reserved)
+
+    def leaving_in(self, root: Node) -> int:
+        """Return how many evictions are under way in a tree."""
+        return sum(
+            queue.leaving
+            for name, queue in self.queues.items()
+            if queue.leaving and self.forest.queues[name].root is root
+        )
+
+    def admitted(self, waiter: Waiter, reservation: Reservation) -> None:
+        """Enter an admission that was decided."""
+        workload = Workload(
+            id=waiter.id,
+            uid=waiter.uid,
+            namespace=waiter.namespace,
+            queue=waiter.queue,
+            created=waiter.created,
+            priority=waiter.priority,
+            pod_sets=waiter.shape.pod_sets,
+            owner_uid=waiter.owner_uid,
+        )
+        asked = waiter.shape.requests(False)
+        self.hold(workload, reservation)
+        queue = self.queues[reservation.cluster_queue]
+        queue.generation += 1
+        if self.ledger is not None and queue.lines.by_use:
+            total: dict[str, int] = {}
+            for one in asked:
+                for resource, amount in one.items():
+                    total[resource] = total.get(resource, 0) + amount
+            key = waiter.local_queue
+            self.ledger.admitted(key, total, self._in_use.get(key, {}), self.now)
+
+    def spared_by(self, id: str) -> set[str]:
+        """Return whom a workload must not preempt, lest preemption goes in a circle."""
+        if not self.ways.no_circles:
+            return set()
+        spared = set(self.beat.get(id, ()))
+        waiting = [id]
+        while waiting:
+            for winner in self.beaten_by.get(waiting.pop(), ()):
+                if winner not in spared:
+                    spared.add(winner)
+                    waiting.append(winner)
+        return spared
+
+    # Inside
+
+    def _target(self, waiter: Waiter) -> str | None:
+        queue = self.local_queues.get(waiter.local_queue)
+        if queue is None or queue.stop_policy != "None" or queue.cluster_queue not in self.queues:
+            return None
+        return queue.cluster_queue
+
+    def place(self, waiter: Waiter) -> None:
+        """Let a waiter stand in line where it belongs."""
+        queue = self.queue_of(waiter)
+        if queue is None:
+            self._unplaced[waiter.id] = waiter
+            return
+        self._unplaced.pop(waiter.id, None)
+        labels = self.namespaces.get(waiter.namespace)
+        waiter.selected = labels is not None and selects(queue.spec.namespaces, labels)
+        if waiter.id in self.kept:
+            queue.lines.put_apart(waiter, KEPT)
+        elif waiter.waiting_until is None or waiter.waiting_until > self.now:
+            queue.lines.put_apart(waiter, ASLEEP)
+            if waiter.waiting_until is not None:
+                heapq.heappush(self._sleepers, (waiter.waiting_until, waiter.id, waiter))
+        else:
+            queue.lines.put(waiter, aside=self._answered(queue, waiter))
+            if queue.blocked and self._first(queue) is waiter:
+                self._unblock(queue)  # it goes before who blocks
+
+    def _answered(self, queue: Queue, waiter: Waiter) -> bool:
+        """Tell whether an equal one failed since the last release."""
+        failed = queue.failed.get(waiter.shape)
+        if failed is None:
+            return False
+        return not self.ways.ask_for_older or waiter.since >= failed[1]
+
+    def _note_failure(self, queue: Queue, waiter: Waiter, reason: str) -> None:
+        if waiter.shape not in queue.failed:
+            self.shapes.take(waiter.shape.priority, waiter.shape.pod_sets)
+        queue.failed[waiter.shape] = (reason, waiter.since)
+        older = waiter.since if self.ways.ask_for_older else None
+        queue.lines.set_aside(waiter.shape, older)
+
+    def _forget_failed(self, queue: Queue) -> None:
+        for shape in queue.failed:
+            self.shapes.give_back(shape)
+        queue.failed.clear()
+
+    def _first(self, queue: Queue) -> Waiter | None:
+        sticky = self.waiters.get(queue.preemptor) if queue.sticky else None
+        if sticky is not None and not queue.lines.is_active(sticky):
+            sticky = None
+        if not queue.lines.by_use:
+            lane = queue.lines.lanes.get(None)
+            return sticky or (lane.first() if lane is not None else None)
+        best: tuple[tuple[float, bool, int, float, str], Waiter] | None = None
+        for key, lane in queue.lines.lanes.items():
+            own = sticky if sticky is not None and sticky.local_queue == key else lane.first()
+            if own is None or key is None:
+                continue
+            used = self.used_by(key)
+            rank = (
+                used if used is not None else 0.0,
+                own is not sticky,
+                -own.priority,
+                own.since,
+                own.uid,
+            )
+            if best is None or rank < best[0]:
+                best = (rank, own)
+        return best[1] if best is not None else None
+
+    def _of_namespace(self, name: str) -> list[Waiter]:
+        return [w for w in self.waiters.values() if w.namespace == name]
+
+    def _place_again(self, waiters: Iterable[Waiter]) -> None:
+        for waiter in waiters:
+            if waiter.id not in self.claims:
+                self._take_out(waiter)
+                self.place(waiter)
+
+    def _take_out(self, waiter: Waiter) -> None:
+        """Let a waiter out of its line; nothing is kept for it any more."""
+        self.end_claim(waiter.id)
+        self._unplaced.pop(waiter.id, None)
+        queue = self.queue_of(waiter)
+        if queue is not None:
+            queue.lines.drop(waiter)
+        waiter.place = None
+
+    def _leave_line(self, id: str) -> None:
+        waiter = self.waiters.pop(id, None)
+        if waiter is None:
+            return
+        queue = self.queue_of(waiter)
+        self._take_out(waiter)
+        self.shapes.give_back(waiter.shape)
+        if queue is not None:
+            if queue.preemptor == id:
+                queue.preemptor, queue.sticky = "", False
+            if queue.blocked:
+                self._unblock(queue)
+
+    def _forget(self, id: str) -> None:
+        """Forget who preempted whom, as far as a workload took part."""
+        self.kept.pop(id, None)
+        for winner in self.beaten_by.pop(id, ()):
+            self.beat[winner].discard(id)
+            if not self.beat[winner]:
+                del self.beat[winner]
+        for loser in self.beat.pop(id, ()):
+            self.beaten_by[loser].discard(id)
+            if not self.beaten_by[loser]:
+                del self.beaten_by[loser]
+
+    def _count(self, holding: Holding) -> None:
+        """Count what a holding uses in the trees."""
+        if self._stale:
+            return
+        queue = self.queues.get(holding.cluster_queue)
+        if queue is None:
+            return
+        leaving = holding.evicted is not None
+        queue.leaving += leaving
+        if self.present is not self.forest:
+            self.present.queues[holding.cluster_queue].take(holding.usage)
+            if leaving:
+                return
+        node = self.forest.queues[holding.cluster_queue]
+        node.take(holding.usage)
+        node.holdings[holding.id] = holding
+
+    def _uncount(self, holding: Holding) -> None:
+        if self._stale:
+            return
+        queue = self.queues.get(holding.cluster_queue)
+        if queue is None:
+            return
+        leaving = holding.evicted is not None
+        queue.leaving -= leaving
+        if self.present is not self.forest:
+            self.present.queues[holding.cluster_queue].give(holding.usage)
+            if leaving:
+                return
+        node = self.forest.queues[holding.cluster_queue]
+        node.give(holding.usage)
+        del node.holdings[holding.id]
+
+    def _give_back(self, holding: Holding) -> None:
+        self._uncount(holding)
+        del self.holdings[holding.id]
+        queue = self.queues.get(holding.cluster_queue)
+        if queue is not None:
+            queue.generation += 1
+        in_use = self._in_use[holding.local_queue]
+        for (_, resource), amount in holding.usage.items():
+            in_use[resource] -= amount
+            if not in_use[resource]:
+                del in_use[resource]
+
+    def _hear(self, local_queue: tuple[str, str], queue: str) -> None:
+        """Note a release, so that others of the tree are tried again."""
+        if not self.ways.hear_every_release:
+            known = self.local_queues.get(local_queue)
+            if known is None or known.stop_policy != "None":
+                return
+            if known.cluster_queue not in self.queues:
+                return
+        if queue in self.queues:
+            self._released.add(queue)
+
+    def _build(self) -> None:
+        """Build the trees anew, and let everybody be tried again."""
+        self._stale = False
+        self._names = sorted(self.queues)
+        for id in list(self.claims):
+            waiter = self.claims[id].waiter
+            self.end_claim(id)
+            self.place(waiter)
+        specs = [queue.spec for queue in self.queues.values()]
+        inactive = []
+        for name, queue in self.queues.items():
+            queue.active = (
+                queue.spec.stop_policy == "None" and queue.offer.flavors <= self.flavors.keys()
+            )
+            queue.generation += 1
+            queue.leaving = 0
+            queue.blocked, queue.reserved = False, {}
+            if not queue.active:
+                inactive.append(name)
+        self.forest = Forest(specs, self.cohorts.values(), inactive)
+        self.present = self.forest
+        if self.ways.keep_for_preemptor:
+            self.present = Forest(specs, self.cohorts.values(), inactive)
+        for holding in self.holdings.values():
+            self._count(holding)
+        self._released.update(self.queues)
+
+    def _wake(self) -> None:
+        """Let those be tried whose back-off is over."""
+        while self._sleepers and self._sleepers[0][0] <= self.now:
+            _, _, waiter = heapq.heappop(self._sleepers)
+            if self.waiters.get(waiter.id) is waiter and waiter.apart == ASLEEP:
+                queue = self.queue_of(waiter)
+                if queue is not None and waiter.place is queue.lines:
+                    self._take_out(waiter)
+                    self.place(waiter)
+
+    def _try_again(self) -> None:
+        if not self._released:
+            return
+        roots = {self.forest.queues[name].root for name in self._released if name in self.queues}
+        self._released.clear()
+        for name, queue in self.queues.items():
+            if self.forest.queues[name].root not in roots:
+                continue
+            self._forget_failed(queue)
+            self._unblock(queue)
+            queue.lines.try_again()
+
+    def _unblock(self, queue: Queue) -> None:
+        if queue.blocked:
+            self.forest.queues[queue.spec.name].give(queue.reserved)
+            queue.blocked, queue.reserved = False, {}
+
+    def _look_at_use(self) -> None:
+        if self.ledger is None:
+            return
+        for key in sorted(self.local_queues):
+            queue = self.local_queues[key]
+            if queue.stop_policy == "None":
+                self.ledger.look(queue, self._in_use.get(key, {}), self.now)
+        for one in self.queues.values():
+            if one.blocked and one.lines.by_use:
+                self._unblock(one)  # use may have changed who is first
+
+
+__all__ = ["Book", "Claim", "Shape"]

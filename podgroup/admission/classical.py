@@ -1,0 +1,176 @@
+"""Classical preemption: within the queue, and of what others borrow, without regard to shares.
+
+Theory. A ClusterQueue whose request fits the quota of one of the cohorts above it has a right to
+that quota: below that cohort borrowers must give way (*hierarchy*). Beyond, borrowers give way too,
+but a preemptor that would borrow itself may take lower priorities only, and only if
+``borrowWithinCohort`` allows it (*priority*). Candidates are taken one by one until the request
+fits; then as many as possible are spared. (Kueue: pkg/scheduler/preemption/classical.)
+
+Invariant: usage in the trees is the same after a search as before.
+"""
+
+from collections.abc import Iterator, Set
+from typing import Final, NamedTuple
+
+from podgroup.admission.holding import Holding
+from podgroup.admission.model import FlavorResource
+from podgroup.admission.tree import Node, Usage
+from podgroup.admission.victims import (
+    Field,
+    Preemptor,
+    Victim,
+    candidates,
+    fill_back,
+    has_room,
+    in_order,
+    remove,
+    restore,
+)
+from podgroup.names import (
+    PREEMPTED_IN_CLUSTER_QUEUE,
+    PREEMPTED_IN_COHORT,
+    PREEMPTED_WHILE_BORROWING,
+)
+
+_NEVER: Final = ("", "Never")
+
+
+class _Candidate(NamedTuple):
+    holding: Holding
+    reason: str
+    borrowing_too: bool
+    """May be taken by a preemptor that borrows."""
+    common: Node | None
+    """The lowest cohort above both; None within the preemptor's own queue."""
+
+
+def search(
+    field: Field, preemptor: Preemptor, needs: Set[FlavorResource], requests: Usage
+) -> list[Victim]:
+    """Return whom to preempt so that `requests` fit; nobody if that cannot be done."""
+    own = [
+        _Candidate(other, PREEMPTED_IN_CLUSTER_QUEUE, True, None)
+        for other in in_order(
+            field,
+            preemptor,
+            candidates(
+                preemptor,
+                preemptor.node,
+                needs,
+                preemptor.queue.preemption.within_cluster_queue,
+            ),
+        )
+    ]
+    hierarchy, priority = _from_others(field, preemptor, needs, requests)
+    lists = (hierarchy, priority, own)
+    sequence = [c for each in lists for c in each if c.holding.evicted is not None]
+    sequence += [c for each in lists for c in each if c.holding.evicted is None]
+    if not sequence:
+        return []
+    forbidden = preemptor.queue.preemption.borrow_within_cohort in _NEVER
+    node = preemptor.node
+    under = all(node.usage.get(key, 0) < node.nominal.get(key, 0) for key in needs)
+    if not (hierarchy or priority) or (forbidden and not under):
+        attempts: tuple[bool, ...] = (True,)
+    elif forbidden and not hierarchy:
+        attempts = (False, True)
+    else:
+        attempts = (True, False)
+    for may_borrow in attempts:
+        found = _attempt(field, preemptor, needs, requests, sequence, may_borrow)
+        if found:
+            return found
+    return []
+
+
+def _from_others(
+    field: Field, preemptor: Preemptor, needs: Set[FlavorResource], requests: Usage
+) -> tuple[list[_Candidate], list[_Candidate]]:
+    preemption = preemptor.queue.preemption
+    hierarchy: list[_Candidate] = []
+    priority: list[_Candidate] = []
+    if preemptor.node.parent is None or preemption.reclaim_within_cohort in _NEVER:
+        return hierarchy, priority
+    entitled, rest = _fits_own(preemptor.node, requests)
+    by_right: dict[str, Node] = {}
+    by_priority: dict[str, Node] = {}
+    found: tuple[list[Holding], list[Holding]] = ([], [])
+    below: Node | None = None
+    for cohort in preemptor.node.path():
+        for queue in _borrowers(cohort, below, preemptor.node, needs):
+            some = candidates(preemptor, queue, needs, preemption.reclaim_within_cohort)
+            found[0 if entitled else 1].extend(some)
+            (by_right if entitled else by_priority)[queue.name] = cohort
+        fits, rest = _fits_own(cohort, rest)
+        entitled = entitled or fits
+        below = cohort
+    for other in in_order(field, preemptor, found[0]):
+        common = by_right[other.cluster_queue]
+        hierarchy.append(_Candidate(other, PREEMPTED_IN_COHORT, True, common))
+    threshold = preemption.max_priority_threshold
+    for other in in_order(field, preemptor, found[1]):
+        low = (
+            preemption.borrow_within_cohort not in _NEVER
+            and other.priority < preemptor.priority
+            and (threshold is None or other.priority <= threshold)
+        )
+        reason = PREEMPTED_WHILE_BORROWING if low else PREEMPTED_IN_COHORT
+        priority.append(_Candidate(other, reason, low, by_priority[other.cluster_queue]))
+    return hierarchy, priority
+
+
+def _fits_own(node: Node, requests: Usage) -> tuple[bool, Usage]:
+    """Tell whether requests fit the node's own quota, and what of them its parent would see."""
+    fits = not any(node.borrows(key, amount) for key, amount in requests.items())
+    return fits, {key: max(0, amount - node.spare(key)) for key, amount in requests.items()}
+
+
+def _borrowers(
+    cohort: Node, without: Node | None, own: Node, needs: Set[FlavorResource]
+) -> Iterator[Node]:
+    for child in cohort.cohorts:
+        if child is not without and not child.within(needs):
+            yield from _borrowers(child, without, own, needs)
+    for queue in cohort.queues:
+        if queue is not own and not queue.within(needs):
+            yield queue
+
+
+def _attempt(
+    field: Field,
+    preemptor: Preemptor,
+    needs: Set[FlavorResource],
+    requests: Usage,
+    sequence: list[_Candidate],
+    may_borrow: bool,
+) -> list[Victim]:
+    taken: list[Victim] = []
+    for candidate in sequence:
+        if not _valid(field, candidate, needs, may_borrow):
+            continue
+        remove(field, candidate.holding)
+        taken.append(Victim(candidate.holding, candidate.reason))
+        if has_room(preemptor.node, requests, may_borrow):
+            return fill_back(field, preemptor, requests, taken, may_borrow)
+    for victim in taken:
+        restore(field, victim.holding)
+    return []
+
+
+def _valid(
+    field: Field, candidate: _Candidate, needs: Set[FlavorResource], may_borrow: bool
+) -> bool:
+    """Tell whether a candidate may still be taken, now that others were."""
+    if candidate.common is None:
+        return True
+    if may_borrow and not candidate.borrowing_too:
+        return False
+    node = field.forest.queues[candidate.holding.cluster_queue]
+    if node.within(needs):
+        return False
+    for cohort in node.path():
+        if cohort is candidate.common:
+            return True
+        if cohort.within(needs):
+            return False
+    return True

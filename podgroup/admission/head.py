@@ -1,0 +1,95 @@
+"""A head: the workload that a ClusterQueue brings into a pass, and what becomes of it there.
+
+Invariant: a head without a plan was not held against quota.
+"""
+
+from podgroup.admission.assign import Offer
+from podgroup.admission.holding import Waiter
+from podgroup.admission.plan import MODE_NAMES, Mode, Plan
+from podgroup.admission.tree import Node
+from podgroup.admission.verdicts import Chosen, HeadVerdict, Shortage, Target
+from podgroup.admission.victims import Victim
+from podgroup.admission.wording import ASSUMED, GENERIC
+
+
+class Head:
+    """One workload in one pass."""
+
+    __slots__ = (
+        "deferred",
+        "message",
+        "node",
+        "offer",
+        "order",
+        "plan",
+        "preemptor",
+        "reason",
+        "requeue",
+        "shortages",
+        "status",
+        "targets",
+        "waiter",
+    )
+
+    def __init__(self, waiter: Waiter, offer: Offer, node: Node, preemptor: bool) -> None:
+        self.waiter = waiter
+        self.offer = offer
+        self.node = node
+        self.preemptor = preemptor
+        self.plan: Plan | None = None
+        self.deferred = False
+        """It fits once evictions are complete that were decided before."""
+        self.targets: list[Victim] = []
+        self.status = ""
+        self.reason = ""
+        self.message = ""
+        self.requeue = GENERIC
+        self.order: int | None = None
+        self.shortages: tuple[Shortage, ...] = ()
+
+    @property
+    def planned(self) -> Plan:
+        """The plan of a head that has one."""
+        assert self.plan is not None
+        return self.plan
+
+    @property
+    def mode(self) -> Mode | None:
+        """How well it fits; None if it was not held against quota."""
+        if self.plan is None:
+            return None
+        return Mode.DEFERRED if self.deferred else self.plan.mode
+
+    def rejected(self, reason: str, message: str, requeue: str = GENERIC) -> None:
+        """Note why it is not admitted."""
+        self.reason, self.message, self.requeue = reason, message, requeue
+
+    def verdict(self) -> HeadVerdict:
+        """Return what is told about it."""
+        mode = self.mode
+        shown = self.plan.sets if self.plan is not None and mode is not Mode.NO_FIT else ()
+        return HeadVerdict(
+            id=self.waiter.id,
+            cluster_queue=self.node.name,
+            mode="" if mode is None else MODE_NAMES[mode],
+            borrowing=0 if self.plan is None else self.plan.borrowing,
+            status=self.status,
+            reason=self.reason,
+            message=self.message,
+            requeue="" if self.status == ASSUMED else self.requeue,
+            preemptor=self.preemptor,
+            order=self.order,
+            pod_sets=tuple(
+                Chosen(
+                    one.name,
+                    {r: choice.flavor for r, choice in one.choices.items()},
+                    {r: choice.tried for r, choice in one.choices.items()},
+                )
+                for one in shown
+            ),
+            targets=tuple(
+                Target(victim.holding.id, victim.reason)
+                for victim in sorted(self.targets, key=lambda v: v.holding.id)
+            ),
+            shortages=self.shortages,
+        )

@@ -1,0 +1,152 @@
+"""Who waits and who holds quota, as deciding remembers them.
+
+Theory. A `Waiter` is a workload in some queue; a `Holding` is one with a reservation, from the
+moment it is admitted until its eviction is complete or it ends. Both are kept between passes and
+are few words each, since there are many.
+
+Invariant: a workload is one of the two, never both.
+"""
+
+from podgroup.admission.model import Eviction, FlavorResource, Reservation, Workload
+from podgroup.admission.shape import Shape
+from podgroup.names import EVICTED_ADMISSION_CHECK, EVICTED_PODS_READY_TIMEOUT
+
+
+class Resumption:
+    """Where the search for flavors stopped: per podset and resource the flavor's place."""
+
+    __slots__ = ("cycle", "generation", "shape", "tried")
+
+    def __init__(
+        self, tried: list[dict[str, int]], generation: int, cycle: int, shape: Shape
+    ) -> None:
+        self.tried = tried
+        self.generation = generation
+        self.cycle = cycle
+        self.shape = shape
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether flavors are left that this round did not come to."""
+        return any(index != -1 for indices in self.tried for index in indices.values())
+
+
+class Waiter:
+    """A workload that waits. `place`, `serial`, `apart` and `selected` (the queue selects its
+    namespace) belong to `lines`.
+    """
+
+    __slots__ = (
+        "apart",
+        "created",
+        "evicted",
+        "id",
+        "invalid",
+        "last",
+        "message",
+        "namespace",
+        "owner_uid",
+        "place",
+        "queue",
+        "reason",
+        "selected",
+        "serial",
+        "shape",
+        "since",
+        "uid",
+        "waiting_until",
+    )
+
+    def __init__(self, workload: Workload, shape: Shape, requeue_by: str) -> None:
+        self.id = workload.id
+        self.uid = workload.uid
+        self.owner_uid = workload.owner_uid
+        self.namespace = workload.namespace
+        self.queue = workload.queue
+        self.created = workload.created
+        self.evicted = workload.evicted
+        self.waiting_until = workload.waiting_until
+        self.invalid = workload.invalid
+        self.shape = shape
+        self.since = queued_since(workload.created, workload.evicted, requeue_by)
+        self.last: Resumption | None = None
+        self.apart = ""
+        self.selected = True
+        self.reason = ""
+        self.message = ""
+        self.place: object = None
+        self.serial = 0
+
+    def __lt__(self, other: "Waiter") -> bool:
+        """In heaps only: equal in all else are a waiter that left and the same one come back."""
+        return False
+
+    @property
+    def priority(self) -> int:
+        """Priority, higher first."""
+        return self.shape.priority
+
+    @property
+    def local_queue(self) -> tuple[str, str]:
+        """Namespace and name of the LocalQueue."""
+        return self.namespace, self.queue
+
+
+class Holding:
+    """A workload that holds quota."""
+
+    __slots__ = (
+        "at",
+        "cluster_queue",
+        "evicted",
+        "id",
+        "keys",
+        "reservation",
+        "since",
+        "usage",
+        "workload",
+    )
+
+    def __init__(self, workload: Workload, reservation: Reservation, requeue_by: str) -> None:
+        self.id = workload.id
+        self.workload = workload
+        self.cluster_queue = reservation.cluster_queue
+        self.at = reservation.at
+        self.reservation = reservation
+        self.evicted = workload.evicted
+        self.since = queued_since(workload.created, workload.evicted, requeue_by)
+        self.usage: dict[FlavorResource, int] = {}
+        self.keys: set[FlavorResource] = set()
+        for pod_set in reservation.pod_sets:
+            for resource, flavor in pod_set.flavors.items():
+                key = (flavor, resource)
+                self.keys.add(key)
+                amount = pod_set.usage.get(resource, 0)
+                if amount:
+                    self.usage[key] = self.usage.get(key, 0) + amount
+
+    @property
+    def uid(self) -> str:
+        """The workload's uid."""
+        return self.workload.uid
+
+    @property
+    def priority(self) -> int:
+        """Priority, higher first."""
+        return self.workload.priority
+
+    @property
+    def local_queue(self) -> tuple[str, str]:
+        """Namespace and name of the LocalQueue."""
+        return self.workload.namespace, self.workload.queue
+
+
+def queued_since(created: float, evicted: Eviction | None, requeue_by: str) -> float:
+    """Return the time by which a workload stands in line; most evictions do not change it."""
+    if evicted is None:
+        return created
+    if evicted.reason == EVICTED_ADMISSION_CHECK:
+        return evicted.at
+    if evicted.reason == EVICTED_PODS_READY_TIMEOUT and requeue_by == "Eviction":
+        return evicted.at
+    return created

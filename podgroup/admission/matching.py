@@ -1,0 +1,84 @@
+"""Whether a flavor suits pods, and whether a selector selects labels.
+
+Theory. A flavor stands for nodes with its labels and taints. Its taints must be tolerated by the
+pods or by what the flavor itself adds; node selector and required affinity are evaluated as on a
+node that has exactly the flavor's labels, after everything was dropped that speaks of other labels.
+A term that is left without any expression makes the whole affinity say nothing.
+
+Invariant: a flavor without labels and taints suits everything.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from podgroup.admission.model import Flavor, PodSet
+from podgroup.names import integer
+from podgroup.objects import Requirement, Selector, Toleration
+
+
+def unsuitable(flavor: Flavor, pod_set: PodSet) -> str:
+    """Say why pods cannot use a flavor; "" if they can."""
+    tolerations = (*pod_set.tolerations, *flavor.tolerations)
+    for taint in flavor.taints:
+        if taint.effect in ("NoSchedule", "NoExecute") and not _tolerated(taint, tolerations):
+            shown = f"{{{taint.key} {taint.value} {taint.effect} <nil>}}"
+            return f"untolerated taint {shown} in flavor {flavor.name}"
+    return "" if _affine(flavor.labels, pod_set) else f"flavor {flavor.name} {NO_AFFINITY}"
+
+
+NO_AFFINITY = "doesn't match node affinity"
+
+
+def selects(selector: Selector | None, labels: Mapping[str, str]) -> bool:
+    """Tell whether a label selector selects an object with `labels`."""
+    if selector is None:
+        return False
+    return all(labels.get(key) == value for key, value in selector.labels.items()) and all(
+        satisfies(labels, expression) for expression in selector.expressions
+    )
+
+
+def satisfies(labels: Mapping[str, str], requirement: Requirement) -> bool:
+    """Evaluate one expression on labels; one that is malformed matches nothing."""
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value is not None and value in requirement.values
+        case "NotIn":
+            return value is None or value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            have, bound = integer(value or ""), integer("".join(requirement.values[:1]))
+            if have is None or bound is None:
+                return False
+            return have > bound if requirement.operator == "Gt" else have < bound
+        case _:
+            return False
+
+
+def _tolerated(taint: Toleration, tolerations: Iterable[Toleration]) -> bool:
+    for toleration in tolerations:
+        if toleration.effect and toleration.effect != taint.effect:
+            continue
+        if toleration.operator == "Exists":
+            if not toleration.key or toleration.key == taint.key:
+                return True
+        elif toleration.key == taint.key and toleration.value == taint.value:
+            return True
+    return False
+
+
+def _affine(labels: Mapping[str, str], pod_set: PodSet) -> bool:
+    if not labels:
+        return True
+    if any(key in labels and labels[key] != value for key, value in pod_set.node_selector):
+        return False
+    terms = []
+    for term in pod_set.node_terms:
+        known = [e for e in term.expressions if e.key in labels]
+        if not known:
+            return True
+        terms.append(known)
+    return not terms or any(all(satisfies(labels, e) for e in term) for term in terms)

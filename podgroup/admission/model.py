@@ -1,0 +1,163 @@
+"""What a snapshot is made of: queues, cohorts, flavors, workloads, and how the deciding is set.
+
+Theory. Deciding knows nothing of pods, logs or groups' lives. Whoever calls it describes what there
+is in these values; they are those of Kueue's objects, reduced to what decides. A *workload* is what
+elsewhere is a group or a single pod. Amounts are the integers of `podgroup.quantities`: cpu in
+thousandths, everything else in whole units; an amount of 2^63-1 or more is without limit. Times are
+seconds after any fixed moment, the same one for all values; only order and differences count.
+
+Invariant: values of this module never change; two that are equal decide alike.
+"""
+
+from fractions import Fraction
+from typing import Literal
+
+from msgspec import Struct
+
+from podgroup.objects import NodeTerm, ResourceGroup, Selector, Toleration
+
+FlavorResource = tuple[str, str]
+"""A flavor's name and a resource: what quota is counted by."""
+
+Requests = tuple[tuple[str, int], ...]
+"""Resource and amount, each resource once."""
+
+Policy = Literal["", "Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any"]
+Strategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
+
+EVERYWHERE = Selector()
+"""The empty selector, which every namespace satisfies."""
+
+
+class Preemption(Struct, frozen=True):
+    """Whom the workloads of a ClusterQueue may preempt."""
+
+    within_cluster_queue: Policy = "Never"
+    reclaim_within_cohort: Policy = "Never"
+    borrow_within_cohort: Policy = "Never"
+    max_priority_threshold: int | None = None
+
+
+class Fungibility(Struct, frozen=True):
+    """When a ClusterQueue's search for a flavor goes on although one was found."""
+
+    when_can_borrow: Literal["MayStopSearch", "TryNextFlavor"] = "MayStopSearch"
+    when_can_preempt: Literal["MayStopSearch", "TryNextFlavor"] = "TryNextFlavor"
+    preference: Literal["", "BorrowingOverPreemption", "PreemptionOverBorrowing"] = ""
+
+
+class ClusterQueue(Struct, frozen=True, kw_only=True):
+    """A ClusterQueue; `namespaces` None selects none."""
+
+    name: str
+    cohort: str = ""
+    strategy: Literal["BestEffortFIFO", "StrictFIFO"] = "BestEffortFIFO"
+    namespaces: Selector | None = EVERYWHERE
+    groups: tuple[ResourceGroup, ...] = ()
+    preemption: Preemption = Preemption()
+    fungibility: Fungibility = Fungibility()
+    weight: Fraction = Fraction(1)
+    stop_policy: Literal["None", "Hold", "HoldAndDrain"] = "None"
+    usage_based: bool = False
+
+
+class Cohort(Struct, frozen=True, kw_only=True):
+    """A Cohort; `parent` "" is a root."""
+
+    name: str
+    parent: str = ""
+    groups: tuple[ResourceGroup, ...] = ()
+    weight: Fraction = Fraction(1)
+
+
+class LocalQueue(Struct, frozen=True, kw_only=True):
+    """A LocalQueue; `consumed` is what its status says it had used (decimal text per resource)."""
+
+    namespace: str
+    name: str
+    cluster_queue: str
+    weight: Fraction = Fraction(1)
+    stop_policy: Literal["None", "Hold", "HoldAndDrain"] = "None"
+    consumed: tuple[tuple[str, str], ...] = ()
+
+
+class Flavor(Struct, frozen=True, kw_only=True):
+    """A ResourceFlavor."""
+
+    name: str
+    labels: dict[str, str] = {}
+    taints: tuple[Toleration, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+class PodSet(Struct, frozen=True, kw_only=True):
+    """Pods of one shape. `requests` is per pod; `count` leaves out pods that are over."""
+
+    name: str
+    count: int
+    requests: Requests = ()
+    node_selector: tuple[tuple[str, str], ...] = ()
+    node_terms: tuple[NodeTerm, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+class Eviction(Struct, frozen=True):
+    """That a workload was evicted: when, why (`podgroup.names.EVICTED_…`), and in words."""
+
+    at: float
+    reason: str
+    message: str = ""
+
+
+class Workload(Struct, frozen=True, kw_only=True):
+    """A workload that asks for quota.
+
+    `id` tells it from all others, `uid` breaks ties and is shown to people. `waiting_until` is when
+    its back-off is over; None: it is not to be tried before it is submitted anew. `invalid` says
+    what is wrong with it, "" if nothing.
+    """
+
+    id: str
+    uid: str
+    namespace: str
+    queue: str
+    created: float
+    priority: int = 0
+    pod_sets: tuple[PodSet, ...] = ()
+    owner_uid: str = ""
+    evicted: Eviction | None = None
+    waiting_until: float | None = 0
+    invalid: str = ""
+
+
+class PodSetAssignment(Struct, frozen=True, kw_only=True):
+    """What a podset got: a flavor per resource, and how much of each in all."""
+
+    name: str
+    count: int
+    flavors: dict[str, str] = {}
+    usage: dict[str, int] = {}
+
+
+class Reservation(Struct, frozen=True, kw_only=True):
+    """What a workload holds, where, and since when."""
+
+    cluster_queue: str
+    at: float
+    pod_sets: tuple[PodSetAssignment, ...] = ()
+
+
+class UsageSharing(Struct, frozen=True, kw_only=True):
+    """Admission fair sharing: how fast use is forgotten, and how often it is looked at."""
+
+    half_life_s: float = 0
+    sampling_s: float = 300
+    weights: tuple[tuple[str, float], ...] = ()
+
+
+class Configuration(Struct, frozen=True, kw_only=True):
+    """What Kueue keeps in its configuration. `fair_strategies` None: shares do not decide."""
+
+    fair_strategies: tuple[Strategy, ...] | None = None
+    usage_sharing: UsageSharing | None = None
+    requeue_by: Literal["Eviction", "Creation"] = "Eviction"

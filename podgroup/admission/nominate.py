@@ -1,0 +1,153 @@
+"""Nomination: what a head would get, and whom it would have to preempt for it.
+
+Theory. Before a head is held against quota it is asked whether it may be admitted here at all. Then
+flavors are assigned, each resource rated alone; if some of it has to be made free, victims are
+searched for everything together. Where that fails although every resource alone had victims, the
+search goes on behind the flavors it stopped at, until it comes to an end.
+
+Invariant: the book and the trees are the same afterwards as before.
+"""
+
+from collections.abc import Mapping, Sequence, Set
+
+from podgroup.admission import classical, fair
+from podgroup.admission.amounts import PODS
+from podgroup.admission.assign import Assigner, Request
+from podgroup.admission.book import Book
+from podgroup.admission.head import Head
+from podgroup.admission.holding import Resumption
+from podgroup.admission.matching import selects
+from podgroup.admission.model import FlavorResource
+from podgroup.admission.plan import Mode, Plan
+from podgroup.admission.tree import Usage
+from podgroup.admission.victims import Field, Preemptor, Victim, has_room
+from podgroup.admission.wording import (
+    NAMESPACE_MISMATCH,
+    NOT_SELECTED,
+    inactive,
+    no_namespace,
+)
+from podgroup.names import PENDING_MISCONFIGURED, PENDING_SUSPENDED
+
+
+class Nominator:
+    """Nominates heads against the book as it stands."""
+
+    def __init__(self, book: Book) -> None:
+        self._book = book
+        self._ways = book.ways
+        shares_decide = book.configuration.fair_strategies is not None
+        self._find = fair.search if shares_decide else classical.search
+        self._assigner = Assigner(book.flavors, shares_decide, book.ways.always_a_reason)
+
+    def examine(self, head: Head) -> bool:
+        """Tell whether a head is to be held against quota; note on it why not."""
+        waiter, queue = head.waiter, head.offer.queue
+        if not head.node.active:
+            head.rejected(PENDING_SUSPENDED, inactive(queue.name))
+            return False
+        labels = self._book.namespaces.get(waiter.namespace)
+        if labels is None:
+            head.rejected(PENDING_MISCONFIGURED, no_namespace(waiter.namespace))
+            return False
+        if not selects(queue.namespaces, labels):
+            head.rejected(PENDING_MISCONFIGURED, NOT_SELECTED, NAMESPACE_MISMATCH)
+            return False
+        if waiter.invalid:
+            head.rejected(PENDING_MISCONFIGURED, waiter.invalid)
+            return False
+        return True
+
+    def resumption(self, head: Head) -> Resumption | None:
+        """Return where the search for a head's flavors goes on, None for the first flavor."""
+        last = head.waiter.last
+        if last is None or self._ways.every_flavor:
+            return None
+        generation = self._book.queues[head.node.name].generation
+        outdated = self._book.cycle - last.cycle > 1 and generation > last.generation
+        return None if last.shape is not head.waiter.shape or outdated else last
+
+    def nominate(
+        self,
+        head: Head,
+        resume: Resumption | None,
+        only: Sequence[Mapping[str, str]] | None = None,
+        gone: Set[str] = frozenset(),
+    ) -> None:
+        """Find flavors and victims for a head, and note where the search stopped.
+
+        `only` limits the flavors, `gone` are workloads that are not there to be preempted.
+        """
+        plan = first = self._plan(head, resume, only, gone)
+        seen: list[Resumption] = []
+        while self._ways.every_flavor and _in_vain(head, plan):
+            here = Resumption(plan.tried, 0, 0, head.waiter.shape)
+            if not here.unfinished or any(here.tried == one.tried for one in seen):
+                break
+            seen.append(here)
+            plan = self._plan(head, here, only, gone)
+        if plan.mode is Mode.NO_FIT or _in_vain(head, plan):
+            plan = first
+        head.plan = plan
+        head.message = plan.message
+        generation = self._book.queues[head.node.name].generation
+        shape = head.waiter.shape
+        head.waiter.last = (
+            None
+            if self._ways.every_flavor
+            else Resumption(plan.tried, generation, self._book.cycle, shape)
+        )
+
+    def _plan(
+        self,
+        head: Head,
+        resume: Resumption | None,
+        only: Sequence[Mapping[str, str]] | None,
+        gone: Set[str],
+    ) -> Plan:
+        book, waiter = self._book, head.waiter
+        field = Field(book.forest, book.by_use, book.configuration, book.used_by)
+        preemptor = Preemptor(
+            waiter.id,
+            head.offer.queue,
+            head.node,
+            waiter.priority,
+            waiter.since,
+            book.spared_by(waiter.id) | gone,
+        )
+
+        def search(needs: Set[FlavorResource], requests: Usage) -> list[Victim]:
+            return self._find(field, preemptor, needs, requests)
+
+        present = None
+        if book.present is not book.forest:
+            present = book.present.queues[head.node.name]
+        request = Request(
+            head.offer, book.forest.queues, present, waiter.shape, resume=resume, only=only
+        )
+        plan = self._assigner.plan(request, search)
+        head.targets, head.deferred = [], False
+        if plan.mode is Mode.PREEMPT:
+            wanted = {
+                key: amount
+                for key, amount in plan.usage.items()
+                if amount and (self._ways.count_pods or key[1] != PODS)
+            }
+            if present is not None and has_room(head.node, plan.usage, True):
+                head.deferred = True
+            else:
+                needs = {
+                    (choice.flavor, resource)
+                    for one in plan.sets
+                    for resource, choice in one.choices.items()
+                    if choice.mode is Mode.PREEMPT
+                }
+                if present is not None:  # what evictions under way will free is not lacking
+                    needs = {k for k in needs if plan.usage[k] > head.node.available(k)}
+                head.targets = search(needs, wanted)
+        return plan
+
+
+def _in_vain(head: Head, plan: Plan) -> bool:
+    """Tell whether room would have to be made, and nobody can make it."""
+    return plan.mode is Mode.PREEMPT and not head.targets and not head.deferred

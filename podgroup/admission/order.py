@@ -1,0 +1,82 @@
+"""In which order the heads of a pass are processed: first come, first served along this order.
+
+Theory. Without fair sharing: who borrows from nearer goes first, then higher priority, then who
+queues longer. With fair sharing a tournament: at each cohort the winners of its children compete;
+who would not borrow goes before who would, then the smaller share with the head's request counted,
+then priority and time. After each winner all is reckoned anew, since it has taken what it asks for.
+
+Invariant: every order ends in the uid.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from podgroup.admission.share import Share, borrows_any, share_of
+from podgroup.admission.tree import Node
+
+if TYPE_CHECKING:
+    from podgroup.admission.head import Head
+
+
+def classical(heads: Iterable["Head"]) -> Iterator["Head"]:
+    """Yield heads in the order without fair sharing."""
+    yield from sorted(
+        heads,
+        key=lambda h: (
+            h.planned.borrowing,
+            -h.waiter.priority,
+            h.waiter.since,
+            h.waiter.uid,
+        ),
+    )
+
+
+def fair(heads: Iterable["Head"]) -> Iterator["Head"]:
+    """Yield heads in the order of the tournament; what was yielded must be counted by then."""
+    left = {head.node: head for head in heads}
+    while left:
+        node = next(iter(left))
+        if node.parent is None:
+            yield left.pop(node)
+        else:
+            yield left.pop(_Tournament(node.root, left).winner())
+
+
+class _Tournament:
+    def __init__(self, root: Node, left: dict[Node, "Head"]) -> None:
+        self.root = root
+        self.left = left
+        self.shares: dict[tuple[Node, Node], Share] = {}
+        """By cohort and competitor: the share of the cohort's child that the competitor is in."""
+        for node, head in left.items():
+            if node.root is not root:
+                continue
+            node.take(head.planned.usage)
+            child = node
+            for cohort in node.path():
+                self.shares[cohort, node] = share_of(child)
+                child = cohort
+            node.give(head.planned.usage)
+
+    def winner(self) -> Node:
+        found = self._winner(self.root)
+        assert found is not None
+        return found
+
+    def _winner(self, cohort: Node) -> Node | None:
+        inner = self._least(cohort, [self._winner(child) for child in cohort.cohorts])
+        own = self._least(cohort, [queue for queue in cohort.queues if queue in self.left])
+        if own is None or inner is None:
+            return own or inner
+        return own if self._key(cohort, own)[:-1] < self._key(cohort, inner)[:-1] else inner
+
+    def _least(self, cohort: Node, nodes: Iterable[Node | None]) -> Node | None:
+        present = [node for node in nodes if node is not None]
+        return min(present, key=lambda node: self._key(cohort, node), default=None)
+
+    def _key(self, cohort: Node, node: Node) -> tuple[bool, tuple[int, float], int, float, str]:
+        head = self.left[node]
+        share = self.shares[cohort, node]
+        borrowing = borrows_any(share, head.planned.usage)
+        waiter = head.waiter
+        return borrowing, share.rank, -waiter.priority, waiter.since, waiter.uid

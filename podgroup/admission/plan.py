@@ -1,0 +1,128 @@
+"""A plan: which flavors a workload would get, how well that fits, and why not better.
+
+Theory. Per podset and resource a flavor is noted with a mode: it fits, it would fit if others gave
+way, or it does not fit. The worst resource makes the podset's mode, the worst podset the plan's. A
+plan borrows as far up the tree as its furthest resource.
+
+Invariant: `usage` is the sum of what the podsets with flavors take.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from podgroup.admission.model import PodSetAssignment
+from podgroup.admission.tree import Usage
+from podgroup.names import (
+    PENDING_EXCEEDS_MAX_QUOTA,
+    PENDING_NO_MATCHING_FLAVOR,
+    PENDING_WAITING_FOR_QUOTA,
+)
+
+
+class Mode(IntEnum):
+    """How well a plan fits, the worst first."""
+
+    NO_FIT = 0
+    PREEMPT = 1
+    DEFERRED = 2
+    """It fits once evictions that are decided already are complete."""
+    FIT = 3
+
+
+MODE_NAMES: Final = {
+    Mode.NO_FIT: "NoFit",
+    Mode.PREEMPT: "Preempt",
+    Mode.DEFERRED: "DeferredFit",
+    Mode.FIT: "Fit",
+}
+
+_SEVERITY: Final = {
+    "": 0,
+    PENDING_WAITING_FOR_QUOTA: 1,
+    PENDING_EXCEEDS_MAX_QUOTA: 2,
+    PENDING_NO_MATCHING_FLAVOR: 3,
+}
+
+
+class Choice(NamedTuple):
+    """The flavor for one resource. `tried` is its place, -1 once the last flavor was reached."""
+
+    flavor: str
+    mode: Mode
+    level: int
+    tried: int
+
+
+class SetPlan(NamedTuple):
+    """What one podset would get. `asked` is for all its pods."""
+
+    name: str
+    pods: int
+    asked: Mapping[str, int]
+    choices: Mapping[str, Choice]
+    reasons: Sequence[str]
+
+    @property
+    def mode(self) -> Mode:
+        """The worst mode of its resources."""
+        if not self.reasons:
+            return Mode.FIT
+        return min((choice.mode for choice in self.choices.values()), default=Mode.NO_FIT)
+
+
+class Plan:
+    """What a workload would get."""
+
+    __slots__ = ("borrowing", "mode", "reason", "sets", "usage")
+
+    def __init__(self, sets: list[SetPlan], usage: Usage, reason: str) -> None:
+        self.sets = sets
+        self.usage = usage
+        self.mode = min((one.mode for one in sets), default=Mode.NO_FIT)
+        self.reason = reason
+        """What kind of failure it is; "" unless it does not fit at all."""
+        self.borrowing = max((c.level for s in sets for c in s.choices.values()), default=0)
+
+    @property
+    def message(self) -> str:
+        """Say per podset what is in the way."""
+        return "; ".join(
+            f"couldn't assign flavors to pod set {one.name}: {', '.join(sorted(one.reasons))}"
+            for one in self.sets
+            if one.reasons
+        )
+
+    @property
+    def tried(self) -> list[dict[str, int]]:
+        """Return where the search stopped, per podset and resource."""
+        return [{r: choice.tried for r, choice in one.choices.items()} for one in self.sets]
+
+    def assignments(self) -> tuple[PodSetAssignment, ...]:
+        """Return what the workload is given when it is admitted."""
+        return tuple(
+            PodSetAssignment(
+                name=one.name,
+                count=one.pods,
+                flavors={r: choice.flavor for r, choice in one.choices.items()},
+                usage={r: one.asked[r] for r in one.choices},
+            )
+            for one in self.sets
+        )
+
+
+def gravest(reasons: Sequence[str]) -> str:
+    """Return the most severe kind of failure."""
+    return max(reasons, key=_SEVERITY.__getitem__, default="")
+
+
+def mildest(reasons: Sequence[str]) -> str:
+    """Return the least severe kind: flavors are alternatives."""
+    return min(reasons, key=_SEVERITY.__getitem__)
+
+
+def overall(groups: Sequence[Sequence[str]]) -> str:
+    """Return the kind of failure of a podset, given those of the flavors of each group tried."""
+    if not groups:
+        return PENDING_NO_MATCHING_FLAVOR
+    return gravest([mildest(one) for one in groups if one])

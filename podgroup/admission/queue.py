@@ -1,0 +1,61 @@
+"""A ClusterQueue as deciding remembers it: what it offers, who waits, and what failed lately.
+
+Invariant: what is remembered here beside the offer and the lines can be forgotten at any time; it
+saves work, or is Kueue's own memory, and holds no fact.
+"""
+
+from podgroup.admission.assign import Offer
+from podgroup.admission.lines import Lines
+from podgroup.admission.model import ClusterQueue
+from podgroup.admission.shape import Shape
+from podgroup.admission.tree import Usage
+
+
+class Queue:
+    """One ClusterQueue."""
+
+    __slots__ = (
+        "active",
+        "blocked",
+        "claims",
+        "failed",
+        "generation",
+        "leaving",
+        "lines",
+        "offer",
+        "preemptor",
+        "reserved",
+        "sticky",
+    )
+
+    def __init__(self, queue: ClusterQueue, by_use: bool) -> None:
+        self.offer = Offer(queue)
+        self.lines = Lines(by_use)
+        self.active = True
+        """It admits: not stopped, all its flavors exist."""
+        self.generation = 0
+        """Rises when a workload leaves, or is written anew, and when quotas change."""
+        self.failed: dict[Shape, tuple[str, float]] = {}
+        """Shapes that did not fit since the last release: why, and since when that one queues."""
+        self.preemptor = ""
+        """Who last had others preempted."""
+        self.sticky = False
+        """That one goes before all others."""
+        self.claims: set[str] = set()
+        """Who waits for evictions with quota kept for it."""
+        self.leaving = 0
+        """How many workloads hold quota here and are being evicted."""
+        self.blocked = False
+        """The head of a StrictFIFO queue waits; nobody passes."""
+        self.reserved: Usage = {}
+        """What is kept from others while the queue is blocked."""
+
+    @property
+    def spec(self) -> ClusterQueue:
+        """The ClusterQueue."""
+        return self.offer.queue
+
+    @property
+    def strict(self) -> bool:
+        """Whether nobody passes the head."""
+        return self.offer.queue.strategy == "StrictFIFO"

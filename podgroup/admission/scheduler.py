@@ -1,0 +1,204 @@
+"""The scheduler: passes over the book, and what each of them decides.
+
+Theory. A pass has rounds; in a round each ClusterQueue brings one head, all heads are nominated,
+and processed one after the other. One round is a cycle of Kueue. By the better ways the pass goes
+on until nobody is left to try: its cost is that of what it admits and of the shapes it rejects.
+
+A scheduler is a state without clock, randomness or I/O: the same events and passes in the same
+order make the same verdicts, whatever the order of the maps and lists that they were given in.
+
+Invariant: nobody is admitted beyond what is available at that moment.
+"""
+
+from podgroup.admission import order
+from podgroup.admission.book import Book
+from podgroup.admission.head import Head
+from podgroup.admission.holding import Waiter
+from podgroup.admission.keeping import Keeping, claim_of
+from podgroup.admission.model import Configuration, Eviction, PodSetAssignment, Reservation
+from podgroup.admission.nominate import Nominator
+from podgroup.admission.plan import Mode
+from podgroup.admission.queue import Queue
+from podgroup.admission.simulating import Simulation, waiting_for
+from podgroup.admission.verdicts import (
+    Admission,
+    HeadVerdict,
+    PreemptionVerdict,
+    Verdicts,
+)
+from podgroup.admission.ways import BETTER, Ways
+from podgroup.admission.wording import (
+    ASSUMED,
+    PENDING_PREEMPTION,
+    preempted,
+)
+from podgroup.names import (
+    EVICTED_PREEMPTED,
+    PENDING_EXCEEDS_MAX_QUOTA,
+    PENDING_MISCONFIGURED,
+    PENDING_NO_MATCHING_FLAVOR,
+    PENDING_SUSPENDED,
+)
+
+_HOPELESS = frozenset(
+    {
+        PENDING_EXCEEDS_MAX_QUOTA,
+        PENDING_NO_MATCHING_FLAVOR,
+        PENDING_MISCONFIGURED,
+        PENDING_SUSPENDED,
+    }
+)
+
+
+class Scheduler:
+    """Decides who is admitted and who gives way. Events go to `book`, passes are `decide`."""
+
+    def __init__(self, configuration: Configuration | None = None, ways: Ways = BETTER) -> None:
+        self.book = Book(configuration or Configuration(), ways)
+        self._nominator = Nominator(self.book)
+        self._ways = ways
+
+    def decide(self, now: float) -> Verdicts:
+        """Run a pass at `now` (seconds); nothing is looked at if nobody is to be tried."""
+        book = self.book
+        book.settle(now)
+        heads: list[HeadVerdict] = []
+        admitted: list[Admission] = []
+        evicted: list[PreemptionVerdict] = []
+        self._admit_claims(heads, admitted)
+        while self._round(heads, admitted, evicted):
+            pass
+        return Verdicts(heads=tuple(heads), admitted=tuple(admitted), preempted=tuple(evicted))
+
+    def _round(
+        self,
+        heads: list[HeadVerdict],
+        admitted: list[Admission],
+        evicted: list[PreemptionVerdict],
+    ) -> bool:
+        """Run a round; tell whether another one may decide something."""
+        book = self.book
+        queues = book.ready()
+        if not queues:
+            return False
+        book.cycle += 1
+        popped = []
+        for queue in queues:
+            waiter = book.pop(queue)
+            node = book.forest.queues[queue.spec.name]
+            preemptor = queue.preemptor == waiter.id
+            popped.append(Head(waiter, queue.offer, node, preemptor))
+        nominated = []
+        for head in popped:
+            if self._nominator.examine(head):
+                self._nominator.nominate(head, self._nominator.resumption(head))
+                nominated.append(head)
+        keep = self._ways.keep_for_preemptor
+        processing = (Keeping if keep else Simulation)(book, self._nominator)
+        shares_decide = book.configuration.fair_strategies is not None
+        line = order.fair(nominated) if shares_decide else order.classical(nominated)
+        places: dict[str, int] = {}
+        for head in line:
+            processing.process(head)
+            root = head.node.root.name
+            head.order = places[root] = places.get(root, -1) + 1
+            if keep:
+                self._enter(head, admitted, evicted)
+        processing.undo()
+        progress = False
+        for head in popped:
+            before = len(admitted) + len(evicted)
+            if not keep:
+                self._enter(head, admitted, evicted)
+            if head.status != ASSUMED and head.waiter.id not in book.claims:
+                progress = self._put_back(head) or progress
+            else:
+                progress = True
+            progress = progress or len(admitted) + len(evicted) > before
+            heads.append(head.verdict())
+        return progress and self._ways.drain
+
+    def _enter(
+        self, head: Head, admitted: list[Admission], evicted: list[PreemptionVerdict]
+    ) -> None:
+        """Enter what was decided about a head into the book."""
+        book = self.book
+        if head.status == ASSUMED:
+            plan = head.planned
+            admitted.append(
+                self._admit(head.waiter, head.node.name, plan.assignments(), plan.borrowing)
+            )
+        elif head.requeue == PENDING_PREEMPTION:
+            for victim in head.targets if head.planned.mode is Mode.PREEMPT else ():
+                if victim.holding.evicted is not None:
+                    continue
+                verdict = PreemptionVerdict(
+                    id=victim.holding.id,
+                    cluster_queue=victim.holding.cluster_queue,
+                    by_id=head.waiter.id,
+                    by_uid=head.waiter.uid,
+                    reason=victim.reason,
+                    message=preempted(
+                        head.waiter.uid,
+                        head.waiter.owner_uid,
+                        victim.reason,
+                        book.forest.path_text(head.node.name),
+                        book.forest.path_text(victim.holding.cluster_queue),
+                    ),
+                )
+                evicted.append(verdict)
+                eviction = Eviction(book.now, EVICTED_PREEMPTED, verdict.message)
+                book.evict(victim.holding.id, eviction, head.waiter.id)
+            if self._ways.keep_for_preemptor:
+                book.claim(claim_of(head))
+
+    def _put_back(self, head: Head) -> bool:
+        """Put a head back into its line; tell whether that lets others be tried."""
+        book, waiter = self.book, head.waiter
+        queue = book.queues[head.node.name]
+        waiter.reason, waiter.message = head.reason, head.message
+        hopeless = self._ways.pass_hopeless and head.reason in _HOPELESS
+        book.put_back(waiter, head.requeue, head.reason, hopeless)
+        if not queue.lines.is_active(waiter):
+            return True
+        if queue.strict and self._may_block(head):
+            own_only = self._ways.lend_while_waiting
+            usage = waiting_for(head, own_only) if self._reserves(queue, head) else {}
+            book.block(queue, {key: max(0, amount) for key, amount in usage.items()})
+        return False
+
+    def _may_block(self, head: Head) -> bool:
+        unfinished = head.waiter.last is not None and head.waiter.last.unfinished
+        return self._ways.keep_for_preemptor and not unfinished
+
+    @staticmethod
+    def _reserves(queue: Queue, head: Head) -> bool:
+        if head.plan is None or head.plan.mode is not Mode.PREEMPT:
+            return False
+        return queue.spec.preemption.reclaim_within_cohort != "Any"
+
+    def _admit(
+        self, waiter: Waiter, queue: str, pod_sets: tuple[PodSetAssignment, ...], borrowing: int
+    ) -> Admission:
+        self.book.admitted(
+            waiter, Reservation(cluster_queue=queue, at=self.book.now, pod_sets=pod_sets)
+        )
+        return Admission(id=waiter.id, cluster_queue=queue, pod_sets=pod_sets, borrowing=borrowing)
+
+    def _admit_claims(self, heads: list[HeadVerdict], admitted: list[Admission]) -> None:
+        """Admit those whose evictions have made room; drop claims that wait for nothing."""
+        book = self.book
+        claims = sorted(
+            book.claims.values(), key=lambda c: (-c.waiter.priority, c.waiter.since, c.waiter.uid)
+        )
+        for claim in claims:
+            present = book.present.queues[claim.queue]
+            waiter = claim.waiter
+            if all(amount <= present.available(key) for key, amount in claim.usage.items()):
+                heads.append(
+                    HeadVerdict(id=waiter.id, cluster_queue=claim.queue, mode="Fit", status=ASSUMED)
+                )
+                admitted.append(self._admit(waiter, claim.queue, claim.pod_sets, claim.borrowing))
+            elif not book.leaving_in(present.root):
+                book.end_claim(waiter.id)
+                book.place(waiter)

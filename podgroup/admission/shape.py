@@ -1,0 +1,61 @@
+"""Shapes: what makes two waiting workloads one question.
+
+Theory. Workloads with equal podsets and equal priority get the same answer in the same state, save
+for what their times decide. So they share one `Shape`, and an answer for one is an answer for all
+(Kueue calls it scheduling equivalence).
+
+Invariant: two workloads have the same `Shape` object if and only if podsets and priority are equal.
+"""
+
+from podgroup.admission.amounts import PODS, ordered
+from podgroup.admission.model import PodSet
+
+
+class Shape:
+    """Podsets and a priority; what they ask for is worked out once."""
+
+    __slots__ = ("_with_pods", "_without", "pod_sets", "priority")
+
+    def __init__(self, priority: int, pod_sets: tuple[PodSet, ...]) -> None:
+        self.priority = priority
+        self.pod_sets = pod_sets
+        totals = [{name: each * s.count for name, each in s.requests} for s in pod_sets]
+        self._without = [{name: total[name] for name in ordered(total)} for total in totals]
+        self._with_pods: list[dict[str, int]] = []
+
+    def requests(self, with_pods: bool) -> list[dict[str, int]]:
+        """Return per podset what all its pods ask for, in the order resources are looked at."""
+        if not with_pods:
+            return self._without
+        if not self._with_pods:
+            for pod_set, asked in zip(self.pod_sets, self._without, strict=True):
+                full = {**asked, PODS: pod_set.count}
+                self._with_pods.append({name: full[name] for name in ordered(full)})
+        return self._with_pods
+
+
+class Shapes:
+    """The shapes that are in use."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, tuple[PodSet, ...]], tuple[Shape, list[int]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def take(self, priority: int, pod_sets: tuple[PodSet, ...]) -> Shape:
+        """Return the shape, for one more workload."""
+        key = (priority, pod_sets)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = (Shape(priority, pod_sets), [0])
+        found[1][0] += 1
+        return found[0]
+
+    def give_back(self, shape: Shape) -> None:
+        """Forget the shape with its last workload."""
+        key = (shape.priority, shape.pod_sets)
+        users = self._known[key][1]
+        users[0] -= 1
+        if not users[0]:
+            del self._known[key]

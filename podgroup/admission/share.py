@@ -1,0 +1,67 @@
+"""Dominant resource share: how much of what could be lent a node of the quota tree has borrowed.
+
+Theory. For each resource, what a node borrowed is set against what its parent could hand to it if
+nothing were used; the largest of these ratios, in thousandths, divided by the node's weight, is its
+share. A node of weight 0 that borrows has an infinite share, and among those the ratio decides.
+A root borrows nothing. (Dominant resource fairness, Ghodsi et al. 2011, along a tree.)
+
+Invariant: `Share` values are totally ordered by `rank`.
+"""
+
+from collections.abc import Container, Mapping
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+from podgroup.admission.model import FlavorResource
+from podgroup.admission.tree import Node
+
+INFINITE: Final[float] = float("inf")
+_THOUSAND: Final[float] = 1000.0
+
+
+class Share(NamedTuple):
+    """The share of a node, and what it borrows."""
+
+    weight: Fraction
+    ratio: float
+    borrowed: Container[FlavorResource]
+    borrows: bool
+
+    @property
+    def value(self) -> float:
+        """The weighted share."""
+        if self.ratio == 0:
+            return 0.0
+        return self.ratio / float(self.weight) if self.weight else INFINITE
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """What shares are compared by, ascending."""
+        if self.ratio != 0 and not self.weight:
+            return 1, self.ratio
+        return 0, self.value
+
+
+def share_of(node: Node) -> Share:
+    """Return the share of a node as the tree stands now."""
+    if node.parent is None:
+        return Share(node.weight, 0.0, (), False)
+    amounts: dict[str, int] = {}
+    borrowed = set()
+    usage = node.usage
+    for key, own in node.subtree.items():
+        over = usage.get(key, 0) - own
+        if over > 0:
+            borrowed.add(key)
+            amounts[key[1]] = amounts.get(key[1], 0) + over
+    ratio = 0.0
+    for resource, amount in amounts.items():
+        lendable = node.parent.lendable.get(resource, 0)
+        if lendable > 0:
+            ratio = max(ratio, float(amount) * _THOUSAND / float(lendable))
+    return Share(node.weight, ratio, borrowed, bool(borrowed))
+
+
+def borrows_any(share: Share, usage: Mapping[FlavorResource, int]) -> bool:
+    """Tell whether something that `usage` takes is among what the node borrows."""
+    return any(amount > 0 and key in share.borrowed for key, amount in usage.items())

@@ -1,0 +1,303 @@
+"""The quota tree: what each ClusterQueue and Cohort has, lends, borrows and uses.
+
+Theory. Every node has a *subtree quota*: its own nominal quota and what its children let go up. The
+part that a lending limit keeps is *local*: the parent never sees it. Usage fills the local part
+first; what exceeds it goes up to the parent, and so on. What is *available* to a node is what is
+left of its local part and what the parent has for it, at most the borrowing limit above its own.
+What a ClusterQueue may ever get is its *potential*: the same with nothing used. Limits of a root
+are never looked at. (Kueue: pkg/cache/scheduler/resource_node.go.)
+
+A Cohort that is only referred to exists without quota. Cohorts in a circle have no parent here, and
+the ClusterQueues below them are not active. A ClusterQueue that is not active takes part with quota
+and usage, but is nobody's child when children are counted or looked through.
+
+Invariant: `remove` undoes `add`, in whatever order several of them are done; usage of a node is
+what its children's exceeding usage and its own workloads add up to.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from podgroup.admission.amounts import bounded
+from podgroup.admission.model import ClusterQueue, Cohort, FlavorResource
+from podgroup.objects import Quota, ResourceGroup
+
+if TYPE_CHECKING:
+    from podgroup.admission.holding import Holding
+
+Usage = dict[FlavorResource, int]
+_NONE = Quota(nominal=0)
+
+
+class Node:
+    """A ClusterQueue or a Cohort. Written by `Forest` alone, except `holdings`."""
+
+    __slots__ = (
+        "active",
+        "borrow",
+        "cohorts",
+        "height",
+        "holdings",
+        "lendable",
+        "local",
+        "name",
+        "nominal",
+        "parent",
+        "potential",
+        "queue",
+        "queues",
+        "root",
+        "subtree",
+        "usage",
+        "weight",
+    )
+
+    def __init__(self, name: str, queue: bool, weight: Fraction = Fraction(1)) -> None:
+        self.name = name
+        self.queue = queue
+        self.weight = weight
+        self.active = True
+        self.parent: Node | None = None
+        self.root: Node = self
+        self.cohorts: list[Node] = []
+        self.queues: list[Node] = []
+        """Active ones only."""
+        self.nominal: Usage = {}
+        self.borrow: Usage = {}
+        self.local: Usage = {}
+        self.subtree: Usage = {}
+        self.potential: Usage = {}
+        self.usage: Usage = {}
+        self.height = 0
+        self.lendable: dict[str, int] = {}
+        """Per resource, what this node could hand to one of its children; filled by `Forest`."""
+        self.holdings: dict[str, Holding] = {}
+        """Of a ClusterQueue: who holds quota in it and may be looked at as a victim."""
+
+    def path(self) -> Iterator["Node"]:
+        """Yield the cohorts above, the root last."""
+        node = self.parent
+        while node is not None:
+            yield node
+            node = node.parent
+
+    def spare(self, key: FlavorResource) -> int:
+        """Return what is left of the local part."""
+        return max(0, self.local.get(key, 0) - self.usage.get(key, 0))
+
+    def available(self, key: FlavorResource) -> int:
+        """Return what may be added at once; 0 when over."""
+        return max(0, self.room(key))
+
+    def room(self, key: FlavorResource) -> int:
+        """Return what is available, less than 0 where quota was taken away."""
+        used = self.usage.get(key, 0)
+        if self.parent is None:
+            return self.subtree.get(key, 0) - used
+        above = self.parent.room(key)
+        local = self.local.get(key, 0)
+        limit = self.borrow.get(key)
+        if limit is not None:
+            above = min(above, self.subtree.get(key, 0) - local - max(0, used - local) + limit)
+        return max(0, local - used) + above
+
+    def bottleneck(self, key: FlavorResource) -> "Node":
+        """Return the node that ends the search for room: by its borrowing limit, or the root."""
+        if self.parent is None:
+            return self
+        local = self.local.get(key, 0)
+        limit = self.borrow.get(key)
+        if limit is not None:
+            above = self.subtree.get(key, 0) - local - max(0, self.usage.get(key, 0) - local)
+            if above + limit < self.parent.room(key):
+                return self
+        return self.parent.bottleneck(key)
+
+    def borrows(self, key: FlavorResource, more: int = 0) -> bool:
+        """Tell whether usage, with `more`, is above the node's own quota."""
+        return self.subtree.get(key, 0) < self.usage.get(key, 0) + more
+
+    def within(self, keys: Iterable[FlavorResource]) -> bool:
+        """Tell whether none of `keys` is borrowed."""
+        return not any(self.borrows(key) for key in keys)
+
+    def add(self, key: FlavorResource, amount: int) -> None:
+        """Take an amount, from the parent where the local part is used up."""
+        node: Node | None = self
+        while node is not None:
+            spare = node.spare(key)
+            node.usage[key] = node.usage.get(key, 0) + amount
+            if amount <= spare:
+                return
+            amount -= spare
+            node = node.parent
+
+    def remove(self, key: FlavorResource, amount: int) -> None:
+        """Give an amount back."""
+        node: Node | None = self
+        while node is not None:
+            above = node.usage.get(key, 0) - node.local.get(key, 0)
+            node.usage[key] = node.usage.get(key, 0) - amount
+            if above <= 0:
+                return
+            amount = min(amount, above)
+            node = node.parent
+
+    def take(self, usage: Mapping[FlavorResource, int]) -> None:
+        """Add all of `usage`."""
+        for key, amount in usage.items():
+            self.add(key, amount)
+
+    def give(self, usage: Mapping[FlavorResource, int]) -> None:
+        """Remove all of `usage`."""
+        for key, amount in usage.items():
+            self.remove(key, amount)
+
+    def fits(self, usage: Mapping[FlavorResource, int]) -> bool:
+        """Tell whether all of `usage` is available."""
+        return all(amount <= self.available(key) for key, amount in usage.items())
+
+
+class Forest:
+    """All trees of quota. Built anew when a ClusterQueue, a Cohort or who is active changes."""
+
+    def __init__(
+        self,
+        queues: Iterable[ClusterQueue],
+        cohorts: Iterable[Cohort],
+        inactive: Iterable[str] = (),
+    ) -> None:
+        self.queues: dict[str, Node] = {}
+        self.cohorts: dict[str, Node] = {}
+        stopped = set(inactive)
+        parents: dict[str, str] = {}
+        for cohort in sorted(cohorts, key=lambda c: c.name):
+            node = self._cohort(cohort.name)
+            node.weight = cohort.weight
+            _quotas(node, cohort.groups)
+            if cohort.parent:
+                parents[cohort.name] = cohort.parent
+        for name, parent in parents.items():
+            above = self._cohort(parent)
+            if not _circular(name, parents):
+                self.cohorts[name].parent = above
+        broken = {name for name in self.cohorts if _circular_above(name, parents)}
+        for queue in sorted(queues, key=lambda q: q.name):
+            node = Node(queue.name, True, queue.weight)
+            self.queues[queue.name] = node
+            _quotas(node, queue.groups)
+            node.active = queue.name not in stopped and queue.cohort not in broken
+            if queue.cohort:
+                node.parent = self._cohort(queue.cohort)
+        everyone = [*self.cohorts.values(), *self.queues.values()]
+        for name in sorted(self.cohorts):
+            above_it = self.cohorts[name].parent
+            if above_it is not None:
+                above_it.cohorts.append(self.cohorts[name])
+        under: dict[str, list[Node]] = {name: [] for name in self.cohorts}
+        for node in self.queues.values():
+            if node.parent is not None:
+                under[node.parent.name].append(node)
+                if node.active:
+                    node.parent.queues.append(node)
+        for node in everyone:
+            if node.parent is None:
+                _sum_up(node, under)
+                _pass_down(node, node, under)
+                _lendable(node)
+
+    def root_name(self, queue: str) -> str:
+        """Return what names the tree of a ClusterQueue: its root, with a kind before it."""
+        root = self.queues[queue].root
+        return f"queue/{root.name}" if root.queue else f"cohort/{root.name}"
+
+    def path_text(self, queue: str) -> str:
+        """Write the way from the root to a ClusterQueue."""
+        node = self.queues[queue]
+        above = [cohort.name for cohort in node.path()]
+        return "/" + "/".join([*reversed(above), queue])
+
+    def _cohort(self, name: str) -> Node:
+        node = self.cohorts.get(name)
+        if node is None:
+            node = self.cohorts[name] = Node(name, False)
+        return node
+
+
+def _quotas(node: Node, groups: Iterable[ResourceGroup]) -> None:
+    for group in groups:
+        for flavor in group.flavors:
+            for resource in group.covered:
+                quota = flavor.resources.get(resource, _NONE)
+                key = (flavor.name, resource)
+                node.nominal[key] = bounded(quota.nominal)
+                if quota.borrowing_limit is not None:
+                    node.borrow[key] = bounded(quota.borrowing_limit)
+                if quota.lending_limit is not None:
+                    node.local[key] = bounded(quota.lending_limit)  # the limit, until summed up
+
+
+def _circular(name: str, parents: Mapping[str, str]) -> bool:
+    """Tell whether a Cohort is in a circle itself."""
+    seen = set()
+    at = parents.get(name)
+    while at is not None and at not in seen:
+        if at == name:
+            return True
+        seen.add(at)
+        at = parents.get(at)
+    return False
+
+
+def _circular_above(name: str, parents: Mapping[str, str]) -> bool:
+    """Tell whether going up from a Cohort never ends."""
+    seen = {name}
+    at = parents.get(name)
+    while at is not None:
+        if at in seen:
+            return True
+        seen.add(at)
+        at = parents.get(at)
+    return False
+
+
+def _sum_up(node: Node, under: Mapping[str, list[Node]]) -> None:
+    node.subtree = dict(node.nominal)
+    if not node.queue:
+        for child in [*node.cohorts, *under[node.name]]:
+            _sum_up(child, under)
+            for key, amount in child.subtree.items():
+                lent = amount - child.local.get(key, 0)
+                node.subtree[key] = node.subtree.get(key, 0) + lent
+        if node.cohorts or node.queues:
+            node.height = max([1, *(1 + child.height for child in node.cohorts)])
+    limits = node.local
+    node.local = {key: max(0, node.subtree.get(key, 0) - limit) for key, limit in limits.items()}
+
+
+def _pass_down(node: Node, root: Node, under: Mapping[str, list[Node]]) -> None:
+    node.root = root
+    if node.parent is None:
+        node.potential = dict(node.subtree)
+    else:
+        node.potential = {}
+        for key in {**node.parent.potential, **node.subtree}:
+            most = node.local.get(key, 0) + node.parent.potential.get(key, 0)
+            limit = node.borrow.get(key)
+            if limit is not None:
+                most = min(most, node.subtree.get(key, 0) + limit)
+            node.potential[key] = most
+    if not node.queue:
+        for child in [*node.cohorts, *under[node.name]]:
+            _pass_down(child, root, under)
+
+
+def _lendable(root: Node) -> None:
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        for key in root.subtree:
+            amount = node.potential.get(key, 0)
+            node.lendable[key[1]] = node.lendable.get(key[1], 0) + amount
+        waiting += node.cohorts

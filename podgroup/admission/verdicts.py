@@ -1,0 +1,89 @@
+"""What a pass decides, and why: values for whoever carries it out, records it or tells people.
+
+Invariant: a verdict names everything by id and name; it holds nothing that changes later.
+"""
+
+from msgspec import Struct
+
+from podgroup.admission.model import FlavorResource, PodSetAssignment
+
+
+class Target(Struct, frozen=True):
+    """A workload that has to give way, and by which rule (`podgroup.names.PREEMPTED_…`)."""
+
+    id: str
+    reason: str
+
+
+class Chosen(Struct, frozen=True):
+    """The flavors looked at for a podset; `tried` is where the search stopped, -1 at its end."""
+
+    name: str
+    flavors: dict[str, str]
+    tried: dict[str, int]
+
+
+class Shortage(Struct, frozen=True, kw_only=True):
+    """What was short of what: the node of the tree that ends the search for room, and amounts."""
+
+    node: str
+    cohort: bool
+    key: FlavorResource
+    wanted: int
+    available: int
+
+
+class HeadVerdict(Struct, frozen=True, kw_only=True):
+    """What became of a workload that was looked at.
+
+    `mode` is Fit, Preempt, NoFit, DeferredFit, or "" if it was not held against quota. `status` is
+    ``assumed`` for admitted, ``skipped``, or "". `reason` and `message` are those of the condition
+    QuotaReserved=False, "" if admitted. `order` is its place among the heads of its tree.
+    """
+
+    id: str
+    cluster_queue: str
+    mode: str = ""
+    borrowing: int = 0
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    requeue: str = ""
+    preemptor: bool = False
+    order: int | None = None
+    pod_sets: tuple[Chosen, ...] = ()
+    targets: tuple[Target, ...] = ()
+    shortages: tuple[Shortage, ...] = ()
+
+
+class Admission(Struct, frozen=True, kw_only=True):
+    """A workload has quota now."""
+
+    id: str
+    cluster_queue: str
+    pod_sets: tuple[PodSetAssignment, ...] = ()
+    borrowing: int = 0
+
+
+class PreemptionVerdict(Struct, frozen=True, kw_only=True):
+    """A workload has to give its quota back: for whom, and by which rule."""
+
+    id: str
+    cluster_queue: str
+    by_id: str
+    by_uid: str
+    reason: str
+    message: str
+
+
+class Verdicts(Struct, frozen=True, kw_only=True):
+    """Everything one pass decided, in the order in which it was decided."""
+
+    heads: tuple[HeadVerdict, ...] = ()
+    admitted: tuple[Admission, ...] = ()
+    preempted: tuple[PreemptionVerdict, ...] = ()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing was looked at."""
+        return not self.heads

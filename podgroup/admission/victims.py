@@ -1,0 +1,149 @@
+"""Who may be preempted for whom, and in which order candidates are looked at.
+
+Theory. Of the workloads that hold something the preemptor lacks, its ClusterQueue's policies say
+who may be taken: one policy for its own queue, one for the rest of the tree. Candidates come in one
+order: evictions that are under way first, then low before high priority, late before early
+reservations. Where LocalQueues share by use, those that used most come first within a ClusterQueue;
+between ClusterQueues use says nothing, so lists are ordered for each and merged by the rest.
+
+Invariant: the order is total, it ends in the uid.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable, Set
+from typing import NamedTuple
+
+from podgroup.admission.holding import Holding
+from podgroup.admission.model import ClusterQueue, Configuration, FlavorResource, Policy
+from podgroup.admission.tree import Forest, Node, Usage
+
+Order = tuple[bool, bool, int, float, str]
+
+
+class Victim(NamedTuple):
+    """A workload to be preempted, and the reason given for it."""
+
+    holding: Holding
+    reason: str
+
+
+class Preemptor(NamedTuple):
+    """For whom room is to be made. `spared` are workloads that it may not take."""
+
+    id: str
+    queue: ClusterQueue
+    node: Node
+    priority: int
+    since: float
+    spared: Set[str] = frozenset()
+
+
+class Field(NamedTuple):
+    """What a search for victims reads. The trees are changed and put back."""
+
+    forest: Forest
+    by_use: Callable[[str], bool]
+    """Whether the LocalQueues of a ClusterQueue share by use."""
+    configuration: Configuration
+    used_by: Callable[[tuple[str, str]], float | None]
+    """Use of a LocalQueue over time; None where LocalQueues do not share by it."""
+
+
+def candidates(
+    preemptor: Preemptor, holder: Node, needs: Set[FlavorResource], policy: Policy
+) -> list[Holding]:
+    """Return who of a ClusterQueue may be taken under `policy`."""
+    if policy in ("", "Never"):
+        return []
+    return [
+        other
+        for other in holder.holdings.values()
+        if not needs.isdisjoint(other.keys)
+        and other.id not in preemptor.spared
+        and _permitted(preemptor, other, policy)
+    ]
+
+
+def _permitted(preemptor: Preemptor, other: Holding, policy: Policy) -> bool:
+    if policy == "Any" or other.priority < preemptor.priority:
+        return True
+    return (
+        policy == "LowerOrNewerEqualPriority"
+        and other.priority == preemptor.priority
+        and preemptor.since < other.since
+    )
+
+
+def order(preemptor: Preemptor, other: Holding) -> Order:
+    """Return what candidates are ordered by, without regard to use."""
+    own = other.cluster_queue == preemptor.queue.name
+    return (other.evicted is None, own, other.priority, -other.at, other.uid)
+
+
+def in_order(field: Field, preemptor: Preemptor, found: Iterable[Holding]) -> list[Holding]:
+    """Return candidates in the order in which they are taken."""
+    per_queue: dict[str, list[Holding]] = {}
+    shared = False
+    for other in found:
+        per_queue.setdefault(other.cluster_queue, []).append(other)
+    for name, listed in per_queue.items():
+        if field.by_use(name):
+            shared = True
+            listed.sort(key=lambda other: _by_use(field, preemptor, other))
+        else:
+            listed.sort(key=lambda other: order(preemptor, other))
+    if not shared:
+        every = [other for listed in per_queue.values() for other in listed]
+        return sorted(every, key=lambda other: order(preemptor, other))
+    heap = [(order(preemptor, listed[0]), listed, 0) for listed in per_queue.values()]
+    heapq.heapify(heap)
+    merged = []
+    while heap:
+        _, listed, at = heap[0]
+        merged.append(listed[at])
+        if at + 1 < len(listed):
+            heapq.heapreplace(heap, (order(preemptor, listed[at + 1]), listed, at + 1))
+        else:
+            heapq.heappop(heap)
+    return merged
+
+
+def _by_use(
+    field: Field, preemptor: Preemptor, other: Holding
+) -> tuple[bool, float, int, float, str]:
+    used = field.used_by(other.local_queue)
+    free, _, priority, later, uid = order(preemptor, other)
+    return free, -(used if used is not None else 0.0), priority, later, uid
+
+
+def has_room(node: Node, requests: Usage, may_borrow: bool) -> bool:
+    """Tell whether requests fit a ClusterQueue, if need be without borrowing."""
+    return all(
+        amount <= node.available(key) and (may_borrow or not node.borrows(key, amount))
+        for key, amount in requests.items()
+    )
+
+
+def remove(field: Field, other: Holding) -> None:
+    """Take a workload's usage out of its tree."""
+    field.forest.queues[other.cluster_queue].give(other.usage)
+
+
+def restore(field: Field, other: Holding) -> None:
+    """Put a workload's usage back."""
+    field.forest.queues[other.cluster_queue].take(other.usage)
+
+
+def fill_back(
+    field: Field, preemptor: Preemptor, requests: Usage, taken: list[Victim], may_borrow: bool
+) -> list[Victim]:
+    """Spare whom it turns out not to need, the last chosen first; the very last is needed."""
+    needed = taken[-1:]
+    for victim in reversed(taken[:-1]):
+        restore(field, victim.holding)
+        if not has_room(preemptor.node, requests, may_borrow):
+            remove(field, victim.holding)
+            needed.append(victim)
+    for victim in needed:
+        restore(field, victim.holding)
+    return needed[::-1]

@@ -1,0 +1,50 @@
+"""Where gatelog decides better than Kueue: each way can be taken alone, or none of them.
+
+Theory. With `KUEUE` everything is decided exactly as Kueue's scheduler does it, weak points
+included; with `BETTER` none of these weak points is left. Each field is one difference, a row of
+docs/differences.md, and can be switched alone, so that a difference between the two can be traced
+to the ways that make it.
+
+Invariant: with all of them off no decision differs from Kueue's where Kueue's own is determined.
+"""
+
+from msgspec import Struct
+
+
+class Ways(Struct, frozen=True, kw_only=True):
+    """Which of the better ways are taken."""
+
+    keep_for_preemptor: bool = True
+    """What preemption frees is kept for whom it was freed, and evictions that are under way count
+    before new victims are chosen."""
+
+    drain: bool = True
+    """A pass goes on while anything is admitted, not one workload per ClusterQueue and pass."""
+
+    count_pods: bool = True
+    """The search for victims counts the resource ``pods``."""
+
+    every_flavor: bool = True
+    """All flavors are looked at in one go, also when the victims of the first do not suffice."""
+
+    pass_hopeless: bool = True
+    """A head that cannot fit whatever becomes free does not block a StrictFIFO queue."""
+
+    lend_while_waiting: bool = True
+    """A head that waits keeps others from its own nominal quota at most, and only in StrictFIFO."""
+
+    no_circles: bool = True
+    """Nobody preempts whom it preempted before, or who preempted it, directly or through others."""
+
+    hear_every_release: bool = True
+    """Quota given back is heard of even if the LocalQueue it came through is stopped or gone."""
+
+    ask_for_older: bool = True
+    """A workload that queues for longer than an equal one that failed is looked at itself."""
+
+    always_a_reason: bool = True
+    """A workload that asks for a resource nobody covers is told so in every case."""
+
+
+BETTER = Ways()
+KUEUE = Ways(**dict.fromkeys(Ways.__struct_fields__, False))

@@ -1,0 +1,69 @@
+"""What Kueue says to people, word for word: messages of conditions, and requeue reasons.
+
+Invariant: a message depends on its arguments alone.
+"""
+
+from typing import Final
+
+from podgroup.names import (
+    PREEMPTED_FAIR_SHARING,
+    PREEMPTED_IN_CLUSTER_QUEUE,
+    PREEMPTED_IN_COHORT,
+    PREEMPTED_WHILE_BORROWING,
+)
+
+GENERIC: Final = ""
+NAMESPACE_MISMATCH: Final = "NamespaceMismatch"
+NO_FIT: Final = "NoFit"
+NO_CANDIDATES: Final = "PreemptionNoCandidates"
+PENDING_PREEMPTION: Final = "PendingPreemption"
+FAILED_AFTER_NOMINATION: Final = "FailedAfterNomination"
+
+AT_ONCE: Final = frozenset({FAILED_AFTER_NOMINATION, PENDING_PREEMPTION, "PreemptionFailed"})
+"""Requeue reasons after which a workload is tried again at once."""
+
+ASSUMED: Final = "assumed"
+SKIPPED: Final = "skipped"
+
+NOT_SELECTED: Final = "workload namespace doesn't match ClusterQueue selector"
+OVERLAP: Final = "Workload has overlapping preemption targets with another workload"
+DEFERRED: Final = f"{OVERLAP}, but will fit after these preemptions complete"
+NO_LONGER_FITS: Final = "Workload no longer fits after processing another workload"
+EVICTIONS_UNDER_WAY: Final = "Workload fits once evictions under way are complete"
+GIVES_WAY: Final = "Waits for the workload that it was preempted for"
+
+_WHY: Final = {
+    PREEMPTED_IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",
+    PREEMPTED_IN_COHORT: "reclamation within the cohort",
+    PREEMPTED_FAIR_SHARING: "Fair Sharing within the cohort",
+    PREEMPTED_WHILE_BORROWING: "reclamation within the cohort while borrowing",
+}
+
+
+def inactive(queue: str) -> str:
+    """Say that a ClusterQueue takes nobody."""
+    return f"ClusterQueue {queue} is inactive"
+
+
+def no_namespace(namespace: str) -> str:
+    """Say that a namespace is not there."""
+    return f'workload namespace "{namespace}" does not exist'
+
+
+def reserved(queue: str) -> str:
+    """Say that quota was reserved."""
+    return f"Quota reserved in ClusterQueue {queue}"
+
+
+def pending_preemption(message: str, victims: int) -> str:
+    """Add to a message how many give way."""
+    return f"{message}. Pending the preemption of {victims} workload(s)"
+
+
+def preempted(uid: str, owner_uid: str, reason: str, path: str, victim_path: str) -> str:
+    """Say for whom a workload was preempted, and why."""
+    return (
+        f"Preempted to accommodate a workload (UID: {uid or 'UNKNOWN'}, "
+        f"JobUID: {owner_uid or 'UNKNOWN'}) due to {_WHY[reason]}; "
+        f"preemptor path: {path}; preemptee path: {victim_path}"
+    )

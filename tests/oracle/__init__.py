@@ -1,0 +1,1 @@
+"""Playing cases that say what Kueue's scheduler made of a snapshot, step by step."""
