@@ -26,7 +26,6 @@ from podgroup.runtime.kube import KubeError, KubeUnauthorized
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
-APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 FORGET_S = 60.0
 """Seconds after which "Workloads are not served" is found out anew."""
@@ -86,7 +85,6 @@ class KubeApi:
         content_type: str,
         *,
         subresource: str = "",
-        params: Mapping[str, str] | None = None,
         urgent: bool = False,
     ) -> Reply:
         """PATCH an object, or a subresource of it; `urgent` as `Pace` has it."""
@@ -96,7 +94,6 @@ class KubeApi:
             body=body,
             content_type=content_type,
             subresource=subresource,
-            params=params,
             urgent=urgent,
         )
 
@@ -133,20 +130,19 @@ class KubeApi:
         body: Any = None,
         content_type: str = "application/json",
         subresource: str = "",
-        params: Mapping[str, str] | None = None,
         urgent: bool = False,
     ) -> Reply:
         tail = "" if verb == "POST" else f"/{ref.name}" + (f"/{subresource}" if subresource else "")
         if ref.kind == "Pod":
             path = f"/api/v1/namespaces/{ref.namespace}/pods{tail}"
-            return await self._send(verb, path, body, content_type, params, urgent)
+            return await self._send(verb, path, body, content_type, urgent)
         version = await self.workload_version()
         if not version:
             message = f"this cluster serves no {GROUP} Workloads: install Kueue's CRDs"
             path = f"/apis/{GROUP}"
             return Reply(verb=verb, path=path, status=404, reason=NOT_INSTALLED, message=message)
         path = f"/apis/{GROUP}/{version}/namespaces/{ref.namespace}/workloads{tail}"
-        reply = await self._send(verb, path, body, content_type, params)
+        reply = await self._send(verb, path, body, content_type)
         self.seen.note(ref, reply, gone=verb == "DELETE")
         if reply.status == 404 and not reply.named:
             # The body may have been made for this version, so the whole command starts over.
@@ -160,12 +156,10 @@ class KubeApi:
         path: str,
         body: Any = None,
         content_type: str = "application/json",
-        params: Mapping[str, str] | None = None,
         urgent: bool = False,
     ) -> Reply:
         data = None if body is None else msgspec.json.encode(body)
-        if verb in ("POST", "PATCH"):
-            params = {"fieldManager": FIELD_MANAGER, **(params or {})}
+        params = {"fieldManager": FIELD_MANAGER} if verb in ("POST", "PATCH") else None
         async with self._pace.slot(urgent=urgent) as slot:
             began_s = time.monotonic()
             try:

@@ -1,7 +1,7 @@
 """Carrying out commands on pods: the order of requests, and what each answer leads to.
 
-Theory. Where one request suffices, there is one: finalizers go by strategic merge, the condition
-of a stopped pod by server-side apply, both guarded by the uid, neither needs a look first.
+Theory. Where one request suffices, there is one: finalizers go by strategic merge, and so do
+conditions, both guarded by the uid, neither needs a look first.
 Ungating tries the patch that tests all it relies on, and reads the pod only when that is refused
 (or has been refused too often lately: pods that bring a selector of their own always need a look).
 Deletes carry the uid as a precondition; a 409 is answered by looking who bears the name now.
@@ -13,12 +13,11 @@ from the start at any point.
 from datetime import datetime
 
 from actuator import patches
-from actuator.kubeapi import APPLY_PATCH, JSON_PATCH, STRATEGIC_PATCH, KubeApi
+from actuator.kubeapi import JSON_PATCH, STRATEGIC_PATCH, KubeApi
 from actuator.replies import Reply
 from actuator.verdicts import Verdict, applied, gone_from, judge, rejected
 from podgroup.commands import DeletePod, FinalizePod, ObjectRef, ReportPod, StopPod, UngatePod
 
-REPORT_MANAGER = "gatelog-report"
 CONFLICT = 409
 """What the outcome of an ungating says whose values contradict the pod: it can never succeed."""
 
@@ -82,9 +81,8 @@ async def stop(api: KubeApi, command: StopPod, at: datetime) -> Verdict:
     marked = await api.patch(
         target,
         patches.termination_target(command, at),
-        APPLY_PATCH,
+        STRATEGIC_PATCH,
         subresource="status",
-        params={"force": "true"},
     )
     if not marked.ok:
         return judge(marked)
@@ -101,17 +99,12 @@ async def stop(api: KubeApi, command: StopPod, at: datetime) -> Verdict:
 
 
 async def report(api: KubeApi, command: ReportPod, at: datetime) -> Verdict:
-    """Say in the status why the pod waits.
-
-    The condition has a field manager of its own: an apply takes away what its manager applied
-    before and does not repeat, and TerminationTarget must outlive a report.
-    """
+    """Say in the status why the pod waits."""
     reply = await api.patch(
         command.target,
         patches.admitted_condition(command, at),
-        APPLY_PATCH,
+        STRATEGIC_PATCH,
         subresource="status",
-        params={"force": "true", "fieldManager": REPORT_MANAGER},
     )
     return applied(reply) if reply.ok else judge(reply)
 

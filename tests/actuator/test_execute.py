@@ -20,6 +20,7 @@ from podgroup.commands import (
     KubeEvent,
     ObjectRef,
     PodSetSpec,
+    ReportPod,
     StopPod,
     UpdateWorkload,
     WriteWorkloadStatus,
@@ -258,6 +259,25 @@ async def test_stopping_says_why_and_deletes(lab: Lab, finalize: bool) -> None:
     assert (names.POD_FINALIZER in live["metadata"].get("finalizers", [])) != finalize
     assert first.status == second.status == "applied"
     assert first.resource_version == live["metadata"]["resourceVersion"]
+
+
+async def test_what_a_pod_is_told_changes_and_a_stop_stays_beside_it(lab: Lab) -> None:
+    target = await bound(lab)
+    waits = ReportPod(target=target, status="False", reason="WaitingForQuota", message="m")
+    runs = ReportPod(target=target, status="True", reason="Admitted", message="by queue")
+    verdicts = [
+        await carry_out(lab, command)
+        for command in (waits, StopPod(target=target, reason="R", message="m"), runs, runs)
+    ]
+    live = await lab.live(target)
+    assert live is not None
+    said = {c["type"]: (c["status"], c["reason"]) for c in live["status"]["conditions"]}
+    assert said[names.ADMITTED_CONDITION] == ("True", "Admitted")
+    assert said[names.TERMINATION_TARGET] == ("True", "R")
+    assert {verdict.status for verdict in verdicts} == {"applied"}
+    assert verdicts[2].resource_version == verdicts[3].resource_version
+    before = ReportPod(target=pod_ref(uid="other"), status="False", reason="R", message="m")
+    assert (await carry_out(lab, before)).status == "obsolete"
 
 
 async def test_stopping_a_pod_that_vanishes_with_its_finalizer(lab: Lab) -> None:
