@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from actuator.kubeapi import KubeApi
-from actuator.kubeevents import Emitter
+from actuator.kubeevents import Emitter, wanted_in
 from actuator.loop import Loop
 from actuator.metrics import ActuatorMetrics
 from actuator.pace import Pace
@@ -84,7 +84,7 @@ async def _run(
     pace = Pace(settings.actuator.max_in_flight)
     metrics = ActuatorMetrics(metrics_of(checks, settings))
     api = KubeApi(kube, pace, metrics.answered)
-    emitter = Emitter(api, pace)
+    emitter = Emitter(api, pace, wanted=wanted_in(settings.mode, settings.actuator.events))
     loop = Loop(settings, bus, api, emitter, metrics)
     metrics.watch(pace, emitter, lambda: loop.held)
     if checks is not None:

@@ -5,7 +5,8 @@ through events.k8s.io/v1 under a name made from the decision and the event's ind
 repetition an AlreadyExists; they are sent in the background, after the write they tell of, with an
 eighth of the actuator's requests, and for `HOLD_S` not before pods that can start: ten thousand of
 them do not wait for ten thousand notes. When too many wait or the server refuses them, they are
-dropped and counted.
+dropped and counted. Each costs the API server about a sixth of what ungating a pod does, so those
+of a course without trouble, which the log and the object itself tell as well, can be left out.
 
 Invariant: no failure here ever changes the outcome of a command (`EmitEvent` apart, whose only
 work they are and which awaits them).
@@ -16,7 +17,7 @@ import hashlib
 import socket
 import time
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -25,8 +26,15 @@ from actuator.kubeapi import KubeApi
 from actuator.pace import Pace
 from actuator.replies import Reply
 from actuator.workloads import GROUP
-from podgroup.commands import ObjectRef
+from podgroup.commands import KubeEvent, ObjectRef
 from podgroup.events import Decision
+from podgroup.names import (
+    EVENT_CREATED_WORKLOAD,
+    EVENT_FINISHED_WORKLOAD,
+    EVENT_OWNER_REFERENCES_ADDED,
+    EVENT_STARTED,
+    EVENT_UPDATED_WORKLOAD,
+)
 from podgroup.runtime.log import get_logger
 
 CONTROLLER: Final = "gatelog"
@@ -53,10 +61,43 @@ class Note(Struct, frozen=True, gc=False):
     body: msgspec.Raw
 
 
-def notes(decision: Decision, workload_version: str, instance: str = "") -> list[Note]:
-    """Return the Events of a decision; the same ones whenever it is called."""
+Wanted = Literal["all", "failures", "none"]
+"""Which Events are written: the setting `actuator.events`, its "auto" settled by the mode."""
+
+ROUTINE: Final = frozenset(
+    {
+        EVENT_CREATED_WORKLOAD,
+        EVENT_UPDATED_WORKLOAD,
+        EVENT_OWNER_REFERENCES_ADDED,
+        EVENT_STARTED,
+        EVENT_FINISHED_WORKLOAD,
+    }
+)
+"""Reasons of Events that tell of a course without trouble, unless they are warnings."""
+
+
+def wanted_in(mode: str, events: Literal["auto", Wanted]) -> Wanted:
+    """Settle "auto": beside Kueue what its users and tools look for, else what helps in trouble."""
+    if events == "auto":
+        return "all" if mode == "kueue" else "failures"
+    return events
+
+
+def told(event: KubeEvent, wanted: Wanted) -> bool:
+    """Tell whether an Event is to be written."""
+    if wanted == "failures":
+        return event.type != "Normal" or event.reason not in ROUTINE
+    return wanted == "all"
+
+
+def notes(
+    decision: Decision, workload_version: str, instance: str = "", wanted: Wanted = "all"
+) -> list[Note]:
+    """Return the Events of a decision that are wanted; the same ones whenever it is called."""
     found: list[Note] = []
     for index, event in enumerate(decision.command.events):
+        if not told(event, wanted):
+            continue
         regarding = event.on or decision.command.target
         # Events about cluster-scoped objects live in the namespace "default".
         namespace = regarding.namespace or "default"
@@ -112,10 +153,13 @@ def _cut(text: str) -> str:
 class Emitter:
     """Sends Events in the background; `run` it beside the loop."""
 
-    def __init__(self, api: KubeApi, pace: Pace, hold_s: float = HOLD_S) -> None:
+    def __init__(
+        self, api: KubeApi, pace: Pace, hold_s: float = HOLD_S, wanted: Wanted = "all"
+    ) -> None:
         self._api = api
         self._pace = pace
         self._hold_s = hold_s
+        self._wanted = wanted
         self._waiting: asyncio.Queue[tuple[float, Note]] = asyncio.Queue(MAX_WAITING)
         """Until when each gives way, by `time.monotonic`, and what it is."""
         self._busy = 0
@@ -125,10 +169,10 @@ class Emitter:
 
     async def emit(self, decision: Decision) -> None:
         """Put the Events of an applied decision in the queue; drops them when it is full."""
-        if not decision.command.events:
+        if not any(told(event, self._wanted) for event in decision.command.events):
             return
         until = time.monotonic() + self._hold_s
-        for note in notes(decision, await self._version(decision)):
+        for note in await self._notes(decision):
             try:
                 self._waiting.put_nowait((until, note))
             except asyncio.QueueFull:
@@ -136,8 +180,7 @@ class Emitter:
 
     async def emit_now(self, decision: Decision) -> list[Reply]:
         """Send the Events of a decision and return the answers; AlreadyExists is a good one."""
-        found = notes(decision, await self._version(decision))
-        return [await self._send(note) for note in found]
+        return [await self._send(note) for note in await self._notes(decision)]
 
     async def run(self) -> None:
         """Send what waits, until cancelled."""
@@ -179,6 +222,9 @@ class Emitter:
         else:
             self._drop(f"{reply.status} {reply.message}")
         return reply
+
+    async def _notes(self, decision: Decision) -> list[Note]:
+        return notes(decision, await self._version(decision), wanted=self._wanted)
 
     async def _version(self, decision: Decision) -> str:
         regarded = [event.on or decision.command.target for event in decision.command.events]

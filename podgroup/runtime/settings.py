@@ -467,6 +467,15 @@ class ActuatorSettings(Section, frozen=True, kw_only=True):
         float,
         Meta(ge=1, le=600, description="Seconds after which a silent actuator loses a decision."),
     ] = 15.0
+    events: Annotated[
+        Literal["auto", "all", "failures", "none"],
+        Meta(
+            description="Kubernetes Events to write. failures: warnings, why a pod waits, is "
+            "stopped or deleted; all: also that a Workload was made, a pod started, a group "
+            "finished, one or more requests per pod; auto: all in kueue mode, where users know "
+            "them from Kueue, else failures."
+        ),
+    ] = "auto"
 
 
 class HealthSettings(Section, frozen=True, kw_only=True):

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 
 from actuator.kubeapi import KubeApi
-from actuator.kubeevents import MAX_NAME, MAX_NOTE, Emitter, Note, notes
+from actuator.kubeevents import MAX_NAME, MAX_NOTE, ROUTINE, Emitter, Note, notes, wanted_in
 from actuator.pace import Pace
 from podgroup.commands import EmitEvent, KubeEvent, ObjectRef
+from podgroup.names import EVENT_EXCESS_POD_DELETED, EVENT_STARTED, EVENT_STOPPED
 from tests.actuator.commands import decision, pod_ref, ungate, workload_ref
 from tests.actuator.conftest import Lab
 
@@ -44,6 +45,43 @@ def test_an_event_is_about_its_target_or_what_it_says() -> None:
         "uid": "w",
     }
     assert body_of(about_pod)["regarding"]["apiVersion"] == "v1"
+
+
+def test_a_course_without_trouble_may_go_untold_but_nothing_else() -> None:
+    reasons = (EVENT_STARTED, EVENT_STOPPED, EVENT_EXCESS_POD_DELETED, "WaitingForQuota")
+    warning = KubeEvent(type="Warning", reason=EVENT_STARTED, message="m")
+    command = EmitEvent(target=pod_ref(), events=(*map(event, reasons), warning))
+
+    def kept(events: Any) -> list[tuple[str, str]]:
+        bodies = [body_of(note) for note in notes(decision(command), "", wanted=events)]
+        return [(body["reason"], body["metadata"]["name"]) for body in bodies]
+
+    everything = kept("all")
+    assert [reason for reason, _ in everything] == [*reasons, EVENT_STARTED]
+    # Names stay what they are, so that a change of the setting repeats none.
+    assert kept("failures") == everything[1:]
+    assert kept("none") == []
+
+
+def test_who_runs_beside_kueue_gets_what_kueue_writes() -> None:
+    settled = [
+        wanted_in(mode, events) for mode in ("builtin", "kueue") for events in ("auto", "none")
+    ]
+    assert settled == ["failures", "none", "all", "none"]
+    assert wanted_in("builtin", "all") == "all"
+
+
+async def test_events_that_are_not_wanted_cost_no_request(lab: Lab) -> None:
+    emitter = Emitter(lab.api, lab.pace, wanted="failures")
+    sender = asyncio.create_task(emitter.run())
+    target = await lab.pod()
+    for number, reason in enumerate((*ROUTINE, EVENT_STOPPED)):
+        await emitter.emit(decision(ungate(target, events=(event(reason),)), number=number))
+    await emitter.drain(5.0)
+    assert await emitter.emit_now(decision(EmitEvent(target=target, events=(event(),)))) == []
+    sender.cancel()
+    assert [found["reason"] for found in lab.events()] == [EVENT_STOPPED]
+    assert emitter.dropped == 0
 
 
 def test_cluster_scoped_objects_have_their_events_in_default() -> None:

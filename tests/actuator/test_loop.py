@@ -332,7 +332,7 @@ async def test_outcomes_share_messages_under_load(lab: Lab, bus: Bus, outcomes: 
     targets = [await lab.pod(f"p{n:03}") for n in range(300)]
     event = KubeEvent(type="Normal", reason="Started", message="m")
     await decide(bus, *(ungate(target, events=(event,)) for target in targets))
-    async with actuator(lab, bus):
+    async with actuator(lab, bus, events="all"):
         await outcomes.until(300)
     state = await bus.stream_state(subjects.EVENTS)
     assert state.messages < 300

@@ -36,16 +36,22 @@ async def described(
         mine = [e for e in found["items"] if e["regarding"]["name"] == name]
         return next((e for e in mine if e["reason"] == reason), None)
 
+    event = await api.until(f"Event {reason} on {namespace}/{name}", there)
+    if condition:
+        await conditioned(api, namespace, name, condition)
+    return event["type"], event["note"]
+
+
+async def conditioned(api: Api, namespace: str, name: str, condition: str) -> None:
+    """Wait until the condition of a pod says so: status and reason."""
+
     async def says() -> bool:
         one = (await api.pods(namespace))[name]
         conditions = {c["type"]: c for c in one["status"].get("conditions", [])}
         ours = conditions.get("gatelog.io/admitted", {})
         return condition == f"{ours.get('status')} {ours.get('reason')}"
 
-    event = await api.until(f"Event {reason} on {namespace}/{name}", there)
-    if condition:
-        await api.until(f"condition {condition} on {namespace}/{name}", says)
-    return event["type"], event["note"]
+    await api.until(f"condition {condition} on {namespace}/{name}", says)
 
 
 def gates(found: dict[str, Any]) -> list[str]:
@@ -82,7 +88,7 @@ async def test_a_pod_without_its_label_is_let_go_and_queued_again_with_it(stack:
             return bool(one["status"].get("phase") == "Running")
 
         await api.until("it is queued again and runs", runs)
-        await described(api, "label", "foo", "Started", "True Admitted")
+        await conditioned(api, "label", "foo", "True Admitted")
 
 
 async def test_a_pod_after_the_end_of_its_group_is_told_and_queued_anew(stack: Stack) -> None:
