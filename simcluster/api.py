@@ -10,7 +10,7 @@ Invariant: every method either answers or raises ``ApiError``; none writes to th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -34,6 +34,8 @@ from simcluster.writes import Writes
 _encode = msgspec.json.Encoder().encode
 
 Answer = tuple[int, bytes]
+Ask = Callable[[Obj], Obj]
+"""Status of a review, from its spec."""
 
 
 class Api:
@@ -194,20 +196,18 @@ class Api:
                     raise
         return 200, answer
 
-    def access_review(self, body: bytes, user_agent: str) -> Answer:
-        """SelfSubjectAccessReview: everything is allowed."""
-        given = body_object(body, "SelfSubjectAccessReview")
-        version = "authorization.k8s.io/v1"
-        spec = given.get("spec") or {}
+    def review(self, kind: str, version: str, body: bytes, user_agent: str, status: Ask) -> Answer:
+        """One of the reviews: what is asked, with the answer of `status` to its spec."""
+        spec = body_object(body, kind).get("spec") or {}
         writer = managed.Writer(options({}, user_agent).manager, version)
         entries = managed.after_update(
             [], {"spec": {}}, {"spec": spec}, writer, self.writes.clock.now()
         )
         answer: Obj = {
-            "kind": "SelfSubjectAccessReview",
+            "kind": kind,
             "apiVersion": version,
             "metadata": {"managedFields": entries},
             "spec": spec,
-            "status": {"allowed": True},
+            "status": status(spec),
         }
         return 201, _encode(answer)

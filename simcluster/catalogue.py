@@ -126,6 +126,13 @@ def core() -> list[Resource]:
         *_policies(),
         *_access(),
         Resource(
+            group="apiregistration.k8s.io",
+            plural="apiservices",
+            kind="APIService",
+            namespaced=False,
+            status=True,
+        ),
+        Resource(
             group="apiextensions.k8s.io",
             plural="customresourcedefinitions",
             kind="CustomResourceDefinition",

@@ -12,9 +12,10 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simcluster import catalogue, kinds
+from simcluster.access import Access
 from simcluster.admission import Admission
 from simcluster.api import Api
 from simcluster.deletion import Deletions
@@ -35,6 +36,9 @@ from simcluster.settings import Settings
 from simcluster.store import Change, Store, Table
 from simcluster.webhookcall import Caller
 from simcluster.writes import Writes
+
+if TYPE_CHECKING:
+    from simcluster.aggregation import Aggregation
 
 _SPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
@@ -57,8 +61,22 @@ class SimCluster:
         self.pods = PodWrites(self.writes)
         self.faults = Faults(settings.seed)
         api = Api(self.store, self.writes, self.deletions, self.pods, settings)
+        access = Access(self.store, settings.token, settings.users)
+        self.aggregation: Aggregation | None = None
+        if settings.front_proxy:
+            from simcluster.aggregation import Aggregation
+            from simcluster.frontproxy import FrontProxy
+
+            self.aggregation = Aggregation(self.store, self.webhook_services, FrontProxy())
         self.server = Server(
-            self.store, self.catalogue, api, self.faults, self.webhook_services, settings
+            self.store,
+            self.catalogue,
+            api,
+            self.faults,
+            self.webhook_services,
+            settings,
+            access,
+            self.aggregation,
         )
         self.store.hooks.append(self._seen)
         self.scheduler: Scheduler | None = None
@@ -89,6 +107,9 @@ class SimCluster:
             self.kueue = KueueCore(self.store, self.writes, settings.kueue_core_delay_s)
         for name in _SPACES:
             await self.create("", "namespaces", {"metadata": {"name": name}})
+        if self.aggregation is not None:
+            trust = self.aggregation.proxy.config_map()
+            await self.create("", "configmaps", trust, "kube-system")
         for node in settings.nodes:
             await self.create("", "nodes", node_object(node))
         await self.server.start()
@@ -103,6 +124,8 @@ class SimCluster:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.server.stop()
         await self._caller.close()
+        if self.aggregation is not None:
+            await self.aggregation.close()
 
     async def __aenter__(self) -> SimCluster:
         """Start."""
@@ -123,14 +146,17 @@ class SimCluster:
         """The bearer token that is let in."""
         return self.settings.token
 
-    def kubeconfig(self, path: str | Path) -> Path:
-        """Write a kubeconfig (JSON is YAML) for this cluster; readable by the owner only."""
+    def kubeconfig(self, path: str | Path, token: str = "") -> Path:
+        """Write a kubeconfig (JSON is YAML) for this cluster; readable by the owner only.
+
+        ``token``: of one of the users of the settings; empty: the administrator's.
+        """
         found = {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "sim",
             "clusters": [{"name": "sim", "cluster": {"server": self.url}}],
-            "users": [{"name": "sim", "user": {"token": self.token}}],
+            "users": [{"name": "sim", "user": {"token": token or self.token}}],
             "contexts": [
                 {
                     "name": "sim",

@@ -8,6 +8,8 @@ Invariant: a group is listed exactly while at least one of its kinds is served.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from simcluster.errors import Obj
 from simcluster.resources import Catalogue
 
@@ -37,11 +39,17 @@ def _group(name: str, versions: list[str]) -> Obj:
     return {"name": name, "versions": found, "preferredVersion": found[0]}
 
 
-def document(catalogue: Catalogue, path: str) -> Obj | None:
-    """The discovery document at a path; ``None`` when the path is none or nobody serves it."""
+def document(
+    catalogue: Catalogue, path: str, aggregated: Mapping[str, list[str]] | None = None
+) -> Obj | None:
+    """The discovery document at a path; ``None`` when the path is none or nobody serves it.
+
+    ``aggregated``: groups that others serve, with their versions.
+    """
     if path.count("/") > _DEEPEST:
         return None
-    groups = catalogue.groups() | {"authorization.k8s.io": ["v1"]}
+    virtual = {"authorization.k8s.io": ["v1"], "authentication.k8s.io": ["v1"]}
+    groups = catalogue.groups() | virtual | dict(aggregated or {})
     match path.strip("/").split("/"):
         case ["version"]:
             return VERSION

@@ -160,14 +160,21 @@ def _entries(resource: Resource) -> list[Obj]:
     return found
 
 
+def _review(plural: str, kind: str) -> Obj:
+    singular = kind.lower()
+    return {
+        "name": plural,
+        "singularName": singular,
+        "namespaced": False,
+        "kind": kind,
+        "verbs": ["create"],
+    }
+
+
 _VIRTUAL: dict[tuple[str, str], list[Obj]] = {
+    ("authentication.k8s.io", "v1"): [_review("tokenreviews", "TokenReview")],
     ("authorization.k8s.io", "v1"): [
-        {
-            "name": "selfsubjectaccessreviews",
-            "singularName": "selfsubjectaccessreview",
-            "namespaced": False,
-            "kind": "SelfSubjectAccessReview",
-            "verbs": ["create"],
-        }
-    ]
+        _review("selfsubjectaccessreviews", "SelfSubjectAccessReview"),
+        _review("subjectaccessreviews", "SubjectAccessReview"),
+    ],
 }

@@ -13,10 +13,12 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from simcluster import discovery
+from simcluster.access import Access, Asked, User
 from simcluster.api import Answer, Api
 from simcluster.backdoor import Backdoor
 from simcluster.connection import Request, Streaming
@@ -31,11 +33,14 @@ from simcluster.settings import Settings
 from simcluster.store import Store
 from simcluster.watching import Stream, open_stream
 
+if TYPE_CHECKING:
+    from simcluster.aggregation import Aggregation
+
 _log = logging.getLogger("simcluster")
 _encode = msgspec.json.Encoder().encode
 _HEALTH = frozenset({"/healthz", "/readyz", "/livez"})
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-_REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_AUTHORIZATION, _AUTHENTICATION = "authorization.k8s.io/v1", "authentication.k8s.io/v1"
 
 
 class Server:
@@ -49,8 +54,12 @@ class Server:
         faults: Faults,
         services: dict[str, str],
         settings: Settings,
+        access: Access,
+        aggregation: Aggregation | None = None,
     ) -> None:
         self.store = store
+        self.access = access
+        self.aggregation = aggregation
         self.catalogue = catalogue
         self.api = api
         self.faults = faults
@@ -96,20 +105,29 @@ class Server:
             return self._error(rule.error(), method, path)
         if path in _HEALTH:
             return reply(200, b"ok", PLAIN)
-        if request.header(b"authorization") != self._bearer:
+        authorization = request.header(b"authorization")
+        user = None if authorization == self._bearer else self.access.user(authorization)
+        if user is None and authorization != self._bearer:
             return self._error(ApiError(401, "Unauthorized", "Unauthorized"), method, path)
-        return await self._answer(request, method, path, rule)
+        return await self._answer(request, method, path, rule, user)
 
     async def _answer(
-        self, request: Request, method: str, path: str, rule: Rule | None
+        self, request: Request, method: str, path: str, rule: Rule | None, user: User | None
     ) -> bytes | Streaming:
+        """Answer; ``user`` None is the administrator."""
         warnings: list[str] = []
         verb, resource = _VERBS.get(method, method.lower()), ""
         try:
-            special = self._special(request, method, path)
+            special = self._special(request, method, path, user)
             if special is not None:
                 return reply(*special)
+            if self.aggregation is not None:
+                passed = await self._aggregated(self.aggregation, request, verb, user)
+                if passed is not None:
+                    return passed
             target = resolve(self.catalogue, path)
+            if user is not None:
+                self.access.refuse(user, _asked(target, request, verb))
             resource = target.plural + (f"/{target.subresource}" if target.subresource else "")
             query = request.query
             if method == "GET" and not target.name:
@@ -135,14 +153,51 @@ class Server:
         self.stats[verb, resource, done[0]] += 1
         return reply(*done, warnings=warnings)
 
-    def _special(self, request: Request, method: str, path: str) -> Answer | None:
-        """Discovery and access reviews."""
+    def _special(
+        self, request: Request, method: str, path: str, user: User | None
+    ) -> Answer | None:
+        """Discovery and reviews of who may do what."""
         if method == "GET":
-            found = discovery.document(self.catalogue, path)
+            others = self.aggregation.groups() if self.aggregation is not None else None
+            found = discovery.document(self.catalogue, path, others)
             return None if found is None else (200, _encode(found))
-        if method == "POST" and path == _REVIEW:
-            return self.api.access_review(request.body or b"", request.header(b"user-agent"))
+        if method != "POST" or not path.endswith("reviews"):
+            return None
+        sent, agent = request.body or b"", request.header(b"user-agent")
+        access = self.access
+        if path == f"/apis/{_AUTHORIZATION}/selfsubjectaccessreviews":
+            asker = user or access.user(self._bearer)
+            assert asker is not None
+            kind = "SelfSubjectAccessReview"
+            return self.api.review(
+                kind, _AUTHORIZATION, sent, agent, lambda spec: access.self_review(asker, spec)
+            )
+        group, _, plural = path.removeprefix("/apis/").rpartition("/v1/")
+        if user is not None:
+            access.refuse(user, Asked(verb="create", group=group, resource=plural))
+        if path == f"/apis/{_AUTHORIZATION}/subjectaccessreviews":
+            kind, ask = "SubjectAccessReview", access.subject_review
+            return self.api.review(kind, _AUTHORIZATION, sent, agent, ask)
+        if path == f"/apis/{_AUTHENTICATION}/tokenreviews":
+            ask = access.token_review
+            return self.api.review("TokenReview", _AUTHENTICATION, sent, agent, ask)
         return None
+
+    async def _aggregated(
+        self, aggregation: Aggregation, request: Request, verb: str, user: User | None
+    ) -> bytes | Streaming | None:
+        """Pass on what an APIService gives to others; None if it is ours."""
+        if request.path.startswith("/openapi/v3"):
+            return await aggregation.openapi(request.path)
+        service = aggregation.service(request.path)
+        if service is None:
+            return None
+        asker = user or self.access.user(self._bearer)
+        assert asker is not None
+        asked = _path_asked(request, verb)
+        self.access.refuse(asker, asked)
+        self.stats[asked.verb, asked.full or request.path, 200] += 1
+        return await aggregation.passed(service, request, asker)
 
     async def _verb(
         self, request: Request, verb: str, target: Target, warnings: list[str]
@@ -200,3 +255,40 @@ class Server:
         if request.header(b"authorization") != self._bearer:
             return self._error(ApiError(401, "Unauthorized", "Unauthorized"), "sim", path)
         return reply(*self.backdoor.handle(request.method, path, request.body or b""))
+
+
+def _read_verb(request: Request, verb: str, name: str) -> str:
+    if verb == "get" and not name:
+        return "watch" if flag(request.query, "watch") else "list"
+    return "deletecollection" if verb == "delete" and not name else verb
+
+
+def _asked(target: Target, request: Request, verb: str) -> Asked:
+    """What a request to one of our own kinds asks to do."""
+    return Asked(
+        verb=_read_verb(request, verb, target.name),
+        group=target.route.group,
+        resource=target.plural,
+        subresource=target.subresource,
+        namespace=target.namespace,
+        name=target.name,
+    )
+
+
+def _path_asked(request: Request, verb: str) -> Asked:
+    """What a request to somebody else's kind asks to do, read off its path."""
+    _, _, group, _, *rest = request.path.rstrip("/").split("/")
+    namespace = ""
+    if rest[:1] == ["namespaces"] and len(rest) > 2:
+        namespace, rest = rest[1], rest[2:]
+    if not rest:
+        return Asked(verb=verb, path=request.path)
+    resource, name, subresource = [*rest, "", "", ""][:3]
+    return Asked(
+        verb=_read_verb(request, verb, name),
+        group=group,
+        resource=resource,
+        subresource=subresource,
+        namespace=namespace,
+        name=name,
+    )

@@ -15,6 +15,7 @@ from typing import Literal
 
 import msgspec
 
+from simcluster.access import User
 from simcluster.scripts import ScriptSource
 
 
@@ -44,6 +45,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 0
     token: str = "sim-token"
+    users: dict[str, User] = {}  # by token; what they may do is in the stored roles
+    front_proxy: bool = False  # pass requests on to the services of APIServices
     kueue_kinds: bool = True
     kueue_versions: tuple[str, ...] = ("v1beta2",)
     kueue_core: bool = False
