@@ -1,4 +1,4 @@
-# One image for all parts: `gatelog ingest`, `project`, `actuate`, `migrate`. The embedded NATS
+# One image for all parts: `gatelog ingest`, `project`, `actuate`, `serve`, `migrate`. The embedded NATS
 # server is left out; a cluster has its own.
 #
 #   docker build -t gatelog:0.1.0 .
@@ -17,7 +17,7 @@ COPY gatelog gatelog
 COPY simcluster simcluster
 COPY migrations migrations
 COPY deploy deploy
-RUN /opt/gatelog/bin/pip install '.[ingest,projector,actuator,archive]' \
+RUN /opt/gatelog/bin/pip install '.[ingest,projector,actuator,serve,archive]' \
     && /opt/gatelog/bin/gatelog --help >/dev/null
 
 FROM python:${PYTHON_VERSION}-slim
@@ -31,6 +31,6 @@ ENV PATH=/opt/gatelog/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /var/lib/gatelog
 # By number, so that runAsNonRoot can be checked without reading /etc/passwd.
 USER 65532:65532
-EXPOSE 8081 9443
+EXPOSE 8081 8443 9443
 ENTRYPOINT ["gatelog"]
 CMD ["--help"]

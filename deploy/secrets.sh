@@ -14,7 +14,7 @@ umask 077
 mkdir -p "$directory"
 chmod 0700 "$directory"
 
-for name in ingest projector actuator operator postgres; do
+for name in ingest projector actuator operator postgres reader; do
     [ -s "$directory/$name" ] || od -An -N24 -tx1 /dev/urandom | tr -d ' \n' >"$directory/$name"
 done
 if [ ! -s "$directory/passwords.conf" ]; then
@@ -25,6 +25,11 @@ fi
 if [ ! -s "$directory/pg_service.conf" ]; then
     printf '[gatelog]\nhost=%s\ndbname=gatelog\nuser=gatelog\npassword=%s\n' \
         "$host" "$(cat "$directory/postgres")" >"$directory/pg_service.conf"
+fi
+# serve reads with a role of its own: CREATE ROLE gatelog_reader LOGIN with the password in `reader`.
+if [ ! -s "$directory/pg_service_reader.conf" ]; then
+    printf '[gatelog]\nhost=%s\ndbname=gatelog\nuser=gatelog_reader\npassword=%s\n' \
+        "$host" "$(cat "$directory/reader")" >"$directory/pg_service_reader.conf"
 fi
 chmod 0644 "$directory"/*
 echo "secrets are in $directory"

@@ -55,10 +55,17 @@ T = TypeVar("T", bound=msgspec.Struct)
 class ReadModel:
     """Read access for one cluster. Blocking calls; close it."""
 
-    def __init__(self, url: str, cluster: str) -> None:
+    def __init__(
+        self, url: str, cluster: str, *, statement_timeout_s: float = 60.0, connections: int = 4
+    ) -> None:
         self.place = place(url)
         self.cluster = cluster
-        self._engine: Engine = database.reader(url)
+        self._engine: Engine = database.reader(url, statement_timeout_s, connections, brief=True)
+
+    @property
+    def dialect(self) -> str:
+        """`postgresql` or `sqlite`."""
+        return self._engine.dialect.name
 
     def close(self) -> None:
         """Close connections."""
@@ -223,7 +230,7 @@ class ReadModel:
 
     @contextmanager
     def _asked(self, query: str, given: Mapping[str, Any]) -> Iterator[list[dict[str, Any]]]:
-        sqlite = self._engine.dialect.name == "sqlite"
+        sqlite = self.dialect == "sqlite"
         values = {
             name: utc_text(value) if sqlite and isinstance(value, datetime) else value
             for name, value in {"cluster": self.cluster, **given}.items()
@@ -239,6 +246,8 @@ class ReadModel:
         said = str(getattr(error, "orig", None) or error).splitlines()[0]
         if _NO_TABLE.search(said):
             return f"{self.place} has no read model of gatelog yet: run `gatelog migrate`"
+        if "interrupted" in said or "statement timeout" in said:
+            return f"{self.place} took too long to answer: ask for less at once"
         return f"cannot read {self.place}: {said}"
 
 

@@ -7,6 +7,8 @@ transactions begun by hand, and any number of readers, which cannot write even b
 Invariant: a URL with its password never appears in an error or a log line; `shown` is for those.
 """
 
+import math
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,6 +19,9 @@ from sqlalchemy.exc import ArgumentError
 
 from podgroup.runtime.settings import READ_MODEL_FILE, Settings
 from projector import postgres_writer, sqlite_writer
+
+_STEPS = 10_000
+"""Instructions of SQLite's machine between two looks at the clock: well under a millisecond."""
 
 
 class DatabaseError(Exception):
@@ -79,8 +84,12 @@ def writer(url: str, statement_timeout_s: float = 60.0, owner: str = "") -> Engi
     return _sqlite(parsed, "BEGIN IMMEDIATE", read_only=False)
 
 
-def reader(url: str, statement_timeout_s: float = 60.0, pool_size: int = 4) -> Engine:
+def reader(
+    url: str, statement_timeout_s: float = 60.0, pool_size: int = 4, *, brief: bool = False
+) -> Engine:
     """Return an engine that can only read.
+
+    `brief`: SQLite too ends a transaction that takes longer than a statement may.
 
     Raises:
         DatabaseError: there is no such SQLite file (it is not made by reading).
@@ -96,7 +105,10 @@ def reader(url: str, statement_timeout_s: float = 60.0, pool_size: int = 4) -> E
     if not file.exists():
         raise DatabaseError(f"{parsed.database}: no such database; has a projector run here yet?")
     only = parsed.set(database=f"file:{quote(str(file))}", query={"mode": "ro", "uri": "true"})
-    return _sqlite(only, "BEGIN", read_only=True)
+    engine = _sqlite(only, "BEGIN", read_only=True)
+    if brief:
+        _interrupt(engine, statement_timeout_s)
+    return engine
 
 
 def _postgres(
@@ -131,3 +143,17 @@ def _sqlite(url: URL, begin: str, *, read_only: bool) -> Engine:
         connection.exec_driver_sql(begin)
 
     return engine
+
+
+def _interrupt(engine: Engine, after_s: float) -> None:
+    """End whatever a connection of SQLite does so long after its transaction began."""
+    ends: dict[int, float] = {}
+
+    @event.listens_for(engine, "connect")
+    def connected(connection: Any, _: Any) -> None:
+        key = id(connection)
+        connection.set_progress_handler(lambda: time.monotonic() > ends.get(key, math.inf), _STEPS)
+
+    @event.listens_for(engine, "begin")
+    def begun(connection: Connection) -> None:
+        ends[id(connection.connection.driver_connection)] = time.monotonic() + after_s

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import io
+import ssl
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -49,10 +51,17 @@ def collection(plural: str, namespace: str = "") -> str:
 class Client:
     """Requests with a bearer token. Use as a context manager."""
 
-    def __init__(self, url: str, token: str, user_agent: str = "simclient/1") -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        user_agent: str = "simclient/1",
+        authority: Path | None = None,
+    ) -> None:
         self.url = url
+        tls = ssl.create_default_context(cafile=authority) if authority is not None else True
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
+            connector=aiohttp.TCPConnector(limit=0, ssl=tls),
             headers={"Authorization": f"Bearer {token}", "User-Agent": user_agent},
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
             read_bufsize=1 << 20,

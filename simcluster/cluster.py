@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from base64 import b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -139,7 +140,13 @@ class SimCluster:
     @property
     def url(self) -> str:
         """Address of the API server."""
-        return f"http://{self.settings.host}:{self.server.listener.port}"
+        scheme = "http" if self.aggregation is None else "https"
+        return f"{scheme}://{self.settings.host}:{self.server.listener.port}"
+
+    @property
+    def authority(self) -> Path | None:
+        """File of the authority of our certificate; None without TLS."""
+        return None if self.aggregation is None else self.aggregation.proxy.ca_file
 
     @property
     def token(self) -> str:
@@ -151,11 +158,14 @@ class SimCluster:
 
         ``token``: of one of the users of the settings; empty: the administrator's.
         """
+        where = {"server": self.url}
+        if self.authority is not None:
+            where["certificate-authority-data"] = b64encode(self.authority.read_bytes()).decode()
         found = {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "sim",
-            "clusters": [{"name": "sim", "cluster": {"server": self.url}}],
+            "clusters": [{"name": "sim", "cluster": where}],
             "users": [{"name": "sim", "user": {"token": token or self.token}}],
             "contexts": [
                 {
@@ -164,10 +174,10 @@ class SimCluster:
                 }
             ],
         }
-        where = Path(path)
-        where.touch(mode=0o600)
-        where.write_text(json.dumps(found, indent=1) + "\n")
-        return where
+        file = Path(path)
+        file.touch(mode=0o600)
+        file.write_text(json.dumps(found, indent=1) + "\n")
+        return file
 
     def compact(self) -> None:
         """Forget history: watches and pages from older versions answer 410."""

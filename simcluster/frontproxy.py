@@ -1,4 +1,4 @@
-"""The front proxy's certificates: how an extension server knows that a request comes from us.
+"""Certificates: our own server's, and the front proxy's, by which extension servers know us.
 
 Theory: the API server presents a client certificate of an authority of its own, which it names in
 ConfigMap ``kube-system/extension-apiserver-authentication``, and says in headers who asks. Whoever
@@ -10,8 +10,10 @@ Invariant: the files live as long as the object; the keys are nobody else's.
 from __future__ import annotations
 
 import json
+import ssl
 import tempfile
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 from cryptography import x509
@@ -32,15 +34,23 @@ class FrontProxy:
         self._directory = tempfile.TemporaryDirectory(prefix="simcluster-")
         folder = Path(self._directory.name)
         self.ca_file, self.client_file = folder / "ca.crt", folder / "client.pem"
+        self.server_file = folder / "server.pem"
         self._ca_key = ec.generate_private_key(ec.SECP256R1())
         ca = _certificate("front-proxy-ca", self._ca_key, "front-proxy-ca", self._ca_key, ca=True)
         self.ca_file.write_bytes(ca.public_bytes(serialization.Encoding.PEM))
         self.issue(NAME, self.client_file)
+        self.issue("kube-apiserver", self.server_file, server=True)
 
-    def issue(self, name: str, file: Path) -> Path:
-        """Write a client certificate of this authority, with its key, for a common name."""
+    def server_context(self) -> ssl.SSLContext:
+        """The TLS context of the API server itself."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.server_file)
+        return context
+
+    def issue(self, name: str, file: Path, *, server: bool = False) -> Path:
+        """Write a certificate of this authority, with its key, for a common name."""
         key = ec.generate_private_key(ec.SECP256R1())
-        made = _certificate(name, key, "front-proxy-ca", self._ca_key, ca=False)
+        made = _certificate(name, key, "front-proxy-ca", self._ca_key, ca=False, server=server)
         pem = key.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,
@@ -76,6 +86,7 @@ def _certificate(
     issuer_key: ec.EllipticCurvePrivateKey,
     *,
     ca: bool,
+    server: bool = False,
 ) -> x509.Certificate:
     now = datetime.now(UTC)
     builder = (
@@ -106,6 +117,10 @@ def _certificate(
     )
     builder = builder.add_extension(usage, critical=True)
     if not ca:
-        extended = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
-        builder = builder.add_extension(extended, critical=False)
+        use = ExtendedKeyUsageOID.SERVER_AUTH if server else ExtendedKeyUsageOID.CLIENT_AUTH
+        builder = builder.add_extension(x509.ExtendedKeyUsage([use]), critical=False)
+    if server:
+        loopback = [x509.IPAddress(ip_address("127.0.0.1")), x509.DNSName("localhost")]
+        names = x509.SubjectAlternativeName(loopback)
+        builder = builder.add_extension(names, critical=False)
     return builder.sign(issuer_key, hashes.SHA256())

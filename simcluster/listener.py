@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 
 from simcluster.connection import Connection, Handler
 from simcluster.settings import Settings
@@ -23,8 +24,11 @@ _PATIENCE_S = 1.0
 class Listener:
     """One socket and the connections on it."""
 
-    def __init__(self, handler: Handler, settings: Settings) -> None:
+    def __init__(
+        self, handler: Handler, settings: Settings, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.handler = handler
+        self._tls = tls
         self.settings = settings
         self.port = settings.port
         self.connections: set[Connection] = set()
@@ -34,7 +38,7 @@ class Listener:
     async def start(self) -> None:
         """Listen; the port is known afterwards."""
         self._server = await asyncio.get_running_loop().create_server(
-            self._accepted, self.settings.host, self.port, backlog=1024
+            self._accepted, self.settings.host, self.port, backlog=1024, ssl=self._tls
         )
         self.port = self._server.sockets[0].getsockname()[1]
 

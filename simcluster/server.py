@@ -67,7 +67,8 @@ class Server:
         self.stats: Counter[tuple[str, str, int]] = Counter()
         self.streams: dict[Stream, Pump] = {}
         self.backdoor = Backdoor(store, faults, services, self.stats, self.streams)
-        self.listener = Listener(self.handle, settings)
+        tls = aggregation.proxy.server_context() if aggregation is not None else None
+        self.listener = Listener(self.handle, settings, tls)
         self._bearer = f"Bearer {settings.token}"
         faults.on_drop = self.drop
         faults.on_compact = store.compact
@@ -187,6 +188,9 @@ class Server:
         self, aggregation: Aggregation, request: Request, verb: str, user: User | None
     ) -> bytes | Streaming | None:
         """Pass on what an APIService gives to others; None if it is ours."""
+        if not request.path.startswith(("/openapi/v3", "/apis/")):
+            return None
+        await asyncio.sleep(0)  # what waits becomes a task, which the HTTP client needs
         if request.path.startswith("/openapi/v3"):
             return await aggregation.openapi(request.path)
         service = aggregation.service(request.path)

@@ -71,6 +71,27 @@ def actuate(
     _run("actuator", settings, verbose, run_actuator)
 
 
+def serve(
+    config: options.Config = None,
+    assign: options.Assign = None,
+    db: options.Database = None,
+    state_dir: options.StateDirOption = None,
+    verbose: options.Verbose = False,
+) -> None:
+    """Run the serve deployment."""
+    settings = options.settings(
+        config, assign, database__url=options.database_option(db), state_dir=state_dir
+    )
+
+    from gatelog.serve.bootstrap import run_serve
+    from gatelog.told import place
+    from projector.database import database_url
+
+    _run(
+        "serve", settings, verbose, run_serve, f"the read model in {place(database_url(settings))}"
+    )
+
+
 COMMANDS = (
     (
         "ingest",
@@ -88,6 +109,12 @@ COMMANDS = (
         actuate,
         "Carry decisions out at the API server. Any number of replicas share the work.",
     ),
+    (
+        "serve",
+        serve,
+        "Show the read model to people through the API server: an aggregated API for kubectl, with "
+        "the rights they have. Reads only; any number of replicas.",
+    ),
 )
 """(name, function, help) of the commands of this module."""
 
@@ -100,13 +127,13 @@ def _need_nats(settings: Settings, command: str) -> None:
         )
 
 
-def _run(name: str, settings: Settings, verbose: bool, part: Part) -> None:
+def _run(name: str, settings: Settings, verbose: bool, part: Part, on: str = "") -> None:
     from gatelog.running import run
 
     narrator = Narrator(settings.log, name, verbose=verbose)
 
     async def main(stop: asyncio.Event) -> None:
-        narrator.info("started", f"{name} runs on {settings.nats.url}; Ctrl-C stops it")
+        narrator.info("started", f"{name} runs on {on or settings.nats.url}; Ctrl-C stops it")
         checks = Checks()
         async with serve_health(settings.health, checks):
             await part(settings, stop, checks=checks)

@@ -478,6 +478,42 @@ class ActuatorSettings(Section, frozen=True, kw_only=True):
     ] = "auto"
 
 
+class ServeSettings(Section, frozen=True, kw_only=True):
+    """What `gatelog serve` shows to people: the aggregated API and the console."""
+
+    host: Annotated[str, Meta(description="Address to listen on; 0.0.0.0 in a pod.")] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535, description="Port to listen on; 0: any.")] = 8443
+    cert_file: Annotated[
+        str,
+        Meta(
+            description="Path of a certificate (PEM) made by others, e.g. cert-manager. Empty: we "
+            "make our own in state_dir, and write its authority into our APIServices."
+        ),
+    ] = ""
+    key_file: Annotated[str, Meta(description="Path of the key of cert_file (PEM).")] = ""
+    service_namespace: Annotated[
+        str, Meta(description="Namespace of the Service that the APIServices name.")
+    ] = "gatelog-system"
+    service_name: Annotated[str, Meta(description="Name of that Service.")] = "gatelog-serve"
+    review_cache_s: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=300,
+            description="Seconds for which an answer of the API server about somebody's rights is "
+            "kept; so long a right that was withdrawn may last.",
+        ),
+    ] = 10.0
+    statement_timeout_s: Annotated[
+        float,
+        Meta(ge=0.1, le=600, description="Seconds after which a question to the database ends."),
+    ] = 5.0
+    connections: Annotated[
+        int,
+        Meta(ge=1, le=64, description="Connections to the database; more questions wait."),
+    ] = 4
+
+
 class HealthSettings(Section, frozen=True, kw_only=True):
     """/healthz, /readyz and /metrics."""
 
@@ -544,5 +580,6 @@ class Settings(Section, frozen=True, kw_only=True):
     queueing: QueueingSettings = field(default_factory=QueueingSettings)
     actuator: ActuatorSettings = field(default_factory=ActuatorSettings)
     lease: LeaseSettings = field(default_factory=LeaseSettings)
+    serve: ServeSettings = field(default_factory=ServeSettings)
     health: HealthSettings = field(default_factory=HealthSettings)
     log: LogSettings = field(default_factory=LogSettings)

@@ -41,7 +41,7 @@ def test_the_image_runs_as_a_number_and_holds_what_each_part_imports():
     assert re.search(r"^USER 65532:65532$", DOCKERFILE, re.MULTILINE)
     assert 'ENTRYPOINT ["gatelog"]' in DOCKERFILE
     (extras,) = re.findall(r"install '\.\[(.+)\]'", DOCKERFILE)
-    assert set(extras.split(",")) == {"ingest", "projector", "actuator", "archive"}
+    assert set(extras.split(",")) == {"ingest", "projector", "actuator", "serve", "archive"}
     (version,) = re.findall(r"^ARG PYTHON_VERSION=(.+)$", DOCKERFILE, re.MULTILINE)
     lowest = PROJECT["project"]["requires-python"].removeprefix(">=")
     assert tuple(map(int, version.split("."))) >= tuple(map(int, lowest.split(".")))

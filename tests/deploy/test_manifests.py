@@ -381,3 +381,82 @@ def test_objects_are_labelled_and_namespaced():
     for obj in objects(BASE):
         assert obj["metadata"].get("namespace", OWN_NAMESPACE) == OWN_NAMESPACE
     assert kustomization(BASE)["namespace"] == OWN_NAMESPACE
+
+
+SERVE = DEPLOY / "components" / "serve-own-certificates"
+
+
+def test_serve_asks_about_rights_and_writes_its_own_apiservices_only():
+    deployment = of_kind(SERVE, "Deployment")["gatelog-serve"]
+    template = pod_template(deployment)
+    (container,) = template["spec"]["containers"]
+    assert container["args"] == ["serve"]
+    assert template["metadata"]["labels"] == deployment["spec"]["selector"]["matchLabels"]
+    assert template["spec"]["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    found = load(BASE / "gatelog.toml", environment(container) | {"GATELOG_CONFIG": ""})
+    assert found.serve.port == 8443
+    service = of_kind(SERVE, "Service")[found.serve.service_name]
+    assert service["metadata"]["namespace"] == found.serve.service_namespace
+    assert service["spec"]["ports"][0]["targetPort"] == found.serve.port
+    bindings = of_kind(SERVE, "ClusterRoleBinding") | of_kind(SERVE, "RoleBinding")
+    assert {b["roleRef"]["name"] for b in bindings.values()} == {
+        "system:auth-delegator",
+        "extension-apiserver-authentication-reader",
+        "gatelog-serve-registration",
+    }
+    reading = of_kind(SERVE, "RoleBinding")["gatelog-serve-authentication-reader"]
+    assert reading["metadata"]["namespace"] == "kube-system"
+    role = of_kind(SERVE, "ClusterRole")["gatelog-serve-registration"]
+    services = of_kind(SERVE, "APIService")
+    assert granted(role) == {
+        ("apiregistration.k8s.io", "apiservices", verb) for verb in ("get", "patch")
+    }
+    assert {name for rule in role["rules"] for name in rule["resourceNames"]} == set(services)
+    (policy,) = of_kind(SERVE, "NetworkPolicy").values()
+    ports = {p["port"] for rule in policy["spec"]["egress"] for p in rule["ports"]}
+    assert ports == {443, 6443, 5432}
+
+
+def test_apiservices_and_roles_cover_what_is_served():
+    from gatelog.serve.api.discovery import VERSIONS, resources
+
+    services = of_kind(SERVE, "APIService")
+    assert {(s["spec"]["group"], s["spec"]["version"]) for s in services.values()} == set(
+        VERSIONS.items()
+    )
+    for service in services.values():
+        assert not service["spec"].get("insecureSkipTLSVerify")
+    roles = of_kind(SERVE, "ClusterRole")
+    may = granted(roles["gatelog-ledger-viewer"]) | granted(roles["gatelog-ledger-quota-viewer"])
+    for group in VERSIONS:
+        for one in resources(group)["resources"]:
+            for verb in one["verbs"]:
+                assert (group, one["name"], verb) in may
+    namespaced = {
+        one["name"] for g in VERSIONS for one in resources(g)["resources"] if one["namespaced"]
+    }
+    assert {resource for _, resource, _ in granted(roles["gatelog-ledger-viewer"])} <= namespaced
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kustomize comes with kubectl")
+def test_the_overlay_leaves_what_belongs_in_kube_system_there():
+    done = subprocess.run(
+        ["kubectl", "kustomize", str(DEPLOY / "overlays" / "evaluation")],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    built = [obj for obj in yaml.safe_load_all(done.stdout) if obj]
+    where = {(o["kind"], o["metadata"]["name"]): o["metadata"].get("namespace", "") for o in built}
+    assert where["RoleBinding", "gatelog-serve-authentication-reader"] == "kube-system"
+    assert where["Deployment", "gatelog-serve"] == OWN_NAMESPACE
+    assert where["Deployment", "gatelog-projector"] == OWN_NAMESPACE
+    assert where["StatefulSet", "nats"] == OWN_NAMESPACE
+    assert not [k for k in where if k[0] in ("Issuer", "Certificate")]
+    (serve,) = (
+        o for o in built if o["metadata"]["name"] == "gatelog-serve" and o["kind"] == "Deployment"
+    )
+    (container,) = pod_template(serve)["spec"]["containers"]
+    assert not {"GATELOG_SERVE_CERT_FILE"} & set(environment(container))

@@ -194,7 +194,7 @@ class Toy:
             more.setdefault("sets_key", repr(more["sets"]))
         view = PodView(
             uid=f"u{self._uid:04d}",
-            namespace="ns",
+            namespace=more.pop("namespace", "ns"),
             name=name,
             resource_version=self.bump(),
             labels=lab,

@@ -1,0 +1,520 @@
+"""How objects are found: from rows to the Structs of `objects`.
+
+Theory. Each function asks the read model for one object or one page, in a thread. A kind that tells
+one thing about groups (history, reasons, admissions, positions) pages through groups and looks at
+each; a page of those is short, since each is a question of its own.
+
+Invariant: reads only; what is made is bounded by the page's limit.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import msgspec
+
+from gatelog.readmodel import ReadModel
+from gatelog.rows import WaitRow
+from gatelog.serve import sql
+from gatelog.serve.api import objects as o
+from gatelog.serve.api.params import Listing, Place
+from gatelog.serve.api.selectors import equal, field_conditions, holds, label_conditions
+from gatelog.serve.api.status import bad
+from gatelog.serve.rows import (
+    AdmissionRow,
+    CountRow,
+    HeldRow,
+    LifeRow,
+    LineRow,
+    ObjectRow,
+    UsageRow,
+)
+from gatelog.serve.words import amount, micro, rfc
+from podgroup.objects import ClusterQueueView, LocalQueueView
+
+DETAILS = 50
+"""Objects of one page of a kind that asks a question for each."""
+DAYS = 7
+_MOST_ROWS = 100_000
+_COMPOSING, _BLOCKED = "Composing", "Blocked"
+_HOLDING = ("Admitted", "Running", "Finishing", "Finished", "Evicted")
+
+Page = tuple[list[Any], Place | None]
+"""Objects, and where the next page begins; None after the last."""
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def life(model: ReadModel, namespace: str, name: str) -> LifeRow | None:
+    """Return the newest life of a group, by its name or that of one of its pods."""
+    given = {"namespace": namespace, "name": name, "limit": 1}
+    for query in (sql.LIFE, sql.LIFE_OF_POD):
+        for row in model.rows(LifeRow, query, given):
+            return row
+    return None
+
+
+def lives(
+    model: ReadModel, namespace: str, asked: Listing, limit: int, *, queued: bool = False
+) -> tuple[list[LifeRow], Place | None]:
+    """Return a page of lives that are selected; those that are gone only if selected by that."""
+    conditions, given = field_conditions(asked.fields)
+    labels, label_values = label_conditions(asked.labels, model.dialect)
+    if namespace:
+        conditions.append(sql.IN_NAMESPACE)
+    if equal(asked.fields, "metadata.name"):
+        conditions.append(sql.NEWEST)
+    elif not equal(asked.fields, "metadata.uid") and not equal(asked.fields, "status.state"):
+        conditions.append(sql.LIVE)
+    if queued:
+        conditions.append(sql.QUEUED)
+    query = sql.group_page(conditions, labels)
+    after = asked.after
+    found = list(
+        model.rows(
+            LifeRow,
+            sql.placed(query) if queued else query,
+            {
+                **given,
+                **label_values,
+                "namespace": namespace,
+                "after_namespace": after.namespace,
+                "after_name": after.name,
+                "after_id": after.id,
+                "limit": limit + 1,
+            },
+        )
+    )
+    if len(found) <= limit:
+        return found, None
+    last = found[limit - 1]
+    return found[:limit], Place(last.namespace, last.name, last.id)
+
+
+def fields_of(row: LifeRow) -> dict[str, str]:
+    """Return what field selectors compare."""
+    from gatelog.serve.api.selectors import FIELDS
+
+    return {name: str(getattr(row, column)) for name, column in FIELDS.items()}
+
+
+def selected(row: LifeRow, namespace: str, asked: Listing) -> bool:
+    """Tell whether a life is one of those that are asked for."""
+    return (
+        namespace in ("", row.namespace)
+        and holds(asked.fields, fields_of(row))
+        and holds(asked.labels, row.label_texts())
+    )
+
+
+def meta(row: LifeRow, name: str = "") -> o.ObjectMeta:
+    """Return the metadata of what is told about a group; `name`: of the pod it was asked by."""
+    return o.ObjectMeta(
+        name=name or row.name,
+        namespace=row.namespace,
+        uid=row.id,
+        resource_version=str(row.as_of_seq),
+        creation_timestamp=rfc(row.created_at),
+        deletion_timestamp=rfc(row.gone_at),
+        labels=row.label_texts(),
+    )
+
+
+def podgroup(row: LifeRow) -> o.PodGroup:
+    """Return a life as an object."""
+    waiting = None
+    if row.wait_reason:
+        waiting = o.Wait(
+            reason=row.wait_reason, message=row.wait_message, since=rfc(row.wait_since)
+        )
+    return o.PodGroup(
+        kind="PodGroup",
+        api_version=o.API_VERSION,
+        metadata=meta(row),
+        spec=o.PodGroupSpec(
+            kind=row.kind,
+            queue=row.queue,
+            priority=row.priority,
+            priority_class=row.priority_class,
+            pods=row.total_count,
+        ),
+        status=o.PodGroupStatus(
+            state=row.state,
+            reason=row.reason,
+            message=row.message,
+            cluster_queue=row.cluster_queue,
+            workload=row.workload_name,
+            waiting=waiting,
+            pods=o.PodCounts(
+                seen=row.pods_seen,
+                gated=row.pods_gated,
+                ungated=row.pods_ungated,
+                running=row.pods_running,
+                succeeded=row.pods_succeeded,
+                failed=row.pods_failed,
+                excess=row.pods_excess,
+                replaced=row.pods_replaced,
+            ),
+            parked=row.parked,
+            complete_time=rfc(row.complete_at),
+            queued_time=rfc(row.queued_at),
+            admitted_time=rfc(row.admitted_at),
+            finished_time=rfc(row.finished_at),
+        ),
+    )
+
+
+def history(model: ReadModel, row: LifeRow, name: str = "") -> o.PodGroupHistory:
+    """Return what happened to a group; `name` of one of its pods: to that and to all of them."""
+    pod = name if name and name != row.name else ""
+    entries = [
+        o.HistoryEntry(
+            time=micro(e.at),
+            source=e.source,
+            kind=e.kind,
+            reason=e.reason,
+            message=e.message,
+            pod=e.pod,
+            rule=e.rule,
+            status=e.status,
+            decision=e.decision,
+        )
+        for e in model.entries(row.id)
+        if not pod or e.pod in ("", pod)
+    ]
+    return o.PodGroupHistory(
+        kind="PodGroupHistory",
+        api_version=o.API_VERSION,
+        metadata=meta(row, name),
+        entries=entries,
+    )
+
+
+def reasons(model: ReadModel, row: LifeRow, name: str = "") -> o.PodGroupReasons:
+    """Return what a group waited for."""
+    return o.PodGroupReasons(
+        kind="PodGroupReasons",
+        api_version=o.API_VERSION,
+        metadata=meta(row, name),
+        waits=[_wait(wait) for wait in model.waits(row.id)],
+    )
+
+
+def _wait(row: WaitRow) -> o.Wait:
+    return o.Wait(
+        reason=row.reason, message=row.message, since=rfc(row.from_at), until=rfc(row.to_at)
+    )
+
+
+def admissions(model: ReadModel, row: LifeRow, name: str = "") -> o.PodGroupAdmissions:
+    """Return when a group held quota."""
+    given = {"group_id": row.id, "limit": 100}
+    found = [
+        o.Admission(
+            number=one.number,
+            cluster_queue=one.cluster_queue,
+            queued_time=rfc(one.queued_at),
+            admitted_time=rfc(one.admitted_at),
+            released_time=rfc(one.released_at),
+            release_reason=one.release_reason,
+            decided_by=one.decided_by,
+            flavors=_document(one.flavors),
+            resources={
+                flavor: {resource: amount(resource, n) for resource, n in held.items()}
+                for flavor, held in _document(one.resources).items()
+            },
+        )
+        for one in model.rows(AdmissionRow, sql.ADMISSIONS, given)
+    ]
+    return o.PodGroupAdmissions(
+        kind="PodGroupAdmissions",
+        api_version=o.API_VERSION,
+        metadata=meta(row, name),
+        admissions=found,
+    )
+
+
+def _document(value: Any) -> dict[str, Any]:
+    found = msgspec.json.decode(value) if isinstance(value, str) else value
+    return found if isinstance(found, dict) else {}
+
+
+def position(row: LifeRow, name: str = "") -> o.PodGroupPosition:
+    """Return the place of a group in line."""
+    return o.PodGroupPosition(
+        kind="PodGroupPosition",
+        api_version=o.API_VERSION,
+        metadata=meta(row, name),
+        position=o.Position(
+            cluster_queue=row.cluster_queue,
+            local_queue=row.queue,
+            priority=row.priority,
+            position_in_cluster_queue=row.place,
+            position_in_local_queue=row.local_place,
+            queued_time=rfc(row.queued_at),
+            waiting=o.Wait(
+                reason=row.wait_reason, message=row.wait_message, since=rfc(row.wait_since)
+            ),
+        ),
+    )
+
+
+def position_of(model: ReadModel, found: LifeRow, name: str = "") -> o.PodGroupPosition | None:
+    """Return the place in line of a group, None if it does not queue."""
+    from gatelog.serve.api.selectors import Term
+
+    exactly = Listing(fields=(Term("metadata.uid", "in", (found.id,)),))
+    rows, _ = lives(model, found.namespace, exactly, 1, queued=True)
+    return position(rows[0], name) if rows else None
+
+
+def groups_page(model: ReadModel, namespace: str, asked: Listing) -> Page:
+    """Return a page of podgroups."""
+    rows, going_on = lives(model, namespace, asked, asked.limit)
+    return [podgroup(row) for row in rows], going_on
+
+
+def positions_page(model: ReadModel, namespace: str, asked: Listing) -> Page:
+    """Return a page of groups that queue, with their places."""
+    rows, going_on = lives(model, namespace, asked, asked.limit, queued=True)
+    return [position(row) for row in rows], going_on
+
+
+def details_page(
+    make: Callable[[ReadModel, LifeRow], Any],
+) -> Callable[[ReadModel, str, Listing], Page]:
+    """Return what finds a page of a kind that tells one thing about each group."""
+
+    def page(model: ReadModel, namespace: str, asked: Listing) -> Page:
+        rows, going_on = lives(model, namespace, asked, min(asked.limit, DETAILS))
+        return [make(model, row) for row in rows], going_on
+
+    return page
+
+
+# Queues and usage.
+
+
+def queues_page(model: ReadModel, namespace: str, asked: Listing) -> Page:
+    """Return a page of LocalQueues with who waits and what is held."""
+    rows, going_on = _objects(model, "LocalQueue", namespace, asked)
+    counts = model.rows(CountRow, sql.COUNTS, _scope(namespace, ""))
+    by_queue: dict[tuple[str, str], list[CountRow]] = defaultdict(list)
+    for count in counts:
+        by_queue[count.namespace, count.queue].append(count)
+    held: dict[tuple[str, str], list[HeldRow]] = defaultdict(list)
+    for one in held_at(model, datetime.now(UTC), namespace):
+        held[one.namespace, one.queue].append(one)
+    found = []
+    for row in rows:
+        key = (row.namespace, row.name)
+        view = _unpacked(row)
+        queue = view.cluster_queue if isinstance(view, LocalQueueView) else ""
+        found.append(
+            o.QueueUsage(
+                kind="QueueUsage",
+                api_version=o.API_VERSION,
+                metadata=o.ObjectMeta(name=row.name, namespace=row.namespace, uid=row.uid),
+                cluster_queue=queue,
+                groups=counted(by_queue[key]),
+                usage=[
+                    o.FlavorUsage(
+                        flavor=h.flavor, resource=h.resource, used=amount(h.resource, h.amount)
+                    )
+                    for h in held[key]
+                ],
+            )
+        )
+    return found, going_on
+
+
+def cluster_queues_page(model: ReadModel, _: str, asked: Listing) -> Page:
+    """Return a page of ClusterQueues with quota, usage and who waits."""
+    rows, going_on = _objects(model, "ClusterQueue", "", asked)
+    counts: dict[str, list[CountRow]] = defaultdict(list)
+    for count in model.rows(CountRow, sql.COUNTS, _scope("", "")):
+        counts[count.cluster_queue].append(count)
+    held: dict[str, list[HeldRow]] = defaultdict(list)
+    for one in held_at(model, datetime.now(UTC)):
+        held[one.cluster_queue].append(one)
+    return [cluster_queue(row, counts[row.name], held[row.name]) for row in rows], going_on
+
+
+def cluster_queue(
+    row: ObjectRow, counts: Iterable[CountRow], held: Iterable[HeldRow]
+) -> o.ClusterQueueUsage:
+    """Return a ClusterQueue by its quota, who waits and what is held."""
+    view = _unpacked(row)
+    usage: dict[tuple[str, str], float] = defaultdict(float)
+    for one in held:
+        usage[one.flavor, one.resource] += one.amount
+    nominal: dict[tuple[str, str], int] = {}
+    if isinstance(view, ClusterQueueView):
+        nominal = {
+            (flavor.name, resource): quota.nominal
+            for group in view.groups
+            for flavor in group.flavors
+            for resource, quota in flavor.resources.items()
+        }
+    shown = []
+    for key in [*nominal, *(k for k in usage if k not in nominal)]:
+        flavor, resource = key
+        quota, used = nominal.get(key, 0), usage.get(key, 0)
+        shown.append(
+            o.FlavorUsage(
+                flavor=flavor,
+                resource=resource,
+                nominal=amount(resource, quota),
+                used=amount(resource, used),
+                borrowed=amount(resource, used - quota) if used > quota else "",
+                idle=amount(resource, quota - used) if quota > used else "",
+            )
+        )
+    return o.ClusterQueueUsage(
+        kind="ClusterQueueUsage",
+        api_version=o.API_VERSION,
+        metadata=o.ObjectMeta(name=row.name, uid=row.uid),
+        cohort=view.cohort if isinstance(view, ClusterQueueView) else "",
+        strategy=view.strategy if isinstance(view, ClusterQueueView) else "",
+        groups=counted(counts),
+        usage=shown,
+    )
+
+
+def counted(rows: Iterable[CountRow]) -> o.QueueCounts:
+    """Return how many groups do what."""
+    found: dict[str, int] = defaultdict(int)
+    oldest: datetime | None = None
+    for row in rows:
+        found[row.state] += row.groups
+        if row.state == "Queued" and row.oldest is not None:
+            oldest = row.oldest if oldest is None else min(oldest, row.oldest)
+    return o.QueueCounts(
+        pending=found["Queued"],
+        admitted=found["Admitted"] + found["Running"],
+        composing=found[_COMPOSING],
+        blocked=found[_BLOCKED],
+        oldest=rfc(oldest),
+    )
+
+
+def held_at(model: ReadModel, at: datetime, namespace: str = "", queue: str = "") -> list[HeldRow]:
+    """Return what was held at a time, by LocalQueue, flavor and resource."""
+    return list(
+        model.rows(HeldRow, sql.HELD[model.dialect], {**_scope(namespace, queue), "at": at})
+    )
+
+
+def _scope(namespace: str, queue: str) -> dict[str, Any]:
+    return {"namespace": namespace, "queue": queue, "limit": _MOST_ROWS}
+
+
+def _objects(
+    model: ReadModel, kind: str, namespace: str, asked: Listing
+) -> tuple[list[ObjectRow], Place | None]:
+    if asked.labels:
+        raise bad("labels of queues are not kept: select by --field-selector metadata.name=NAME")
+    if any(t.key not in ("metadata.name", "metadata.namespace") for t in asked.fields):
+        raise bad("queues are selected by metadata.name or metadata.namespace only")
+    found = queue_objects(
+        model,
+        kind,
+        namespace,
+        equal(asked.fields, "metadata.name"),
+        Place(asked.after.namespace, asked.after.name),
+        asked.limit + 1,
+    )
+    kept = [
+        row
+        for row in found
+        if holds(asked.fields, {"metadata.name": row.name, "metadata.namespace": row.namespace})
+    ]
+    if len(found) <= asked.limit:
+        return kept, None
+    last = found[asked.limit - 1]
+    return [row for row in kept if row is not found[-1]], Place(last.namespace, last.name)
+
+
+def queue_objects(
+    model: ReadModel,
+    kind: str,
+    namespace: str = "",
+    name: str = "",
+    after: Place | None = None,
+    limit: int = 1000,
+) -> list[ObjectRow]:
+    """Return queue objects of a kind, by namespace and name."""
+    begin = after or Place()
+    given = {
+        "kind": kind,
+        "namespace": namespace,
+        "name": name,
+        "after_namespace": begin.namespace,
+        "after_name": begin.name,
+        "limit": limit,
+    }
+    return list(model.rows(ObjectRow, sql.OBJECTS, given))
+
+
+def _unpacked(row: ObjectRow) -> Any:
+    from projector.packing import unpack_object
+
+    if row.folded is None:
+        return None
+    try:
+        return unpack_object(row.folded)
+    except msgspec.MsgspecError:
+        return None
+
+
+def usage_page(model: ReadModel, namespace: str, asked: Listing) -> Page:
+    """Return what namespaces used on each of the last days, newest first."""
+    if asked.labels:
+        raise bad("usage of a namespace has no labels: ask view v_pod_usage_daily by label")
+    if any(t.key not in ("metadata.name", "metadata.namespace") for t in asked.fields):
+        raise bad("usage is selected by metadata.name (a day) or metadata.namespace only")
+    today = datetime.now(UTC).date()
+    days = [(today - timedelta(days=back)).isoformat() for back in range(DAYS)]
+    wanted = equal(asked.fields, "metadata.name")
+    found: list[Any] = []
+    for day in [wanted] if wanted else days:
+        found += usage_of(model, namespace, day)
+    keep = [
+        one
+        for one in found
+        if holds(
+            asked.fields,
+            {"metadata.name": one.metadata.name, "metadata.namespace": one.metadata.namespace},
+        )
+    ]
+    return keep, None
+
+
+def usage_of(model: ReadModel, namespace: str, day: str) -> list[o.NamespaceUsage]:
+    """Return what namespaces used on a day (YYYY-MM-DD)."""
+    given = {"namespace": namespace, "day": day, "limit": _MOST_ROWS}
+    by_namespace: dict[str, list[UsageRow]] = defaultdict(list)
+    for row in model.rows(UsageRow, sql.USAGE, given):
+        by_namespace[row.namespace].append(row)
+    return [
+        o.NamespaceUsage(
+            kind="NamespaceUsage",
+            api_version=o.API_VERSION,
+            metadata=o.ObjectMeta(name=day, namespace=name),
+            usage=[
+                o.ResourceHours(
+                    resource=row.resource, hours=round(float(row.resource_hours), 4), pods=row.pods
+                )
+                for row in rows
+            ],
+        )
+        for name, rows in by_namespace.items()
+    ]
+
+
+def line(
+    model: ReadModel, query: str, limit: int, offset: int, queue: str, namespace: str = ""
+) -> list[LineRow]:
+    """Return a part of a queue in its order."""
+    given = {"queue": queue, "namespace": namespace, "limit": limit, "offset": offset}
+    return list(model.rows(LineRow, query, given))

@@ -1,0 +1,267 @@
+"""What the objects of group gatelog.io look like.
+
+Theory. One definition makes the JSON and the OpenAPI document that `kubectl explain` shows: field
+names and types are those of the Structs, descriptions their annotations. Fields that say nothing
+are left out, times are RFC 3339 in UTC, amounts are Kubernetes quantities.
+
+Invariant: objects are read only; there is no field that anybody could set.
+"""
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+GROUP = "gatelog.io"
+VERSION = "v1beta1"
+API_VERSION = f"{GROUP}/{VERSION}"
+
+Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+
+
+class Part(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Base of what objects are made of."""
+
+
+class OwnerReference(Part, frozen=True, kw_only=True, omit_defaults=False):
+    """Names an object that owns this one."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+
+
+class ObjectMeta(Part, frozen=True, kw_only=True):
+    """Standard metadata: name, namespace, uid, labels, and when it was created."""
+
+    name: Annotated[str, Meta(description="Name; a group's, or that of a single pod.")]
+    namespace: Annotated[str, Meta(description="Namespace.")] = ""
+    uid: Annotated[
+        str, Meta(description="Identity of this life of the group; names repeat, uids do not.")
+    ] = ""
+    resource_version: Annotated[
+        str, Meta(description="Position in the event log up to which this is told.")
+    ] = ""
+    creation_timestamp: Annotated[Time | None, Meta(description="Creation of the first pod.")] = (
+        None
+    )
+    deletion_timestamp: Annotated[
+        Time | None, Meta(description="When the last pod and the Workload were gone.")
+    ] = None
+    labels: Annotated[dict[str, str], Meta(description="Labels of the group's first pod.")] = {}
+    owner_references: list[OwnerReference] = []
+
+
+class Object(Part, frozen=True, kw_only=True, omit_defaults=False):
+    """What every object has."""
+
+    kind: Annotated[str, Meta(description="Kind of this object.")]
+    api_version: Annotated[str, Meta(description="Group and version of this object.")]
+    metadata: Annotated[ObjectMeta, Meta(description="Standard metadata.")]
+
+
+class PodGroupSpec(Part, frozen=True, kw_only=True):
+    """What the pods of the group ask for."""
+
+    kind: Annotated[str, Meta(description="group, or single for a pod of its own.")] = ""
+    queue: Annotated[str, Meta(description="LocalQueue that the pods name.")] = ""
+    priority: Annotated[int, Meta(description="Priority used for queueing; higher goes first.")] = 0
+    priority_class: Annotated[str, Meta(description="Priority class it comes from.")] = ""
+    pods: Annotated[int, Meta(description="Declared number of pods.")] = 0
+
+
+class Wait(Part, frozen=True, kw_only=True):
+    """An interval in which the group waited for one reason."""
+
+    reason: Annotated[str, Meta(description="What it waits for, one word.")] = ""
+    message: Annotated[str, Meta(description="What it waits for, in words.")] = ""
+    since: Annotated[Time | None, Meta(description="Since when.")] = None
+    until: Annotated[Time | None, Meta(description="Until when; absent while it lasts.")] = None
+
+
+class PodCounts(Part, frozen=True, kw_only=True, omit_defaults=False):
+    """How many pods of the group are, or ever were, what."""
+
+    seen: Annotated[int, Meta(description="Ever belonged.")] = 0
+    gated: Annotated[int, Meta(description="Carry the scheduling gate now.")] = 0
+    ungated: Annotated[int, Meta(description="Had the gate removed.")] = 0
+    running: Annotated[int, Meta(description="In phase Running now.")] = 0
+    succeeded: Annotated[int, Meta(description="Ever succeeded.")] = 0
+    failed: Annotated[int, Meta(description="Ever failed.")] = 0
+    excess: Annotated[int, Meta(description="Beyond the declared count, given up.")] = 0
+    replaced: Annotated[int, Meta(description="Failed or lost, and replaced by another.")] = 0
+
+
+class PodGroupStatus(Part, frozen=True, kw_only=True):
+    """How the group stands."""
+
+    state: Annotated[
+        str,
+        Meta(
+            description="Composing, Queued, Blocked, Admitted, Running, Finishing, Finished, "
+            "Evicted or Gone."
+        ),
+    ] = ""
+    reason: Annotated[str, Meta(description="Why it is in this state, one word.")] = ""
+    message: Annotated[str, Meta(description="Why it is in this state, in words.")] = ""
+    cluster_queue: Annotated[
+        str, Meta(description="ClusterQueue that admitted it, or the one behind its LocalQueue.")
+    ] = ""
+    workload: Annotated[str, Meta(description="Name of its Workload.")] = ""
+    waiting: Annotated[Wait | None, Meta(description="What it waits for now.")] = None
+    pods: Annotated[PodCounts, Meta(description="Pods by what became of them.")] = PodCounts()
+    parked: Annotated[
+        str, Meta(description="Why nothing is decided for it until an operator releases it.")
+    ] = ""
+    complete_time: Annotated[Time | None, Meta(description="When its pods were all there.")] = None
+    queued_time: Annotated[Time | None, Meta(description="Since when it has queued.")] = None
+    admitted_time: Annotated[Time | None, Meta(description="Latest admission.")] = None
+    finished_time: Annotated[Time | None, Meta(description="When it was over.")] = None
+
+
+class PodGroup(Object, frozen=True, kw_only=True):
+    """A life of a group of pods, or of a single pod, that queues by scheduling gates."""
+
+    spec: Annotated[PodGroupSpec, Meta(description="What its pods ask for.")]
+    status: Annotated[PodGroupStatus, Meta(description="How it stands.")]
+
+
+class HistoryEntry(Part, frozen=True, kw_only=True):
+    """One thing that happened to the group."""
+
+    time: Annotated[Time, Meta(description="When, by the clock of the event log.")]
+    source: Annotated[str, Meta(description="history, wait, decision or outcome.")] = ""
+    kind: Annotated[str, Meta(description="What happened, one word.")] = ""
+    reason: Annotated[str, Meta(description="Why, one word.")] = ""
+    message: Annotated[str, Meta(description="What happened, or why, in words.")] = ""
+    pod: Annotated[str, Meta(description="Pod concerned; absent: the group.")] = ""
+    rule: Annotated[str, Meta(description="Rule that decided it.")] = ""
+    status: Annotated[str, Meta(description="What came of the decision.")] = ""
+    decision: Annotated[str, Meta(description="Decision it belongs to.")] = ""
+
+
+class PodGroupHistory(Object, frozen=True, kw_only=True):
+    """Everything that happened to a group or pod, in order of the event log."""
+
+    entries: Annotated[list[HistoryEntry], Meta(description="Oldest first.")]
+
+
+class PodGroupReasons(Object, frozen=True, kw_only=True):
+    """What a group waits for, and what it waited for before, one reason after the other."""
+
+    waits: Annotated[list[Wait], Meta(description="Newest first.")]
+
+
+class Admission(Part, frozen=True, kw_only=True):
+    """One admission: from when to when the group held quota."""
+
+    number: Annotated[int, Meta(description="Counts the admissions of the group from 1.")]
+    cluster_queue: Annotated[str, Meta(description="ClusterQueue whose quota it held.")] = ""
+    queued_time: Annotated[Time | None, Meta(description="Since when it had queued.")] = None
+    admitted_time: Annotated[Time | None, Meta(description="When it was admitted.")] = None
+    released_time: Annotated[
+        Time | None, Meta(description="When the quota was given back; absent: it is held.")
+    ] = None
+    release_reason: Annotated[str, Meta(description="Why it was given back.")] = ""
+    decided_by: Annotated[str, Meta(description="Decision that admitted it, or kueue.")] = ""
+    flavors: Annotated[dict[str, dict[str, str]], Meta(description="Role, resource, flavor.")] = {}
+    resources: Annotated[
+        dict[str, dict[str, str]], Meta(description="Flavor, resource, amount held.")
+    ] = {}
+
+
+class PodGroupAdmissions(Object, frozen=True, kw_only=True):
+    """When a group held quota, of which queue, and why it gave it back."""
+
+    admissions: Annotated[list[Admission], Meta(description="Newest first.")]
+
+
+class Position(Part, frozen=True, kw_only=True, omit_defaults=False):
+    """A place in line; 0 is next."""
+
+    cluster_queue: Annotated[str, Meta(description="ClusterQueue it waits in.")]
+    local_queue: Annotated[str, Meta(description="LocalQueue it came through.")]
+    priority: Annotated[int, Meta(description="Priority; higher goes first.")]
+    position_in_cluster_queue: Annotated[
+        int, Meta(description="How many groups of the ClusterQueue come before it.")
+    ]
+    position_in_local_queue: Annotated[
+        int, Meta(description="How many groups of the LocalQueue come before it.")
+    ]
+    queued_time: Annotated[Time | None, Meta(description="Since when it has queued.")]
+    waiting: Annotated[Wait | None, Meta(description="What it waits for.")]
+
+
+class PodGroupPosition(Object, frozen=True, kw_only=True):
+    """Where a waiting group stands in its queue."""
+
+    position: Annotated[Position, Meta(description="Its place.")]
+
+
+class FlavorUsage(Part, frozen=True, kw_only=True):
+    """One resource of one flavor, as Kubernetes quantities."""
+
+    flavor: Annotated[str, Meta(description="ResourceFlavor.")]
+    resource: Annotated[str, Meta(description="Resource, such as cpu.")]
+    nominal: Annotated[str, Meta(description="Nominal quota of the ClusterQueue.")] = ""
+    used: Annotated[str, Meta(description="Held by admitted groups now.")] = "0"
+    borrowed: Annotated[str, Meta(description="Held beyond the nominal quota.")] = ""
+    idle: Annotated[str, Meta(description="Nominal quota that nobody of this queue holds.")] = ""
+
+
+class QueueCounts(Part, frozen=True, kw_only=True, omit_defaults=False):
+    """Groups of a queue, and what they hold."""
+
+    pending: Annotated[int, Meta(description="Groups that queue.")] = 0
+    admitted: Annotated[int, Meta(description="Groups that hold quota.")] = 0
+    composing: Annotated[int, Meta(description="Groups whose pods are not all there.")] = 0
+    blocked: Annotated[int, Meta(description="Groups that wait for somebody to mend them.")] = 0
+    oldest: Annotated[
+        Time | None, Meta(description="Since when the oldest pending one queues.")
+    ] = None
+
+
+class QueueUsage(Object, frozen=True, kw_only=True):
+    """A LocalQueue: who waits and what its groups hold."""
+
+    cluster_queue: Annotated[str, Meta(description="ClusterQueue behind it.")]
+    groups: Annotated[QueueCounts, Meta(description="Groups by what they do.")]
+    usage: Annotated[list[FlavorUsage], Meta(description="What its groups hold.")]
+
+
+class ClusterQueueUsage(Object, frozen=True, kw_only=True):
+    """A ClusterQueue: quota, what is used, borrowed and idle, and who waits."""
+
+    cohort: Annotated[str, Meta(description="Cohort it borrows in.")]
+    strategy: Annotated[str, Meta(description="BestEffortFIFO or StrictFIFO.")]
+    groups: Annotated[QueueCounts, Meta(description="Groups by what they do.")]
+    usage: Annotated[list[FlavorUsage], Meta(description="Quota by flavor and resource.")]
+
+
+class ResourceHours(Part, frozen=True, kw_only=True, omit_defaults=False):
+    """How much of a resource pods asked for while they ran."""
+
+    resource: Annotated[str, Meta(description="Resource; cpu is counted in cores.")]
+    hours: Annotated[float, Meta(description="Amount times hours.")]
+    pods: Annotated[int, Meta(description="Pods that ran.")]
+
+
+class NamespaceUsage(Object, frozen=True, kw_only=True):
+    """What the pods of a namespace used on a day (UTC), which is its name."""
+
+    usage: Annotated[list[ResourceHours], Meta(description="By resource.")]
+
+
+class ListMeta(Part, frozen=True, kw_only=True):
+    """Standard metadata of a list."""
+
+    resource_version: str = ""
+    continue_: str = ""
+
+
+def listed(kind: str, items: list[Any], version: str, going_on: str) -> dict[str, Any]:
+    """Return a list of objects as JSON-ready values."""
+    meta: dict[str, Any] = {"resourceVersion": version}
+    if going_on:
+        meta["continue"] = going_on
+    return {"kind": f"{kind}List", "apiVersion": API_VERSION, "metadata": meta, "items": items}

@@ -1,0 +1,79 @@
+"""Questions to the database, off the event loop, few at a time.
+
+Theory. People who look must cost those who work nothing: `serve` has connections of its own, as
+many as the setting says, which cannot write, and every statement ends after
+`serve.statement_timeout_s`. A question that finds all connections busy waits; one that has waited
+as long as a statement may take is refused, so that a crowd makes nobody's page slow for long.
+
+Invariant: at most `connections` statements run at once.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import msgspec
+
+from gatelog.errors import CommandFailed
+from gatelog.readmodel import ReadModel
+from podgroup.runtime.settings import Settings
+
+T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class Busy(Exception):
+    """The database did not answer in time, or not at all; the message says which."""
+
+
+class Asking:
+    """A read model, asked by coroutines. Close it."""
+
+    def __init__(self, url: str, settings: Settings) -> None:
+        chosen = settings.serve
+        self.cluster = settings.cluster
+        self.model = ReadModel(
+            url,
+            settings.cluster,
+            statement_timeout_s=chosen.statement_timeout_s,
+            connections=chosen.connections,
+        )
+        self._patience_s = chosen.statement_timeout_s
+        self._slots = asyncio.Semaphore(chosen.connections)
+        self._threads = ThreadPoolExecutor(chosen.connections, thread_name_prefix="asking")
+
+    def close(self) -> None:
+        """Close connections; what runs ends by its time-out."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        self.model.close()
+
+    async def run(self, question: Callable[[ReadModel], T]) -> T:
+        """Return what `question` finds; it gets the read model, in a thread.
+
+        Raises:
+            Busy: no connection was free in time, or the statement took too long.
+        """
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await self._slots.acquire()
+        except TimeoutError:
+            raise Busy(
+                f"too many questions at once: none of the connections to the database was free "
+                f"within {self._patience_s:g} s; try again"
+            ) from None
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, question, self.model)
+        except CommandFailed as error:
+            raise Busy(str(error)) from error
+        finally:
+            self._slots.release()
+
+    async def rows(self, kind: type[S], query: str, given: Mapping[str, Any]) -> list[S]:
+        """Return the rows of a statement; its columns are the fields of `kind`.
+
+        Raises:
+            Busy: as `run`.
+        """
+        return await self.run(lambda model: list(model.rows(kind, query, given)))

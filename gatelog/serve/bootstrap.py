@@ -1,0 +1,126 @@
+"""Composition root of the serve deployment: builds the parts, serves until told to stop.
+
+    API server ── who may be believed, reviews ──► server ──► people
+    database ──── asking (read only) ─────────────► server
+
+Health: ready means that the database answers and that the API server has said whose headers to
+believe; alive means that the process runs. What passes by itself is tried again.
+
+Invariant: what was made here is closed here, in reverse order.
+"""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+from gatelog.serve.access.frontproxy import CONFIG_MAP, TrustError, read_trust
+from gatelog.serve.access.reviewing import Reviews
+from gatelog.serve.api.handling import Handling
+from gatelog.serve.asking import Asking, Busy
+from gatelog.serve.feed import Feed, position
+from gatelog.serve.server import Door, serving
+from gatelog.serve.tls import Certificates, announce
+from ingest.webhook.certs import CertificateError
+from podgroup.runtime import kube as kubernetes
+from podgroup.runtime.health import Checks
+from podgroup.runtime.kube import KubeClient
+from podgroup.runtime.kube_errors import KubeError
+from podgroup.runtime.log import get_logger
+from podgroup.runtime.settings import Settings
+from projector.database import database_url
+
+REFRESH_S = 60.0
+RETRY_S = 2.0
+
+log = get_logger("serve")
+
+
+async def run_serve(
+    settings: Settings,
+    stop: asyncio.Event,
+    *,
+    kube: KubeClient | None = None,
+    checks: Checks | None = None,
+    started: "asyncio.Future[int] | None" = None,
+) -> None:
+    """Serve until `stop` is set. `started` gets the port once it listens.
+
+    Raises:
+        KubeError: the configuration cannot be used.
+        DatabaseError: there is no such database.
+        ListenError, CertificateError: it cannot be served as configured.
+    """
+    async with AsyncExitStack() as stack:
+        asking = Asking(database_url(settings), settings)
+        stack.callback(asking.close)
+        if kube is None:
+            kube = await kubernetes.connect(settings.kubernetes, part="serve")
+            stack.push_async_callback(kube.close)
+        reviews = Reviews(kube, settings.serve.review_cache_s)
+        door = Door(reviews)
+        certificates = Certificates(settings)
+        handling = Handling(asking, reviews, Feed(asking))
+
+        async def ready() -> str:
+            if door.trust is None:
+                return "not known yet whose headers to believe"
+            try:
+                await asking.run(position)
+            except Busy as error:
+                return str(error)
+            return ""
+
+        if checks is not None:
+            checks.ready("serve", ready)
+        keeper = asyncio.create_task(_keep(settings, kube, door, certificates))
+        stack.push_async_callback(_end, keeper)
+        served = serving(settings.serve, certificates, door, handling, ready)
+        port = await stack.enter_async_context(served)
+        log.info("serving", host=settings.serve.host, port=port)
+        if started is not None:
+            started.set_result(port)
+        await stop.wait()
+
+
+async def _end(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def _keep(
+    settings: Settings, kube: KubeClient, door: Door, certificates: Certificates
+) -> None:
+    """Learn whom to believe, renew certificates, and announce our own authority; for ever."""
+    announced = b""
+    while True:
+        wait_s = REFRESH_S
+        problem = await _learn(kube, door, certificates)
+        try:
+            certificates.refresh()
+        except (CertificateError, OSError) as error:
+            problem = problem or f"certificate not renewed: {error}"
+        bundle = certificates.own_authority
+        if bundle and bundle != announced:
+            refused = await announce(kube, settings, bundle)
+            problem = problem or (refused and f"authority not announced: {refused}")
+            announced = announced if refused else bundle
+        if problem:
+            log.warning("serve_not_ready", problem=problem)
+            wait_s = RETRY_S if door.trust is None else REFRESH_S / 4
+        await asyncio.sleep(wait_s)
+
+
+async def _learn(kube: KubeClient, door: Door, certificates: Certificates) -> str:
+    """Read whom to believe; return what is wrong. What was known before stays."""
+    try:
+        status, found = await kube.json("GET", CONFIG_MAP)
+        if status != 200 or not isinstance(found, dict):
+            return (
+                f"GET {CONFIG_MAP}: {status}; our service account needs Role "
+                "extension-apiserver-authentication-reader in kube-system"
+            )
+        trust = read_trust(found.get("data") or {})
+    except (KubeError, TrustError) as error:
+        return str(error)
+    certificates.believe(trust.authority)
+    door.trust = trust
+    return ""

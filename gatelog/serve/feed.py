@@ -1,0 +1,159 @@
+"""What changed: one look at the database a second, however many people watch.
+
+Theory. A watch is told of lives of groups whose rows were written behind a position of the log.
+While somebody watches, one task asks for the checkpoints and, when they moved, for what was written
+since; it keeps the last changes, from which every watch takes its own. A watch that begins further
+back than is kept asks once for itself.
+
+A version of a watch is the sum of the positions of all shards. With one shard it says exactly what
+somebody has seen; with several, one who is behind is told everything again.
+
+Invariant: nothing is asked while nobody watches; what is kept is bounded.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+from gatelog.readmodel import ReadModel
+from gatelog.serve import sql
+from gatelog.serve.asking import Asking, Busy
+from gatelog.serve.rows import LifeRow, PositionRow
+from podgroup.runtime.log import get_logger
+
+POLL_S = 1.0
+KEPT = 5000
+AT_ONCE = 2000
+_SHARDS = 2000
+
+log = get_logger("serve")
+
+
+class TooOld(Exception):
+    """More has changed since that version than can be told: list again."""
+
+
+def position(model: ReadModel) -> dict[int, int]:
+    """Return how far each shard is folded."""
+    return {
+        row.shard: row.seq for row in model.rows(PositionRow, sql.POSITIONS, {"limit": _SHARDS})
+    }
+
+
+def changed(model: ReadModel, shard: int, after: int) -> list[LifeRow]:
+    """Return lives written behind a position of a shard, by position.
+
+    Raises:
+        TooOld: there are too many.
+    """
+    given = {"shard": shard, "after": after, "limit": AT_ONCE + 1}
+    rows = list(model.rows(LifeRow, sql.CHANGED, given))
+    if len(rows) > AT_ONCE:
+        raise TooOld(f"more than {AT_ONCE} groups changed since: list again")
+    return rows
+
+
+class Feed:
+    """Changes for all who watch. Used within one event loop."""
+
+    def __init__(self, asking: Asking, poll_s: float = POLL_S) -> None:
+        self._asking = asking
+        self._poll_s = poll_s
+        self._watchers = 0
+        self._task: asyncio.Task[None] | None = None
+        self._moved = asyncio.Condition()
+        self._kept: deque[tuple[int, LifeRow]] = deque(maxlen=KEPT)
+        self._positions: dict[int, int] = {}
+        self._floor = 0
+        self.version = 0
+
+    @asynccontextmanager
+    async def watching(self, version: int | None) -> AsyncIterator[AsyncIterator[list[LifeRow]]]:
+        """Yield what changes behind a version (None: from now on), batch by batch.
+
+        An empty batch comes when nothing has changed for a while, so that a watch can look up.
+
+        Raises:
+            TooOld: that version is too far back.
+            Busy: the database does not answer.
+        """
+        if self._watchers == 0:
+            self._positions = await self._asking.run(position)
+            self.version = self._floor = sum(self._positions.values())
+            self._kept.clear()
+            self._task = asyncio.create_task(self._follow())
+        self._watchers += 1
+        try:
+            begin = self.version if version is None else version
+            missed: list[LifeRow] = []
+            if begin < self._floor:
+                missed, begin = await self._missed(begin)
+            yield self._batches(begin, missed)
+        finally:
+            self._watchers -= 1
+            if self._watchers == 0 and self._task is not None:
+                self._task.cancel()
+                self._task = None
+
+    async def _missed(self, begin: int) -> tuple[list[LifeRow], int]:
+        upto = self.version
+        positions = dict(self._positions)
+        if len(positions) != 1:
+            raise TooOld("the log has several shards and moved on: list again")
+        (shard,) = positions
+        return await self._asking.run(lambda model: changed(model, shard, begin)), upto
+
+    async def _batches(self, begin: int, missed: list[LifeRow]) -> AsyncIterator[list[LifeRow]]:
+        if missed:
+            yield missed
+        while True:
+            await self._behind(begin)
+            if self.version == begin:
+                yield []
+                continue
+            if begin < self._floor:
+                raise TooOld("too much changed at once: list again")
+            rows = [row for at, row in self._kept if at > begin]
+            begin = self.version
+            yield rows
+
+    async def _behind(self, version: int) -> None:
+        """Wait until something lies behind a version, or for a while."""
+        try:
+            async with self._moved, asyncio.timeout(10 * self._poll_s):
+                await self._moved.wait_for(lambda: self.version > version)
+        except TimeoutError:
+            pass
+
+    async def _follow(self) -> None:
+        while True:
+            await asyncio.sleep(self._poll_s)
+            try:
+                await self._look()
+            except Busy as error:
+                log.warning("watch_waits", problem=str(error))
+
+    async def _look(self) -> None:
+        now = await self._asking.run(position)
+        if now == self._positions:
+            return
+        version = sum(now.values())
+        found: list[LifeRow] = []
+        try:
+            for shard, seq in now.items():
+                before = self._positions.get(shard, 0)
+                if seq != before:
+                    found += await self._asking.run(partial(changed, shard=shard, after=before))
+        except TooOld:
+            self._kept.clear()
+            self._floor = version
+        else:
+            if len(self._kept) + len(found) > KEPT:
+                self._kept.clear()
+                self._floor = self.version
+            self._kept.extend((version, row) for row in found)
+        async with self._moved:
+            self._positions, self.version = now, version
+            self._moved.notify_all()

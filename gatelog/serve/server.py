@@ -1,0 +1,103 @@
+"""The HTTPS server: who asks, then what.
+
+Theory. One port serves the API server's front proxy and whoever comes with a bearer token. Probes
+are answered to anybody. The size of a request is bounded, and its body is never read: everything is
+read only.
+
+Invariant: nothing but the probes is answered before it is known who asks.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+from gatelog.serve.access.callers import Caller, CannotTell, NotKnown
+from gatelog.serve.access.frontproxy import Trust, caller_of
+from gatelog.serve.access.reviewing import Reviews
+from gatelog.serve.api.handling import Handling, refusal
+from gatelog.serve.api.status import Refused
+from gatelog.serve.tls import Certificates
+from podgroup.runtime.listening import listen
+from podgroup.runtime.settings import ServeSettings
+
+_PROBES = ("/healthz", "/readyz", "/livez")
+_LONGEST_LINE = 8190
+Ready = Callable[[], Awaitable[str]]
+"""Says what keeps us from answering, "" for nothing."""
+
+
+class Door:
+    """Finds out who asks. `trust` is None until the API server has said whom to believe."""
+
+    def __init__(self, reviews: Reviews) -> None:
+        self.trust: Trust | None = None
+        self._reviews = reviews
+
+    async def caller(self, request: web.Request) -> Caller:
+        """Return who asks.
+
+        Raises:
+            NotKnown: nobody we know.
+            CannotTell: the API server, which knows, does not answer.
+        """
+        trust = self.trust
+        if trust is None:
+            raise CannotTell("it is not known yet whose headers to believe: try again")
+        transport = request.transport
+        certificate = transport.get_extra_info("peercert") if transport is not None else None
+        found = caller_of(trust, certificate, request.headers)
+        if found is not None:
+            return found
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and token.strip():
+            return await self._reviews.caller(token.strip())
+        raise NotKnown(
+            "nobody is logged in: ask through the API server (kubectl), or bring a bearer token"
+        )
+
+
+@asynccontextmanager
+async def serving(
+    settings: ServeSettings,
+    certificates: Certificates,
+    door: Door,
+    handling: Handling,
+    ready: Ready,
+) -> AsyncIterator[int]:
+    """Serve while the context is open; yields the port.
+
+    Raises:
+        ListenError: the address cannot be listened on.
+    """
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path in _PROBES:
+            problem = await ready() if request.path == "/readyz" else ""
+            return web.Response(text=f"{problem or 'ok'}\n", status=503 if problem else 200)
+        try:
+            caller = await door.caller(request)
+        except NotKnown as error:
+            return refusal(Refused(401, f"Unauthorized: {error}"))
+        except CannotTell as error:
+            return refusal(Refused(503, str(error)))
+        return await handling.answer(request, caller)
+
+    app = web.Application(client_max_size=1024)
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(
+        app, access_log=None, max_line_size=_LONGEST_LINE, max_field_size=_LONGEST_LINE * 4
+    )
+    await runner.setup()
+    try:
+        await listen(
+            runner,
+            "serve",
+            settings.host,
+            settings.port,
+            tls=certificates.context,
+            shutdown_timeout_s=1.0,
+        )
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,47 @@
+"""Times, spans and amounts as people and Kubernetes write them.
+
+Invariant: pure; amounts come as the read model has them: cpu in thousandths, all else whole.
+"""
+
+from datetime import datetime
+
+_BINARY = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_BYTES = ("memory", "ephemeral-storage", "storage")
+
+
+def rfc(at: datetime | None) -> str | None:
+    """Return a time as Kubernetes writes it, to the second."""
+    return None if at is None else at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def micro(at: datetime) -> str:
+    """Return a time to the microsecond."""
+    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def amount(resource: str, number: float) -> str:
+    """Return an amount as a Kubernetes quantity."""
+    whole = round(number)
+    if resource == "cpu":
+        return str(whole // 1000) if whole % 1000 == 0 else f"{whole}m"
+    if resource.startswith(_BYTES) or resource.startswith("hugepages-"):
+        power = 0
+        while power < len(_BINARY) and whole and whole % 1024 == 0:
+            whole //= 1024
+            power += 1
+        return f"{whole}{_BINARY[power - 1]}" if power else str(whole)
+    return str(whole)
+
+
+def span(seconds: float) -> str:
+    """Return a span as kubectl writes ages: `45s`, `3m20s`, `5h`, `12d`."""
+    s = max(0, int(seconds))
+    if s < 120:
+        return f"{s}s"
+    if s < 600:
+        return f"{s // 60}m{s % 60}s" if s % 60 else f"{s // 60}m"
+    if s < 3 * 3600:
+        return f"{s // 60}m"
+    if s < 8 * 3600:
+        return f"{s // 3600}h{s % 3600 // 60}m" if s % 3600 >= 60 else f"{s // 3600}h"
+    return f"{s // 3600}h" if s < 48 * 3600 else f"{s // 86400}d"
