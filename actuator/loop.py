@@ -10,6 +10,9 @@ alive by in-progress marks, so no other actuator gets it.
     Retry   we are stopping: the whole message goes back at once
     Park    the decision cannot be understood or carried out: a copy goes to PARKED
 
+Where keys are set, a message that none of them has signed is parked as a whole (`refusals`): not
+even the ids in it are believed, lest somebody declare others' decisions as failed.
+
 Invariant: every decision that was delivered ends in a final outcome or goes back to the stream;
 two decisions on one object are never carried out at the same time by one process.
 """
@@ -27,6 +30,7 @@ from actuator.line import ON_BEHALF
 from actuator.metrics import ActuatorMetrics
 from actuator.outcomelog import OutcomeLog
 from actuator.park import decision_head, parked_body
+from actuator.refusals import Refusals
 from actuator.starts import Starts
 from actuator.tries import Held, Tries, first
 from podgroup import codec, subjects
@@ -36,6 +40,7 @@ from podgroup.runtime.disposition import Disposition, Park, Retry
 from podgroup.runtime.jetstream import Bus, BusError, Delivery, StreamMissing, Worker
 from podgroup.runtime.log import get_logger
 from podgroup.runtime.settings import Settings
+from podgroup.runtime.signing import Verifier
 
 GRACE_S: Final = 5.0
 """Seconds that requests under way get to end when we are told to stop."""
@@ -73,9 +78,13 @@ class Loop:
         self._bus = bus
         self._emitter = emitter
         self._outcomes = OutcomeLog(bus, settings.cluster)
+        keys = settings.actuator.decision_keys_file
+        self._verifier = Verifier(keys) if keys else None
+        self._refusals = Refusals(self._outcomes, metrics)
         self._held: dict[int, Held] = {}
         self._last: dict[Key, asyncio.Event] = {}
         self._stopping = asyncio.Event()
+        self._trouble = ""
         self._starts = Starts()
         self._tries = Tries(
             settings.actuator, api, emitter, self._outcomes, self._stopping, metrics
@@ -86,6 +95,11 @@ class Loop:
     def held(self) -> int:
         """Decisions that were delivered and are not dealt with."""
         return sum(held.left for held in self._held.values())
+
+    @property
+    def trouble(self) -> str:
+        """Why no decisions come, "" when they may."""
+        return self._trouble if self._bus.connected else f"away: {self._bus.last_error}"
 
     async def run(self, worker: Worker, stop: asyncio.Event) -> None:
         """Work until `stop` is set and what is under way has ended or gone back."""
@@ -117,8 +131,9 @@ class Loop:
                     missing = False
                 deliveries = await worker.next(PULL_S)
                 backoff.reset()
+                self._trouble = ""
             except BusError as error:
-                wait_s = next(backoff)
+                wait_s, self._trouble = next(backoff), str(error)
                 self._log.warning("decisions_unavailable", error=str(error), retry_in_s=wait_s)
                 await first(stop, wait_s)
                 missing = isinstance(error, StreamMissing)
@@ -135,11 +150,15 @@ class Loop:
             # Delivered again though we have it: an in-progress mark was lost. Keep the work.
             known.delivery = delivery
             return
-        bodies = codec.split_decisions(message.body)
-        held = Held(delivery, int(message.subject.rsplit(".", 1)[1]), len(bodies))
+        strange = self._verifier.problem(message) if self._verifier is not None else ""
+        bodies = [message.body] if strange else codec.split_decisions(message.body)
+        held = Held(delivery, _shard(message.subject), len(bodies))
         self._held[message.sequence] = held
-        # Turns are taken here and not in the tasks: they are in the order of the stream.
-        work = [self._part(held, body) for body in bodies]
+        if strange:
+            work = [self._disbelieve(held, strange)]
+        else:
+            # Turns are taken here and not in the tasks: they are in the order of the stream.
+            work = [self._part(held, body) for body in bodies]
         held.task = asyncio.create_task(self._deal_with(held, bodies, work))
 
     async def _deal_with(self, held: Held, bodies: list[bytes], work: list[_Handling]) -> None:
@@ -174,8 +193,17 @@ class Loop:
         return self._handle(held, decision, turn)
 
     async def _refuse(self, held: Held, body: bytes, reason: str) -> Disposition:
+        head = decision_head(body)
+        if head is None:
+            return await self._disbelieve(held, reason)
         held.left -= 1
-        return await self._tries.give_up(held, reason, decision_head(body))
+        return await self._tries.give_up(held, reason, head)
+
+    async def _disbelieve(self, held: Held, reason: str) -> Disposition:
+        """Set a message aside as nobody's decision: what it says of itself counts for nothing."""
+        held.left -= 1
+        await self._refusals.tell(held.delivery.message, held.shard, reason)
+        return Park(reason)
 
     async def _handle(self, held: Held, decision: Decision, turn: Turn) -> Disposition:
         try:
@@ -229,3 +257,9 @@ class Loop:
                 break  # delivered again after ack_wait_s anyway
         if left:
             self._log.info("decisions_sent_back", count=len(left))
+
+
+def _shard(subject: str) -> int:
+    """Return the shard of a subject; a strange subject, which others may have made, is of 0."""
+    token = subject.rpartition(".")[2]
+    return int(token) if token.isascii() and token.isdecimal() and len(token) < 6 else 0

@@ -47,6 +47,11 @@ class ActuatorMetrics:
             "gatelog_actuator_parked_total",
             "Decisions set aside because they could not be read or carried out.",
         )
+        self._refused = metrics.counter(
+            "gatelog_actuator_refused_messages_total",
+            "Messages of DECISIONS that are no decisions of the projector: not signed with one of "
+            "its keys, or not to be read. Each is parked, none is carried out.",
+        )
         self._retries = metrics.counter(
             "gatelog_actuator_retries_total",
             "Tries of decisions that ended in a passing failure.",
@@ -103,6 +108,11 @@ class ActuatorMetrics:
         self._parked().inc()
         if decision is not None:
             self.ended(decision, "rejected")
+
+    def refused(self) -> None:
+        """Count a message that is nobody's decision; it is parked."""
+        self._refused().inc()
+        self._parked().inc()
 
     def retried(self, decision: Decision) -> None:
         """Count a try that ended in a passing failure."""

@@ -14,7 +14,7 @@ import asyncio
 from typing import Final, Protocol
 
 from podgroup import codec, subjects
-from podgroup.events import Batch, OutcomeRecorded
+from podgroup.events import Batch, DecisionRefused, OutcomeRecorded
 from podgroup.runtime.backoff import Backoff
 from podgroup.runtime.jetstream import BusError
 from podgroup.runtime.log import get_logger
@@ -33,7 +33,7 @@ class Stream(Protocol):
         """Store a message and return its sequence; safe to repeat under the same `msg_id`."""
 
 
-_Waiting = list[tuple[OutcomeRecorded, asyncio.Future[int]]]
+_Waiting = list[tuple[OutcomeRecorded | DecisionRefused, asyncio.Future[int]]]
 
 
 class OutcomeLog:
@@ -47,7 +47,7 @@ class OutcomeLog:
         self._spacing = Spacing(SPACING_S)
         self._log = get_logger("actuator")
 
-    def record(self, shard: int, outcome: OutcomeRecorded) -> asyncio.Future[int]:
+    def record(self, shard: int, outcome: OutcomeRecorded | DecisionRefused) -> asyncio.Future[int]:
         """Put an outcome in line; the future gives the stream sequence it was stored at."""
         stored: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(shard, []).append((outcome, stored))

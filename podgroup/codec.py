@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from podgroup.events import Batch, Decision, Event, Undecodable, event_id
+from podgroup.events import SAID_BY, STRANGE, Batch, Decision, Event, Undecodable, event_id
 
 VERSION = 1
 """Version of the envelope, not of the events: those carry their own in their tags."""
@@ -53,6 +53,7 @@ class _Joined(msgspec.Struct):
     decisions: tuple[msgspec.Raw, ...]
 
 
+_NOTHING: frozenset[type] = frozenset()
 _MANY = b'{"decisions":['
 
 _encoder = msgspec.json.Encoder()
@@ -89,15 +90,58 @@ def join_events(source: str, events: Iterable[bytes], positions: dict[str, str])
     return _encoder.encode(_Lenient(VERSION, source, parts, positions))
 
 
-def decode_batch(body: bytes) -> Batch:
-    """Return the batch in `body`; undecodable parts are `Undecodable`, whole bodies included."""
+def decode_batch(body: bytes, source: str = "") -> Batch:
+    """Return the batch in `body`; undecodable parts are `Undecodable`, whole bodies included.
+
+    `source` is who speaks on the subject it came by. The batch is from that source, whatever the
+    body says, and what such a source may not say comes back as `Undecodable` too.
+    """
     try:
         known = _envelopes.decode(body)
         if known.v == VERSION:
-            return Batch(source=known.source, events=known.events, positions=known.positions)
+            batch = Batch(source=known.source, events=known.events, positions=known.positions)
+            return said_by(batch, source) if source else batch
     except msgspec.MsgspecError:
         pass
-    return _decode_leniently(body)
+    batch = _decode_leniently(body)
+    return said_by(batch, source) if source else batch
+
+
+def said_by(batch: Batch, source: str) -> Batch:
+    """Return the batch as `source` may have said it; the rest is `Undecodable`, in its place.
+
+    What is set aside so is wrapped, so that nobody takes it for news about the object it names.
+    """
+    theirs = SAID_BY.get(source, _NOTHING)
+    if batch.source == source and all(type(event) in theirs for event in batch.events):
+        return batch
+    events = tuple(
+        event
+        if isinstance(event, Undecodable) or type(event) in theirs
+        else _strange(event, source)
+        for event in batch.events
+    )
+    return Batch(source=source, events=events, positions=batch.positions)
+
+
+def _strange(event: Event, source: str) -> Undecodable:
+    kind = type(event)
+    speakers = " or ".join(sorted(each for each, said in SAID_BY.items() if kind in said))
+    error = (
+        f"{STRANGE}{kind.__name__} came from {source!r}, and only {speakers} may say such a thing: "
+        "somebody uses an account of the log server who should not"
+    )
+    return Undecodable(error=error, raw=_encoder.encode({"from": source, "said": event}))
+
+
+def is_strange(event: Event | Undecodable) -> bool:
+    """Tell whether `said_by` set an event aside."""
+    return isinstance(event, Undecodable) and event.error.startswith(STRANGE)
+
+
+def is_from(body: bytes, source: str) -> bool:
+    """Tell whether a message of EVENTS says that it is from `source`, as one of ours does."""
+    return body.startswith(b'{"v":%d,"source":"%b",' % (VERSION, source.encode()))
 
 
 def _decode_leniently(body: bytes) -> Batch:

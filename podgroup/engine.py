@@ -17,7 +17,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from podgroup.codec import Concerned, concerned
+from podgroup.codec import Concerned, concerned, is_strange
 from podgroup.decide import Difference
 from podgroup.decide import decide as decide_all
 from podgroup.events import (
@@ -239,7 +239,8 @@ def _park_undecodable(world: World, here: At, ordinal: int, event: Undecodable) 
     elif about is not None:
         identity, name = _group_of_workload(world, about)
     group = world.groups.get(identity) if identity is not None else None
-    park(world, here, ordinal, "Undecodable", event.error, raw=event.raw, group=group, name=name)
+    reason = "WrongSource" if is_strange(event) else "Undecodable"
+    park(world, here, ordinal, reason, event.error, raw=event.raw, group=group, name=name)
 
 
 def _seen_undecodable(world: World, event: Undecodable, position: int) -> None:

@@ -7,7 +7,8 @@ meaning needs a new tag and an upcast in `codec`. Unknown tags are parked, never
 `relist` on a delta names the frame it was listed in. Between `RelistStarted` and `RelistCompleted`
 of one kind, what is not delivered in the frame is gone: the fold infers its deletion.
 
-Schema history: 2026-11 first version of everything (v1); `WorkloadView.owner_pods` (new field).
+Schema history: 2026-11 first version of everything (v1); `WorkloadView.owner_pods` (new field);
+`DecisionRefused`.
 Invariant: an event never changes once published, and equal deltas have equal `event_id`.
 """
 
@@ -129,6 +130,21 @@ class OutcomeRecorded(EventBase, tag="outcome_recorded.v1", frozen=True, kw_only
     by: str = ""
 
 
+class DecisionRefused(EventBase, tag="decision_refused.v1", frozen=True, kw_only=True):
+    """A message of DECISIONS that an actuator set aside without believing a word of it.
+
+    `sequence` is its place in the stream, `raw` the beginning of it. `others` counts those that
+    were refused since the last such event and have none of their own.
+    """
+
+    sequence: int
+    subject: str
+    reason: str
+    raw: str = ""
+    others: int = 0
+    by: str = ""
+
+
 class OperatorActed(EventBase, tag="operator_acted.v1", frozen=True, kw_only=True):
     """A person did something to gatelog: `release` or `discard` a parked message, `relist`."""
 
@@ -151,8 +167,30 @@ Event = (
     | DeltaRefused
     | TimerFired
     | OutcomeRecorded
+    | DecisionRefused
     | OperatorActed
 )
+
+SAID_BY: dict[str, frozenset[type[EventBase]]] = {
+    "watch": frozenset(
+        (
+            PodApplied,
+            PodDeleted,
+            WorkloadApplied,
+            WorkloadDeleted,
+            ObjectApplied,
+            ObjectDeleted,
+            RelistStarted,
+            RelistCompleted,
+            WatchProgressed,
+            DeltaRefused,
+        )
+    ),
+    "actuator": frozenset((OutcomeRecorded, DecisionRefused)),
+    "projector": frozenset((TimerFired, OutcomeRecorded, OperatorActed)),
+    "operator": frozenset((OperatorActed,)),
+}
+"""Which source may say what; the sources are those of `subjects.Source`."""
 
 
 class Undecodable(Struct, frozen=True, gc=False, kw_only=True):
@@ -160,6 +198,10 @@ class Undecodable(Struct, frozen=True, gc=False, kw_only=True):
 
     error: str
     raw: bytes
+
+
+STRANGE = "from another: "
+"""How the error of an `Undecodable` begins that could be decoded and is not its source's to say."""
 
 
 class Batch(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -221,5 +263,7 @@ def event_id(event: Event) -> str:
             return f"timer/{event.timer}/{event.due_at.isoformat()}"
         case OutcomeRecorded():
             return f"{event.decision}/{event.delivery}/{event.attempt}/{event.status}"
+        case DecisionRefused():
+            return f"refused/{event.subject}/{event.sequence}/{event.by}"
         case OperatorActed():
             return f"operator/{event.action}/{event.target}"

@@ -53,9 +53,22 @@ def events_of(cluster: str, shard: int) -> str:
     return f"events.{cluster}.{shard}.*"
 
 
+def source_of(subject: str) -> str:
+    """Return the source that speaks on a subject of EVENTS."""
+    return subject.rpartition(".")[2]
+
+
 def actuator_consumer(cluster: str) -> str:
     """Return the durable consumer of DECISIONS: clusters that share a server have one each."""
     return f"actuator-{cluster}"
+
+
+def actuator_filter(cluster: str, shards: int) -> str:
+    """Return the decisions that consumer is for.
+
+    All shards share it: which decisions belong together is settled per object.
+    """
+    return f"decisions.{cluster}.*" if shards > 1 else decisions(cluster, 0)
 
 
 def decisions(cluster: str, shard: int) -> str:

@@ -22,7 +22,7 @@ from projector.increments import Increments, increments
 from projector.lag import Lag
 from projector.outbox import Outbox
 
-PARK_REASONS = ("Undecodable", "FoldFailed", "DeltaRefused")
+PARK_REASONS = ("Undecodable", "FoldFailed", "DeltaRefused", "DecisionRefused", "WrongSource")
 BATCH_EVENTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 DELAY_S = (*FAST_S, 30.0, 60.0, 300.0, 900.0, 3600.0)
 

@@ -104,7 +104,9 @@ async def refill_frames(
                 if message.sequence > checkpoint.stream_seq:
                     break
                 position = message.sequence + checkpoint.base
-                rejoin_frames(world, decode_batch(message.body), position)
+                rejoin_frames(
+                    world, decode_batch(message.body, subjects.source_of(message.subject)), position
+                )
                 count += 1
     finally:
         await reader.close()

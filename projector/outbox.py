@@ -34,6 +34,7 @@ from podgroup.commands import RECORDS, EmitEvent
 from podgroup.events import Decision, OutcomeRecorded
 from podgroup.journal import ParkedRow
 from podgroup.runtime.jetstream import Bus
+from podgroup.runtime.signing import Signer
 from projector.backlog import Backlog
 from projector.sending import Entry, Sending
 from projector.store import StoreUnavailable
@@ -75,6 +76,7 @@ class Outbox:
         most: int,
         refused: Refused,
         expected: Expected,
+        signer: Signer | None = None,
     ) -> None:
         self._decisions = subjects.decisions(cluster, shard)
         self._parked = subjects.parked(cluster, shard)
@@ -83,7 +85,7 @@ class Outbox:
         self._most = most
         self._refused = refused
         self._expected = expected
-        self._sending = Sending(bus, self._decisions, self._stored, self._give_up)
+        self._sending = Sending(bus, self._decisions, self._stored, self._give_up, signer)
         self._unresolved: OrderedDict[str, Open] = OrderedDict()
         """In the order of `due_s`: whatever is put off goes to the end."""
         self._moved = asyncio.Event()

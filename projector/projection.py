@@ -33,6 +33,7 @@ from podgroup.runtime.jetstream import (
 from podgroup.runtime.log import get_logger
 from podgroup.runtime.metrics import Metrics
 from podgroup.runtime.settings import Settings
+from podgroup.runtime.signing import Signer
 from podgroup.runtime.spacing import Spacing
 from podgroup.state import World
 from projector import epochs
@@ -91,6 +92,7 @@ class Projection:
             most=settings.projector.open_decisions,
             refused=self._announcer.refused,
             expected=lambda identity: identity in self.world.expecting,
+            signer=Signer(key) if (key := settings.projector.signing_key_file) else None,
         )
         self._metrics = metrics or ProjectorMetrics(Metrics(settings))
         self._committer = Committer(store, self._outbox, self._shard, stop, self._metrics)
@@ -342,7 +344,7 @@ class Projection:
                 await asyncio.sleep(0)
 
     def _fold(self, message: Message) -> None:
-        batch = decode_batch(message.body)
+        batch = decode_batch(message.body, subjects.source_of(message.subject))
         journal = self.world.journal
         before = len(journal.parked)
         step(self.world, message.sequence + self._committer.place.base, message.at, batch)

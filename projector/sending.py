@@ -20,6 +20,7 @@ from podgroup.codec import join_decisions
 from podgroup.runtime.backoff import Backoff
 from podgroup.runtime.jetstream import Bus, BusUnavailable, Publisher, PublishRefused
 from podgroup.runtime.log import get_logger
+from podgroup.runtime.signing import Signer
 
 log = get_logger("projector")
 
@@ -56,11 +57,19 @@ class Sending:
     """Entries of one shard on their way; those of subject `joined` share messages.
 
     `stored` hears of each entry with the sequence of its message, `given_up` with the reason of
-    each that the server does not take.
+    each that the server does not take. With a `signer` those of subject `joined` are signed.
     """
 
-    def __init__(self, bus: Bus, joined: str, stored: Stored, given_up: GivenUp) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        joined: str,
+        stored: Stored,
+        given_up: GivenUp,
+        signer: Signer | None = None,
+    ) -> None:
         self._bus = bus
+        self._signer = signer
         self._joined = joined
         self._stored = stored
         self._given_up = given_up
@@ -109,7 +118,9 @@ class Sending:
             while self._queue:
                 entries = self._next_message()
                 body = join_decisions([entry.body for entry in entries])
-                sent = await publisher.send(entries[0].subject, body, _message_id(entries))
+                subject, msg_id = entries[0].subject, _message_id(entries)
+                signature = self._signature(subject, msg_id, body)
+                sent = await publisher.send(subject, body, msg_id, signature)
                 sent.add_done_callback(lambda _: self._wake.set())
                 for _ in entries:
                     self._queue.popleft()
@@ -122,6 +133,11 @@ class Sending:
                 backoff.reset()
             self._settled.set()
             await self._wake.wait()
+
+    def _signature(self, subject: str, msg_id: str, body: bytes) -> str:
+        if self._signer is None or subject != self._joined:
+            return ""
+        return self._signer.sign(subject, msg_id, body)
 
     def _next_message(self) -> list[Entry]:
         """Return what goes next in one message; it stays in the queue."""
@@ -147,7 +163,10 @@ class Sending:
         while self._queue:
             entry = self._queue[0]
             try:
-                sequence = await self._bus.publish(entry.subject, entry.body, entry.msg_id)
+                signature = self._signature(entry.subject, entry.msg_id, entry.body)
+                sequence = await self._bus.publish(
+                    entry.subject, entry.body, entry.msg_id, signature=signature
+                )
                 self._stored(entry, sequence)
             except PublishRefused as error:
                 log.error(

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from podgroup.events import (
+    DecisionRefused,
     DeltaRefused,
     Event,
     ObjectApplied,
@@ -27,7 +28,7 @@ from podgroup.events import (
     WorkloadApplied,
     WorkloadDeleted,
 )
-from podgroup.fold.common import At, note, unpark
+from podgroup.fold.common import At, note, park, unpark
 from podgroup.fold.outcomes import outcome_recorded, timer_fired
 from podgroup.fold.pods import pod_applied, pod_deleted
 from podgroup.fold.queues import object_applied, object_deleted
@@ -116,6 +117,14 @@ def _refused(world: World, here: At, event: DeltaRefused, ordinal: int) -> None:
     )
 
 
+def _decision_refused(world: World, here: At, event: DecisionRefused, ordinal: int) -> None:
+    """A message among the decisions that the actuators do not believe: shown, and nothing stops."""
+    more = f" ({event.others} others like it since the last)" if event.others else ""
+    what = f"message {event.sequence} of DECISIONS"
+    message = f"{what}, {event.subject}: {event.reason}{more}"
+    park(world, here, ordinal, "DecisionRefused", message, raw=event.raw.encode(), name=what)
+
+
 def _remember(world: World, event: DeltaRefused, place: str) -> bool:
     """Keep what is wrong with a pod until it was told: once, not with each of its changes.
 
@@ -162,6 +171,7 @@ FOLDS: dict[type[Event], Callable[[World, At, Any, int], object]] = {
     OutcomeRecorded: lambda world, here, event, _: outcome_recorded(world, here, event),
     TimerFired: lambda world, here, event, _: timer_fired(world, here, event),
     DeltaRefused: _refused,
+    DecisionRefused: _decision_refused,
     OperatorActed: _operator,
 }
 """How each event is folded; a test holds this against the events there are."""

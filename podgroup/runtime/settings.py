@@ -67,6 +67,14 @@ class NatsSettings(Section, frozen=True, kw_only=True):
 class StreamSettings(Section, frozen=True, kw_only=True):
     """How much of the log is kept, and on how many servers."""
 
+    create: Annotated[
+        bool,
+        Meta(
+            description="Every part makes streams and consumers that are missing. Off, as in "
+            "deploy/: only `gatelog migrate` does, with an account of its own, and the parts need "
+            "no right to."
+        ),
+    ] = True
     max_age_s: Annotated[
         int, Meta(ge=3600, description="Seconds after which events and decisions are dropped.")
     ] = 30 * DAY_S
@@ -289,6 +297,13 @@ class ProjectorSettings(Section, frozen=True, kw_only=True):
             "least, while live; what comes after a pause is written at once.",
         ),
     ] = 10
+    signing_key_file: Annotated[
+        str,
+        Meta(
+            description="Path of the key (PEM, Ed25519) that decisions are signed with. Empty: "
+            "they are not. Each start reads it."
+        ),
+    ] = ""
     decision_timeout_s: Annotated[
         float,
         Meta(ge=1, le=3600, description="Seconds after which an unseen decision is reissued."),
@@ -451,6 +466,14 @@ class QueueingSettings(Section, frozen=True, kw_only=True):
 class ActuatorSettings(Section, frozen=True, kw_only=True):
     """Carrying out decisions."""
 
+    decision_keys_file: Annotated[
+        str,
+        Meta(
+            description="Path of the public keys (PEM, Ed25519, one or several) of those whose "
+            "decisions are carried out; others are parked. Read again when it changes. Empty: all "
+            "are carried out that are in the stream."
+        ),
+    ] = ""
     max_in_flight: Annotated[
         int, Meta(ge=1, le=1000, description="Requests to the API server at once at most.")
     ] = 64

@@ -193,7 +193,8 @@ class Archiver:
                         async for last, message in proven:
                             if message is not None:
                                 made = await decisions.at(last)
-                                out.add_raw(last, message.at, message.body, made)
+                                source = subjects.source_of(message.subject)
+                                out.add_raw(last, message.at, message.body, made, source)
                             progress(last)
                             if out.size >= settings.archive.segment_bytes:
                                 break

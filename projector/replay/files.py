@@ -24,7 +24,14 @@ from types import TracebackType
 import msgspec
 from msgspec import Raw, Struct
 
-from podgroup.codec import decode_batch, decode_decision, encode_batch, encode_decision
+from podgroup.codec import (
+    decode_batch,
+    decode_decision,
+    encode_batch,
+    encode_decision,
+    is_from,
+    is_strange,
+)
 from podgroup.events import Batch, Event, Undecodable
 from podgroup.policy import Policy
 from projector.replay.log import Entry
@@ -142,19 +149,22 @@ class Export:
         decisions = [Raw(encode_decision(d)) for d in entry.recorded.values()]
         self._add(entry.position, entry.at, encode_batch(batch), decisions, lost)
 
-    def add_raw(self, position: int, at: datetime, body: bytes, decisions: list[bytes]) -> None:
+    def add_raw(
+        self, position: int, at: datetime, body: bytes, decisions: list[bytes], source: str
+    ) -> None:
         """Write one message as it is in the stream, with decisions as they are in theirs.
 
-        A body that could not stand in a line is kept as an event that nobody could decode.
+        A body that could not stand in a line is kept as an event that nobody could decode; one that
+        says what it may not, as what `source` may have said.
         """
         lost: list[_Lost] = []
         try:
             _json.decode(body)
-            fits = b"\n" not in body
+            fits = b"\n" not in body and is_from(body, source)
         except msgspec.MsgspecError:
             fits = False
-        if not fits:
-            whole = decode_batch(body)
+        whole = decode_batch(body, source)
+        if not fits or any(map(is_strange, whole.events)):
             lost = [
                 _Lost(place, event.error, b64encode(event.raw).decode())
                 for place, event in enumerate(whole.events)

@@ -107,7 +107,7 @@ class StreamLog:
                     yield Entry(
                         position,
                         message.at,
-                        decode_batch(message.body),
+                        decode_batch(message.body, subjects.source_of(message.subject)),
                         await decisions.at(position),
                     )
                     if message.sequence == end:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 from podgroup import subjects
 from podgroup.codec import decode_decision, encode_batch, message_id, split_decisions
@@ -48,12 +48,12 @@ async def running(
             await task
 
 
-async def publish(bus: Bus, cluster: str, batches: Iterable[Batch], source: Any = "watch") -> int:
-    """Publish in order; returns the last stream sequence."""
+async def publish(bus: Bus, cluster: str, batches: Iterable[Batch]) -> int:
+    """Publish in order, each as from its source; returns the last stream sequence."""
     publisher = bus.publisher()
     futures = [
         await publisher.send(
-            subjects.events(cluster, 0, source),
+            subjects.events(cluster, 0, cast(Any, batch.source)),
             encode_batch(batch),
             f"{cluster}/{message_id(batch)}",  # the toy repeats itself, clusters do not
         )

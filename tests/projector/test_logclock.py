@@ -59,7 +59,7 @@ async def test_a_clock_that_is_an_hour_ahead_fires_no_timer_before_its_time(
             decision=ungate.id, group=ungate.group, status="rejected", http_status=422
         )
         # The fold asks for another try in half a minute.
-        await publish(bus, cluster, [e.Batch(source="actuator", events=(refusal,))], "actuator")
+        await publish(bus, cluster, [e.Batch(source="actuator", events=(refusal,))])
         for off_s in ("3600", "-3600", "0"):
             clock.write_text(off_s)
             await asyncio.sleep(1.0)

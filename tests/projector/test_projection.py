@@ -158,7 +158,7 @@ async def test_a_timer_fires_as_an_event(url: str, bus: Bus, cluster: str) -> No
         refusal = e.OutcomeRecorded(
             decision=decision.id, group=decision.group, status="rejected", http_status=422
         )
-        await publish(bus, cluster, [e.Batch(source="actuator", events=(refusal,))], "actuator")
+        await publish(bus, cluster, [e.Batch(source="actuator", events=(refusal,))])
         timers = await eventually(lambda: dict(projection.world.meta.timers), "a timer")
         (name, timer) = next(iter(timers.items()))
         # The fold asks for half a minute; move it, as the wall clock would.

@@ -101,7 +101,10 @@ class Toy:
     def send(self, *events: e.Event) -> None:
         self.position += 1
         self.now += timedelta(milliseconds=10)
-        batch = Batch(source="watch", events=events)
+        # By whoever may say all of it; the order says who, where several may.
+        kinds = set(map(type, events))
+        source = next((each for each, said in e.SAID_BY.items() if said >= kinds), "watch")
+        batch = Batch(source=source, events=events)
         self.messages.append((self.position, self.now, batch))
         before = len(self.world.journal.decisions)
         step(self.world, self.position, self.now, batch)

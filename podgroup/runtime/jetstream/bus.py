@@ -20,7 +20,12 @@ from podgroup.runtime.jetstream.api import (
     ask,
 )
 from podgroup.runtime.jetstream.connection import Connection, open_connection
-from podgroup.runtime.jetstream.publisher import ACK_TIMEOUT_S, Publisher, publish_once
+from podgroup.runtime.jetstream.publisher import (
+    ACK_TIMEOUT_S,
+    Publisher,
+    headers_of,
+    publish_once,
+)
 from podgroup.runtime.jetstream.reader import Reader
 from podgroup.runtime.jetstream.values import (
     BusClosed,
@@ -83,8 +88,11 @@ class Bus:
         """Create EVENTS, DECISIONS and PARKED, or bring their limits up to date; see `streams`.
 
         Like `connect`, it waits for a server that is away: a process that starts while NATS
-        restarts must not end for it.
+        restarts must not end for it. Where `settings.create` is off it does nothing: that is the
+        business of another account, and whoever misses a stream is told so when they use it.
         """
+        if not settings.create:
+            return
         backoff = Backoff(first_s=0.2, ceiling_s=5.0)
         while True:
             try:
@@ -146,6 +154,7 @@ class Bus:
         timeout_s: float = 5.0,
         *,
         after: int | None = None,
+        signature: str = "",
     ) -> int:
         """Store one message and return its sequence; repeats with the same `msg_id` are safe.
 
@@ -160,6 +169,7 @@ class Bus:
             PublishRefused: never will be.
         """
         loop = asyncio.get_running_loop()
+        headers = headers_of(msg_id, signature)
         until = loop.time() + timeout_s
         backoff = Backoff(first_s=0.05, ceiling_s=1.0)
         while True:
@@ -169,7 +179,7 @@ class Bus:
                     raise self._connection.unavailable(f"not connected within {timeout_s} s")
                 left_s = max(0.05, until - loop.time())
                 ack = await publish_once(
-                    self._connection, subject, body, msg_id, min(left_s, ACK_TIMEOUT_S), after
+                    self._connection, subject, body, headers, min(left_s, ACK_TIMEOUT_S), after
                 )
             except BusClosed:
                 raise
@@ -201,9 +211,26 @@ class Bus:
         *,
         max_in_flight: int = 512,
         ack_wait_s: float = 15,
+        create: bool = True,
     ) -> Worker:
-        """Return a worker on a durable consumer, which is made when needed; see `Worker`."""
-        return Worker(self._connection, stream, durable, filter_subject, max_in_flight, ack_wait_s)
+        """Return a worker on a durable consumer; see `Worker`.
+
+        The consumer is made when needed, unless `create` is off: then it must be there.
+        """
+        found = Worker(self._connection, stream, durable, filter_subject, max_in_flight, ack_wait_s)
+        found.create = create
+        return found
+
+    async def ensure_consumer(
+        self, stream: str, durable: str, filter_subject: str, ack_wait_s: float
+    ) -> None:
+        """Create a durable consumer for `work`, or bring it up to date.
+
+        Raises:
+            StreamMissing, BusUnavailable
+            BusError: it exists and cannot be what was asked for.
+        """
+        await worker.make(self._connection, stream, durable, filter_subject, ack_wait_s)
 
     async def close(self) -> None:
         """Close the connection; readers, workers and publishers raise from then on."""

@@ -37,6 +37,8 @@ GIVE_UP_S = 60.0
 WINDOW_BYTES = 32 * 1024 * 1024
 FOLLOWS = "Nats-Expected-Last-Subject-Sequence"
 """The header that names the message before it on the subject; it stays with the message."""
+SIGNATURE = "Gatelog-Signature"
+"""The header with what `podgroup.runtime.signing` made of the message."""
 # The server's "never": bad request, forbidden. 409 (same id in process) and 503 pass.
 _REFUSALS = frozenset((400, 401, 403))
 # The subject's last message is another one; while one is being stored the server says 10164.
@@ -58,12 +60,25 @@ _acks = msgspec.json.Decoder(Ack)
 
 
 class _Entry:
-    __slots__ = ("body", "first_sent", "future", "msg_id", "reply", "sent", "sequence", "subject")
+    __slots__ = (
+        "body",
+        "first_sent",
+        "future",
+        "headers",
+        "msg_id",
+        "reply",
+        "sent",
+        "sequence",
+        "subject",
+    )
 
-    def __init__(self, subject: str, body: bytes, msg_id: str, future: asyncio.Future[int]) -> None:
+    def __init__(
+        self, subject: str, body: bytes, msg_id: str, signature: str, future: asyncio.Future[int]
+    ) -> None:
         self.subject = subject
         self.body = body
         self.msg_id = msg_id
+        self.headers = headers_of(msg_id, signature)
         self.future = future
         self.reply = ""
         self.sent = 0.0
@@ -100,7 +115,9 @@ class Publisher:
         """Messages sent but not acknowledged."""
         return len(self._entries)
 
-    async def send(self, subject: str, body: bytes, msg_id: str) -> asyncio.Future[int]:
+    async def send(
+        self, subject: str, body: bytes, msg_id: str, signature: str = ""
+    ) -> asyncio.Future[int]:
         """Send in order; wait only while the window is full. The future gives the sequence.
 
         One task at a time: the order of calls is the order of messages.
@@ -114,7 +131,7 @@ class Publisher:
             await self._room.wait()
         if self._broken is not None:
             raise self._broken
-        entry = _Entry(subject, body, msg_id, self._loop.create_future())
+        entry = _Entry(subject, body, msg_id, signature, self._loop.create_future())
         # An owner may drop the future and rely on flush; that is no "exception never retrieved".
         entry.future.add_done_callback(_retrieve)
         self._entries.append(entry)
@@ -158,9 +175,7 @@ class Publisher:
             self._timer = self._loop.call_later(self._ack_timeout_s, self._check_oldest)
         entry.reply = self._connection.expect(lambda message: self._on_reply(entry, message))
         try:
-            await self._connection.send(
-                entry.subject, entry.body, entry.reply, {"Nats-Msg-Id": entry.msg_id}
-            )
+            await self._connection.send(entry.subject, entry.body, entry.reply, entry.headers)
         except BusError:
             self._connection.forget(entry.reply)
             raise
@@ -233,7 +248,7 @@ class Publisher:
             overtaken = any(later.sequence for later in self._entries)
             try:
                 ack = await publish_once(
-                    self._connection, entry.subject, entry.body, entry.msg_id, self._ack_timeout_s
+                    self._connection, entry.subject, entry.body, entry.headers, self._ack_timeout_s
                 )
             except BusUnavailable:
                 await asyncio.sleep(next(backoff))
@@ -273,24 +288,33 @@ class Publisher:
         self._room.set()
 
 
+def headers_of(msg_id: str, signature: str) -> dict[str, str]:
+    """Return the headers of a message; without a signature, "", there is none."""
+    headers = {"Nats-Msg-Id": msg_id}
+    if signature:
+        headers[SIGNATURE] = signature
+    return headers
+
+
 async def publish_once(
     connection: Connection,
     subject: str,
     body: bytes,
-    msg_id: str,
+    headers: dict[str, str],
     timeout_s: float,
     after: int | None = None,
 ) -> Ack:
     """Publish and wait for the acknowledgement, once; `after` as in `Bus.publish`.
+
+    `headers` as `headers_of` made them.
 
     Raises:
         BusUnavailable: not known to be stored.
         Overtaken: the last message on the subject is not `after`.
         PublishRefused: never will be.
     """
-    headers = {"Nats-Msg-Id": msg_id}
     if after is not None:
-        headers[FOLLOWS] = str(after)
+        headers = {**headers, FOLLOWS: str(after)}
     answer = await connection.request(subject, body, timeout_s=timeout_s, headers=headers)
     ack = _acks.decode(answer)
     if ack.error is None:

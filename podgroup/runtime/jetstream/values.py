@@ -15,7 +15,8 @@ class Message(Struct, frozen=True, gc=False):
     """One stored message.
 
     `sequence` is its place in the stream, `at` the stream's own timestamp (the only clock the fold
-    knows), `msg_id` the publisher's Nats-Msg-Id or empty.
+    knows), `msg_id` the publisher's Nats-Msg-Id or empty, `signature` what it says about who it is
+    (`podgroup.runtime.signing`; read by workers only).
     """
 
     sequence: int
@@ -23,6 +24,7 @@ class Message(Struct, frozen=True, gc=False):
     subject: str
     body: bytes
     msg_id: str = ""
+    signature: str = ""
 
 
 class StreamState(Struct, frozen=True):

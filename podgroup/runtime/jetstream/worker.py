@@ -21,6 +21,7 @@ from podgroup.runtime.jetstream import streams
 from podgroup.runtime.jetstream.acks import Place
 from podgroup.runtime.jetstream.api import CONSUMER_NOT_FOUND, STREAM_NOT_FOUND, ApiRefused, ask
 from podgroup.runtime.jetstream.connection import Connection
+from podgroup.runtime.jetstream.publisher import SIGNATURE
 from podgroup.runtime.jetstream.pull import DEFAULT_TIMING, Data, Heartbeat, Lost, Session, Timing
 from podgroup.runtime.jetstream.values import (
     BusClosed,
@@ -43,7 +44,13 @@ class _Delivered(msgspec.Struct):
     stream_seq: int
 
 
+class _Config(msgspec.Struct):
+    ack_wait: int = 0
+    filter_subject: str = ""
+
+
 class _Consumer(msgspec.Struct):
+    config: _Config
     delivered: _Delivered
     num_pending: int
     num_ack_pending: int
@@ -58,15 +65,78 @@ async def taken(connection: Connection, stream: str, durable: str) -> Taken | No
     Raises:
         StreamMissing: there is no such stream.
     """
+    found = await _info(connection, stream, durable)
+    if found is None:
+        return None
+    return Taken(found.delivered.stream_seq, found.num_pending, found.num_ack_pending)
+
+
+async def _info(connection: Connection, stream: str, durable: str) -> _Consumer | None:
     try:
-        found = _consumers.decode(await ask(connection, f"CONSUMER.INFO.{stream}.{durable}"))
+        return _consumers.decode(await ask(connection, f"CONSUMER.INFO.{stream}.{durable}"))
     except ApiRefused as refused:
         if refused.error.err_code == CONSUMER_NOT_FOUND:
             return None
         if refused.error.err_code == STREAM_NOT_FOUND:
             raise streams.missing(stream) from refused
         raise
-    return Taken(found.delivered.stream_seq, found.num_pending, found.num_ack_pending)
+
+
+async def make(
+    connection: Connection, stream: str, durable: str, filter_subject: str, ack_wait_s: float
+) -> None:
+    """Create a durable consumer, or bring it up to date.
+
+    Raises:
+        StreamMissing: there is no such stream.
+        BusError: it exists and cannot be what was asked for.
+        BusUnavailable: no answer.
+    """
+    config = {
+        "name": durable,
+        "durable_name": durable,
+        "deliver_policy": "all",
+        "ack_policy": "explicit",
+        "ack_wait": int(ack_wait_s * _NS),
+        "max_ack_pending": _MAX_ACK_PENDING,
+        "max_deliver": -1,
+        "replay_policy": "instant",
+        "filter_subject": filter_subject,
+    }
+    body = {"stream_name": stream, "config": config}
+    try:
+        await ask(connection, f"CONSUMER.CREATE.{stream}.{durable}.{filter_subject}", body)
+    except ApiRefused as refused:
+        if refused.error.err_code == STREAM_NOT_FOUND:
+            raise streams.missing(stream) from refused
+        raise BusError(
+            f"durable consumer {durable} of {stream} cannot be set up for {filter_subject}: "
+            f"{refused.error.description}"
+        ) from refused
+
+
+async def check(
+    connection: Connection, stream: str, durable: str, filter_subject: str, ack_wait_s: float
+) -> None:
+    """See that a durable consumer is there and as it should be, and leave it as it is.
+
+    Raises:
+        StreamMissing: there is no such stream.
+        BusError: it is not there, or hands out other messages, or waits for another time.
+        BusUnavailable: no answer.
+    """
+    found = await _info(connection, stream, durable)
+    if found is None:
+        raise BusError(
+            f"there is no durable consumer {durable} of {stream}: gatelog migrate makes it"
+        )
+    has = (found.config.filter_subject, found.config.ack_wait)
+    if has != (filter_subject, int(ack_wait_s * _NS)):
+        raise BusError(
+            f"durable consumer {durable} of {stream} is for {has[0]} with an ack wait of "
+            f"{has[1] / _NS:g} s, the settings say {filter_subject} and {ack_wait_s:g} s: "
+            "gatelog migrate with these settings brings it up to date"
+        )
 
 
 class Delivery:
@@ -123,6 +193,8 @@ class Worker:
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self._timing = timing
+        self.create = True
+        """Make the consumer where it is missing; off: it must be there."""
         self._connection = connection
         self._stream = stream
         self._durable = durable
@@ -237,9 +309,10 @@ class Worker:
 
     def _delivery(self, raw: Msg, place: Place) -> Delivery:
         self._unsettled[place.sequence] = self._deadline()
-        msg_id = (raw.headers or {}).get("Nats-Msg-Id", "")
+        headers = raw.headers or {}
+        msg_id, signature = headers.get("Nats-Msg-Id", ""), headers.get(SIGNATURE, "")
         at = from_nanoseconds(place.at_ns)
-        message = Message(place.sequence, at, raw.subject, raw.data, msg_id)
+        message = Message(place.sequence, at, raw.subject, raw.data, msg_id, signature)
         return Delivery(self, message, place.delivery, raw.reply)
 
     async def _pull(self, session: Session) -> str:
@@ -282,28 +355,8 @@ class Worker:
             return False
 
     async def _start_session(self) -> None:
-        config = {
-            "name": self._durable,
-            "durable_name": self._durable,
-            "deliver_policy": "all",
-            "ack_policy": "explicit",
-            "ack_wait": int(self._ack_wait_s * _NS),
-            "max_ack_pending": _MAX_ACK_PENDING,
-            "max_deliver": -1,
-            "replay_policy": "instant",
-            "filter_subject": self._filter,
-        }
-        body = {"stream_name": self._stream, "config": config}
-        try:
-            subject = f"CONSUMER.CREATE.{self._stream}.{self._durable}.{self._filter}"
-            await ask(self._connection, subject, body)
-        except ApiRefused as refused:
-            if refused.error.err_code == STREAM_NOT_FOUND:
-                raise streams.missing(self._stream) from refused
-            raise BusError(
-                f"durable consumer {self._durable} of {self._stream} cannot be set up for "
-                f"{self._filter}: {refused.error.description}"
-            ) from refused
+        consumer = self._connection, self._stream, self._durable, self._filter, self._ack_wait_s
+        await (make if self.create else check)(*consumer)
         session = Session(self._connection, self._stream, self._durable, self._timing)
         await session.open()
         self._session = session

@@ -1,0 +1,54 @@
+"""Messages among the decisions that are nobody's: what the log hears of them.
+
+Theory. Whoever can get a message into the stream can get many, so the log hears of one in a while,
+with the number of the others; each is counted, and each has its copy in PARKED.
+
+Invariant: of messages that are refused the log hears within `SPACING_S` of the first, and of no
+more than one in that time.
+"""
+
+import time
+from typing import Final
+
+from actuator.metrics import ActuatorMetrics
+from actuator.outcomelog import OutcomeLog
+from podgroup.events import DecisionRefused
+from podgroup.runtime.jetstream import Message
+
+SPACING_S: Final = 10.0
+"""Seconds from one event about refused messages to the next, at least."""
+EXCERPT: Final = 2_000
+"""Bytes of a refused message that the log gets to see; all of it is in PARKED."""
+
+
+class Refusals:
+    """Tells the log of refused messages."""
+
+    def __init__(self, outcomes: OutcomeLog, metrics: ActuatorMetrics) -> None:
+        self._outcomes = outcomes
+        self._metrics = metrics
+        self._told_s = float("-inf")
+        self._untold = 0
+
+    async def tell(self, message: Message, shard: int, reason: str) -> None:
+        """Count a message, and say in the log that it was refused unless one was just now.
+
+        On return what was to be said is stored.
+        """
+        self._metrics.refused()
+        now = time.monotonic()
+        if now < self._told_s + SPACING_S:
+            self._untold += 1
+            return
+        self._told_s, others, self._untold = now, self._untold, 0
+        await self._outcomes.record(
+            shard,
+            DecisionRefused(
+                sequence=message.sequence,
+                subject=message.subject,
+                reason=reason,
+                raw=message.body[:EXCERPT].decode(errors="replace"),
+                others=others,
+                by="actuator",
+            ),
+        )
