@@ -88,18 +88,16 @@ async def _run(
     loop = Loop(settings, bus, api, emitter, metrics)
     metrics.watch(pace, emitter, lambda: loop.held)
     if checks is not None:
-        checks.ready("actuator: log", lambda: "" if bus.connected else f"away: {bus.last_error}")
+        checks.ready("actuator: log", lambda: loop.trouble)
         checks.ready("actuator: API server", lambda: api.trouble)
-    filter_subject = subjects.decisions(settings.cluster, 0)
-    if settings.shards > 1:
-        # All shards share one consumer: which decisions belong together is settled per object.
-        filter_subject = filter_subject.rsplit(".", 1)[0] + ".*"
+    filter_subject = subjects.actuator_filter(settings.cluster, settings.shards)
     worker = bus.work(
         subjects.DECISIONS,
         subjects.actuator_consumer(settings.cluster),
         filter_subject,
         max_in_flight=held_at_most(settings.actuator.max_in_flight),
         ack_wait_s=settings.actuator.ack_wait_s,
+        create=settings.streams.create,
     )
     collect_rarely(YOUNG)
     log.info("actuator_started", server=kube.server, subject=filter_subject, pace=pace.limit)

@@ -1,10 +1,11 @@
 #!/bin/sh
-# Makes the passwords that docker-compose.yml and the kustomize base expect, once:
+# Makes the passwords and keys that docker-compose.yml and the kustomize base expect, once:
 #
 #   sh deploy/secrets.sh [DIRECTORY] [DATABASE_HOST]
 #
 # DIRECTORY is .gatelog/secrets unless given (never below deploy/, which goes into the wheel),
-# DATABASE_HOST is postgres unless given. Files that exist are left alone. The directory is closed
+# DATABASE_HOST is postgres unless given. Passwords and keys that exist are left alone;
+# passwords.conf is made of them each time. It needs openssl 1.1.1 or newer. The directory is closed
 # to others; the files in it are readable, because compose mounts them as they are into containers
 # that run as another user.
 set -eu
@@ -14,13 +15,19 @@ umask 077
 mkdir -p "$directory"
 chmod 0700 "$directory"
 
-for name in ingest projector actuator operator postgres reader; do
+for name in streams ingest projector actuator operator logreader postgres reader; do
     [ -s "$directory/$name" ] || od -An -N24 -tx1 /dev/urandom | tr -d ' \n' >"$directory/$name"
 done
-if [ ! -s "$directory/passwords.conf" ]; then
-    for name in ingest projector actuator operator; do
-        printf '%s_password: "%s"\n' "$name" "$(cat "$directory/$name")"
-    done >"$directory/passwords.conf"
+# Made anew each time: an older one lacks the users that came later.
+for name in streams ingest projector actuator operator logreader; do
+    printf '%s_password: "%s"\n' "$name" "$(cat "$directory/$name")"
+done >"$directory/passwords.conf"
+# The projector signs decisions, actuators check them. To change the key: docs/operations.md.
+if [ ! -s "$directory/decision-key.pem" ]; then
+    openssl genpkey -algorithm ed25519 -out "$directory/decision-key.pem"
+fi
+if [ ! -s "$directory/decision-keys.pem" ]; then
+    openssl pkey -in "$directory/decision-key.pem" -pubout -out "$directory/decision-keys.pem"
 fi
 if [ ! -s "$directory/pg_service.conf" ]; then
     printf '[gatelog]\nhost=%s\ndbname=gatelog\nuser=gatelog\npassword=%s\n' \

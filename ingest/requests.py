@@ -4,6 +4,9 @@ A projector that has no complete view (a new database on a log whose beginning h
 stream that was rolled back) can decide nothing until every kind was listed once more, and only
 ingest can list. It asks in the log, and so can an operator: `OperatorActed(action="relist")`.
 
+Messages are asked for one by one: an ingester that made a consumer would need the right to, and
+with that right one can have messages delivered to other subjects than one may speak on.
+
 Invariant: a request made after `after` is heard once; an older one is the asker's to repeat.
 """
 
@@ -14,41 +17,36 @@ from podgroup.codec import decode_batch
 from podgroup.events import OperatorActed
 from podgroup.runtime.jetstream import Bus, BusError
 
-_PAUSE_S = 2.0
+LOOK_S = 1.0
+"""Seconds between looks."""
 SOURCES: tuple[subjects.Source, ...] = ("projector", "operator")
 
 
 async def relist_requested(bus: Bus, cluster: str, after: int) -> str:
     """Wait for a request stored after stream sequence `after`; return who asks and why."""
-    waiting = [
-        asyncio.create_task(_heard(bus, f"events.{cluster}.*.{source}", after))
-        for source in SOURCES
-    ]
-    try:
-        done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        return next(iter(done)).result()
-    finally:
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-
-
-async def _heard(bus: Bus, subject: str, after: int) -> str:
     while True:
         try:
-            return await _listen(bus, subject, after)
+            # Up to here only, so that what others say is not looked through time and again.
+            end = (await bus.stream_state(subjects.EVENTS)).last_sequence
+            for source in SOURCES:
+                asked = await _between(bus, f"events.{cluster}.*.{source}", after, end)
+                if asked:
+                    return asked
+            after = max(after, end)
         except BusError:
-            # The session notices what is wrong with the log; here it is enough to listen again.
-            await asyncio.sleep(_PAUSE_S)
+            # The session notices what is wrong with the log; here it is enough to look again.
+            pass
+        await asyncio.sleep(LOOK_S)
 
 
-async def _listen(bus: Bus, subject: str, after: int) -> str:
-    reader = bus.read(subjects.EVENTS, subject, after + 1, batch=100)
-    try:
-        while True:
-            for message in await reader.next(None):
-                for event in decode_batch(message.body).events:
-                    if isinstance(event, OperatorActed) and event.action == "relist":
-                        return f"asked for by {event.by or 'an operator'}: {event.message}"
-    finally:
-        await reader.close()
+async def _between(bus: Bus, subject: str, after: int, end: int) -> str:
+    """Return the first request after one sequence and up to another, "" for none."""
+    while after < end:
+        message = await bus.at_or_after(subjects.EVENTS, after + 1, subject)
+        if message is None or message.sequence > end:
+            break
+        after = message.sequence
+        for event in decode_batch(message.body).events:
+            if isinstance(event, OperatorActed) and event.action == "relist":
+                return f"asked for by {event.by or 'an operator'}: {event.message}"
+    return ""

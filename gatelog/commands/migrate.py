@@ -1,8 +1,9 @@
 """`gatelog migrate`: bring the database and the streams to what this version needs.
 
 Theory. Run it before the deployments of a new version start. It is safe to repeat and safe to run
-in several places at once. Streams are made or their limits brought up to date when nats.url is
-set; `gatelog up` does both by itself.
+in several places at once. Streams and the actuators' consumer are made or brought up to date when
+nats.url is set, which needs an account that no part needs (`streams` in deploy/components/nats);
+`gatelog up` does both by itself.
 
 Invariant: nothing is dropped; a database of a newer version is refused.
 """
@@ -11,16 +12,18 @@ import asyncio
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from gatelog import options
 from gatelog.errors import CommandFailed
 from gatelog.narrator import Narrator
+from podgroup import subjects
 from podgroup.runtime.settings import Settings
 
 HELP = (
-    "Bring the database to the schema of this version, and create the NATS streams (or bring "
-    "their limits up to date). Run it before the deployments; safe to repeat."
+    "Bring the database to the schema of this version, and create the NATS streams and the "
+    "actuators' consumer (or bring them up to date). Run it before the deployments; safe to repeat."
 )
 EPILOG = """[bold]Examples[/]
 
@@ -99,6 +102,12 @@ async def _streams(settings: Settings) -> None:
 
     bus = await connect(settings.nats, "gatelog-migrate", deadline_s=_CONNECT_S)
     try:
-        await bus.ensure_streams(settings.streams)
+        await bus.ensure_streams(msgspec.structs.replace(settings.streams, create=True))
+        await bus.ensure_consumer(
+            subjects.DECISIONS,
+            subjects.actuator_consumer(settings.cluster),
+            subjects.actuator_filter(settings.cluster, settings.shards),
+            settings.actuator.ack_wait_s,
+        )
     finally:
         await bus.close()

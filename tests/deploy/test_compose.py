@@ -246,16 +246,25 @@ async def test_each_part_may_publish_its_own_facts_only(world: World, nats: Chil
         return b"Permissions Violation" not in answer
 
     sources = {"ingest": "watch", "projector": "projector", "actuator": "actuator"}
-    for user, source in sources.items():
-        for other in (*sources.values(), "operator"):
-            assert await may(user, f"events.c.0.{other}") is (other == source), (user, other)
+    for user in (*sources, "streams", "operator", "logreader"):
+        own = sources.get(user, user if user == "operator" else "")
+        for source in (*sources.values(), "operator"):
+            assert await may(user, f"events.c.0.{source}") is (source == own), (user, source)
         assert await may(user, "decisions.c.0") is (user == "projector")
-        assert await may(user, "parked.c.0")
-        for verb in ("DELETE", "PURGE"):
+        assert await may(user, "parked.c.0") is (user in ("projector", "actuator"))
+        for verb in ("CREATE", "UPDATE"):
+            assert await may(user, f"$JS.API.STREAM.{verb}.EVENTS") is (user == "streams")
+            assert not await may(user, f"$JS.API.STREAM.{verb}.OTHER")
+        for verb in ("DELETE", "PURGE", "MSG.DELETE"):
             assert not await may(user, f"$JS.API.STREAM.{verb}.EVENTS")
-        assert await may(user, "$JS.API.STREAM.INFO.EVENTS")
-    assert await may("operator", "events.c.0.operator")
-    assert not await may("operator", "events.c.0.watch")
+        assert not await may(user, "$JS.API.DIRECT.GET.EVENTS")
+        name = "DECISIONS" if user == "actuator" else "EVENTS"
+        assert await may(user, f"$JS.API.STREAM.INFO.{name}")
+        readers = ("projector", "operator", "logreader")
+        assert await may(user, "$JS.API.CONSUMER.CREATE.EVENTS.x.events.>") is (user in readers)
+    for user in ("operator", "logreader"):
+        assert not await may(user, "$JS.API.CONSUMER.DELETE.DECISIONS.actuator-default")
+        assert not await may(user, "$JS.API.CONSUMER.MSG.NEXT.DECISIONS.actuator-default")
 
 
 def test_the_database_is_found_through_a_service_file(

@@ -331,7 +331,7 @@ def test_network_is_closed_but_for_what_each_part_needs():
     assert allowed("gatelog-ingest", "egress") == {53, 443, 6443, 4222}
     assert allowed("gatelog-actuator", "egress") == {53, 443, 6443, 4222}
     assert allowed("gatelog-projector", "egress") == {53, 443, 6443, 4222, 5432}
-    assert allowed("gatelog-migrate", "egress") == {53, 5432}
+    assert allowed("gatelog-migrate", "egress") == {53, 4222, 5432}
     assert allowed("nats", "egress") == {53}
     for name in pods():
         # Metrics, and those of deployments only.
@@ -359,7 +359,9 @@ def test_secrets_are_files_made_by_the_script(tmp_path: Path):
     subprocess.run(command, check=True, capture_output=True)
     assert {p.name: p.read_text() for p in directory.iterdir()} == first
     assert directory.stat().st_mode & 0o777 == 0o700
-    assert len({first[n] for n in ("ingest", "projector", "actuator", "operator", "postgres")}) == 5
+    users = ("streams", "ingest", "projector", "actuator", "operator", "logreader")
+    assert len({first[name] for name in (*users, "postgres", "reader")}) == len(users) + 2
+    assert [line.split("_")[0] for line in first["passwords.conf"].splitlines()] == list(users)
     assert "host=db.example" in first["pg_service.conf"]
     wanted: set[str] = set()
     for obj in pods().values():

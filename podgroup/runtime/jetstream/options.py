@@ -5,6 +5,7 @@ client is made, so that rotated secrets are picked up by the next reconnect; the
 neither kept nor shown.
 """
 
+import re
 import ssl
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from podgroup.runtime.jetstream.values import BusError
 from podgroup.runtime.settings import NatsSettings
 
 _PENDING_BYTES = 8 * 1024 * 1024
+_TOKEN = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def client_options(settings: NatsSettings, name: str) -> dict[str, Any]:
@@ -45,6 +47,9 @@ def client_options(settings: NatsSettings, name: str) -> dict[str, Any]:
         options["nkeys_seed"] = _file("nats.nkey_seed", settings.nkey_seed)
     if settings.user:
         options["user"] = settings.user
+        if _TOKEN.fullmatch(settings.user):
+            # So that users can be kept from hearing each other's answers (nats.conf).
+            options["inbox_prefix"] = f"_INBOX.{settings.user}".encode()
     if settings.password_file:
         path = _file("nats.password_file", settings.password_file)
         options["password"] = Path(path).read_text(encoding="utf-8").strip()

@@ -105,7 +105,7 @@ def missing(stream: str) -> StreamMissing:
     """Return the error for a stream that is not there."""
     return StreamMissing(
         f"there is no stream {stream}: the server has lost its storage, or gatelog was never "
-        "started on it; starting any part of gatelog creates it"
+        "started on it; gatelog migrate creates it (gatelog up does so by itself)"
     )
 
 
