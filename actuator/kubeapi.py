@@ -18,7 +18,7 @@ import msgspec
 from actuator.pace import Pace
 from actuator.patches import FIELD_MANAGER
 from actuator.replies import NOT_INSTALLED, NOT_SERVED, Answer, Reply, read
-from actuator.seen import Guess, Seen
+from actuator.seen import Seen, Unread
 from actuator.workloads import GROUP, VERSIONS
 from podgroup.commands import ObjectRef
 from podgroup.runtime.kube import KubeError, KubeUnauthorized
@@ -59,8 +59,8 @@ class KubeApi:
         self._answered = answered
         self._version: str | None = None
         self._looked_at = float("-inf")
-        self.unread = Guess()
-        """How patches made without a look at the pod have fared."""
+        self.unread = {single: Unread() for single in (False, True)}
+        """What is guessed of pods of groups, and of single ones."""
         self.seen = Seen()
         """Workloads as the last answers showed them."""
         self.trouble = ""

@@ -110,12 +110,13 @@ def ungate(command: UngatePod, pod: Mapping[str, Any]) -> Plan:
     return Patch(operations)
 
 
-def ungate_unread(command: UngatePod) -> Operations | None:
+def ungate_unread(command: UngatePod, *, annotated: bool = True) -> Operations | None:
     """Return a patch that needs no look at the pod first, or None if there cannot be one.
 
     It applies exactly if the pod has these gates and no others, in this order, and none of the
-    keys that it adds; otherwise the API server answers 422, nothing is written, and the caller
-    reads the pod and uses `ungate`. (A `test` for null holds where there is nothing.) Tolerations
+    keys that it adds, and (unless `annotated`) no annotation at all; otherwise the API server
+    answers 422, nothing is written, and the caller reads the pod and uses `ungate`. (A `test` for
+    null holds where there is nothing, but not below what is not there.) Tolerations
     cannot be tested for absence from a list, so a command that brings some always reads first.
     """
     if command.tolerations or not command.gates:
@@ -127,6 +128,10 @@ def ungate_unread(command: UngatePod) -> Operations | None:
         remove(gates),
     ]
     for parent, wanted in (("labels", command.labels), ("annotations", command.annotations)):
+        if wanted and parent == "annotations" and not annotated:
+            path = pointer("metadata", parent)
+            operations += [require(path, None), add(path, dict(wanted))]
+            continue
         for key, value in wanted.items():
             path = pointer("metadata", parent, key)
             operations += [require(path, None), add(path, value)]

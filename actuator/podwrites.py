@@ -15,8 +15,10 @@ from datetime import datetime
 from actuator import patches
 from actuator.kubeapi import JSON_PATCH, STRATEGIC_PATCH, KubeApi
 from actuator.replies import Reply
+from actuator.seen import Unread
 from actuator.verdicts import Verdict, applied, gone_from, judge, rejected
 from podgroup.commands import DeletePod, FinalizePod, ObjectRef, ReportPod, StopPod, UngatePod
+from podgroup.names import PODSET_LABEL, SINGLE_PODSET
 
 CONFLICT = 409
 """What the outcome of an ungating says whose values contradict the pod: it can never succeed."""
@@ -24,12 +26,15 @@ CONFLICT = 409
 
 async def ungate(api: KubeApi, command: UngatePod) -> Verdict:
     """Remove the gates and merge what goes with them, in one patch."""
-    operations = patches.ungate_unread(command) if api.unread.worth_trying() else None
+    unread = _unread(api, command)
+    operations = None
+    if unread.guess.worth_trying():
+        operations = patches.ungate_unread(command, annotated=unread.annotated)
     if operations is not None:
         reply = await api.patch(command.target, operations, JSON_PATCH, urgent=True)
         verdict = judge(reply)
         if verdict.status == "applied" or verdict.again:
-            api.unread.learn(verdict.status == "applied")
+            unread.guess.learn(verdict.status == "applied")
         if not verdict.again:
             return verdict
     return await ungate_read(api, command)
@@ -42,13 +47,19 @@ async def ungate_read(api: KubeApi, command: UngatePod) -> Verdict:
     gone = gone_from(found, target)
     if gone is not None:
         return gone
-    match patches.ungate(command, found.object()):
+    pod = found.object()
+    _unread(api, command).annotated = bool(pod["metadata"].get("annotations"))
+    match patches.ungate(command, pod):
         case patches.Unchanged():
             return applied(found, f"{found.path}: the gates are gone already")
         case patches.Conflict(message=message):
             return rejected(f"{found.path}: {message}", CONFLICT)
         case patches.Patch(operations=operations):
             return judge(await api.patch(target, operations, JSON_PATCH, urgent=True))
+
+
+def _unread(api: KubeApi, command: UngatePod) -> Unread:
+    return api.unread[command.labels.get(PODSET_LABEL) == SINGLE_PODSET]
 
 
 async def finalize(api: KubeApi, command: FinalizePod) -> Verdict:

@@ -44,6 +44,21 @@ class Guess:
         self._hits += 0.1 * (hit - self._hits)
 
 
+class Unread:
+    """How pods that are patched without a look probably are, from those that were looked at.
+
+    A JSON patch adds an annotation in one of two ways, which depends on whether there are any. One
+    of these is for single pods, which mostly have none, and one for those of groups, which have at
+    least the count of their group: a wrong guess costs a request that is refused and a look.
+    """
+
+    def __init__(self) -> None:
+        self.guess = Guess()
+        """How such patches have fared."""
+        self.annotated = True
+        """Whether the last pod that was looked at has annotations."""
+
+
 class Seen:
     """Copies by namespace and name."""
 

@@ -1,5 +1,8 @@
 """`python -m bench`: measure, print JSON lines and a table, keep the results of this run.
 
+`python -m bench real --server URL ...` measures on a cluster that is there already; its figures
+are printed and not kept. All else runs on what it starts itself.
+
 What was measured replaces the figures of the same names in the results, so that parts can be
 measured one at a time; each figure says when it was taken, and beside what load.
 
@@ -26,6 +29,7 @@ from bench import (
     latency,
     listing,
     projecting,
+    real,
     rebuilding,
     resident,
     sizes,
@@ -75,6 +79,8 @@ async def _run(names: list[str]) -> list[Figure]:
 
 def main() -> int:
     """Run what is asked for, and keep the results."""
+    if sys.argv[1:2] == ["real"]:
+        return real.main(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument(
         "parts", nargs="*", choices=[*PARTS, []], help=f"default: all but {', '.join(LONG)}"

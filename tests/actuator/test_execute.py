@@ -7,6 +7,7 @@ import pytest
 
 from actuator import podwrites
 from actuator.execute import execute
+from actuator.kubeapi import KubeApi
 from actuator.verdicts import Verdict
 from podgroup import names
 from podgroup.commands import (
@@ -56,6 +57,30 @@ async def successor(lab: Lab, old: ObjectRef) -> ObjectRef:
 
 
 # -- ungating ------------------------------------------------------------------------------------
+
+
+async def test_pods_without_annotations_are_looked_at_once_and_not_each(lab: Lab) -> None:
+    asked: list[str] = []
+    api = KubeApi(lab.kube, lab.pace, lambda verb, *_: asked.append(verb))
+
+    async def gets(single: bool, targets: list[ObjectRef]) -> int:
+        asked.clear()
+        for target in targets:
+            labels = {names.PODSET_LABEL: names.SINGLE_PODSET if single else "aa11"}
+            command = ungate(target, labels=labels, annotations={names.WORKLOAD_ANNOTATION: "w"})
+            assert (await podwrites.ungate(api, command)).status == "applied"
+        return asked.count("GET")
+
+    bare = [await lab.pod(f"bare-{number}") for number in range(10)]
+    grouped = []
+    for number in range(10):
+        wanted = pod(f"grouped-{number}")
+        wanted["metadata"]["annotations"] = {names.GROUP_TOTAL_COUNT: "10"}
+        grouped.append(await lab.create(wanted))
+    assert await gets(True, bare[:5]) == 1
+    assert await gets(False, grouped[:5]) == 0
+    assert await gets(True, bare[5:]) == 0
+    assert await gets(False, grouped[5:]) == 0
 
 
 @pytest.mark.parity("S-09")

@@ -200,6 +200,22 @@ def test_without_a_look_a_label_that_is_there_is_refused() -> None:
         json_patch(pod, operations)
 
 
+@pytest.mark.parametrize("annotated", [True, False])
+def test_without_a_look_annotations_are_added_to_some_or_to_none(annotated: bool) -> None:
+    pod = live_pod()
+    pod["metadata"].pop("annotations", None)
+    if annotated:
+        pod["metadata"]["annotations"] = {"theirs": "1"}
+    command = ungate(pod_ref(), annotations={names.WORKLOAD_ANNOTATION: "w"})
+    operations = patches.ungate_unread(command, annotated=annotated)
+    assert operations is not None
+    assert json_patch(pod, operations)["metadata"] == planned(command, pod)["metadata"]
+    wrong = patches.ungate_unread(command, annotated=not annotated)
+    assert wrong is not None
+    with pytest.raises(PatchConflict):
+        json_patch(pod, wrong)
+
+
 def test_tolerations_need_a_look() -> None:
     assert patches.ungate_unread(ungate(pod_ref(), tolerations=(Toleration(key="k"),))) is None
 
