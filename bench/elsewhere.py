@@ -36,6 +36,10 @@ class Unusable(Exception):
     """The cluster does not let us measure; the message says why and what to do."""
 
 
+class Refused(Unusable):
+    """The API server answered, and refused."""
+
+
 class Meta(Struct, frozen=True):
     """Who an object is, and at which version."""
 
@@ -152,7 +156,7 @@ class Cluster:
             return b""
         if answer.status >= 300:
             said = text[:500].decode(errors="replace")
-            raise Unusable(f"{method} {path}: {answer.status}: {said}")
+            raise Refused(f"{method} {path}: {answer.status}: {said}")
         return text
 
     async def claim(self) -> None:
@@ -171,10 +175,12 @@ class Cluster:
 
     async def _make(self, path: str, version: str, kind: str, rest: dict[str, Any]) -> None:
         self._made.append(f"{path}/{self.queue}")
-        meta = {"name": self.queue}
-        await self.call(
-            "POST", path, {"apiVersion": version, "kind": kind, "metadata": meta} | rest
-        )
+        made = {"apiVersion": version, "kind": kind, "metadata": {"name": self.queue}} | rest
+        try:
+            await self.call("POST", path, made)
+        except Refused:
+            self._made.pop()
+            raise
 
     async def create(self, body: Any) -> Seen:
         """Create a pod; return it as the API server took it."""
