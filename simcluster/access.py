@@ -32,6 +32,19 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     extra: dict[str, list[str]] = {}
 
 
+def user_info(user: User) -> Obj:
+    """A user as admission and reviews show it."""
+    return {
+        "username": user.name,
+        "uid": user.uid or user.name,
+        "groups": [*user.groups, _AUTHENTICATED],
+    }
+
+
+ADMIN = User(name="sim-admin", groups=(_MASTERS,))
+"""Whose the token of the settings is."""
+
+
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """One question: a verb on a resource, or on a path (``path`` is set then)."""
 
@@ -49,14 +62,38 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
+class Check(msgspec.Struct, frozen=True):
+    """A question put together bit by bit: what policies know as ``authorizer``."""
+
+    access: Access
+    user: User
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    verb: str = ""
+
+    def allowed(self) -> bool:
+        """The answer."""
+        asked = Asked(
+            verb=self.verb,
+            group=self.group,
+            resource=self.resource,
+            subresource=self.subresource,
+            namespace=self.namespace,
+            name=self.name,
+        )
+        return self.access.allowed(self.user, asked)
+
+
 class Access:
     """RBAC over a store, and users by token."""
 
     def __init__(self, store: Store, token: str, users: dict[str, User]) -> None:
         self._store = store
-        admin = User(name="sim-admin", groups=(_MASTERS,))
         self._users = {f"Bearer {key}": user for key, user in users.items()}
-        self._users[f"Bearer {token}"] = admin
+        self._users[f"Bearer {token}"] = ADMIN
 
     def user(self, authorization: str) -> User | None:
         """The user of an Authorization header."""

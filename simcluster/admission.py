@@ -1,8 +1,9 @@
-"""Admission webhooks: which are asked, what they are asked, what their answers do.
+"""Admission policies and webhooks: which are asked, what they are asked, what their answers do.
 
-Theory: the compiled form of all webhook configurations is kept by a store hook, so a write that no
-webhook matches costs one look at an empty list. Calls, refusals and failures are worded as the
-server words them, since operators read exactly those sentences.
+Theory: the compiled form of all configurations is kept by a store hook, so a write that nothing
+matches costs one look at an empty list. Policies are evaluated here (``policies``), before the
+webhooks of the same half. Calls, refusals and failures are worded as the server words them, since
+operators read exactly those sentences.
 
 Invariant: ``mutate`` and ``validate`` do not suspend when no webhook matches.
 """
@@ -16,9 +17,11 @@ from typing import Any
 
 import msgspec
 
-from simcluster import patches
+from simcluster import cel, patches, policies
+from simcluster.access import Access, Check, user_info
 from simcluster.errors import ApiError, Obj, bad_request
 from simcluster.objects import new_uid
+from simcluster.policies import MUTATING, VALIDATING, Policy
 from simcluster.requests import Options, Target
 from simcluster.selectors import label_selector
 from simcluster.store import Change, Store, Table
@@ -28,16 +31,19 @@ _KINDS = {
     "mutatingwebhookconfigurations": "mutating",
     "validatingwebhookconfigurations": "validating",
 }
+_GROUP = "admissionregistration.k8s.io"
+_POLICIES = {"mutating": MUTATING, "validating": VALIDATING}
 
 
 class Hook(msgspec.Struct, frozen=True, eq=False):
-    """One webhook of one configuration, ready to be matched."""
+    """One webhook of one configuration, or one bound policy, ready to be matched."""
 
     name: str
     config: Obj
     rules: tuple[Obj, ...]
     in_namespace: Callable[[dict[str, str]], bool]
     on_object: Callable[[dict[str, str]], bool]
+    policy: Policy | None = None
 
     def covers(self, target: Target, operation: str) -> bool:
         """Whether a rule names this operation on this resource."""
@@ -51,6 +57,17 @@ class Hook(msgspec.Struct, frozen=True, eq=False):
             and rule.get("scope", "*") in ("*", "Namespaced" if resource.namespaced else "Cluster")
             for rule in self.rules
         )
+
+
+def _hook(config: Obj, policy: Policy | None = None) -> Hook:
+    return Hook(
+        config["name"],
+        config,
+        tuple(config.get("rules") or ()),
+        label_selector(config.get("namespaceSelector")),
+        label_selector(config.get("objectSelector")),
+        policy,
+    )
 
 
 def _has(values: Any, wanted: str) -> bool:
@@ -70,33 +87,37 @@ def _resource(pattern: str, path: str) -> bool:
 class Admission:
     """Asks the registered webhooks."""
 
-    def __init__(self, store: Store, caller: Caller) -> None:
+    def __init__(self, store: Store, caller: Caller, access: Access) -> None:
         self.store = store
+        self.access = access
         self.caller = caller
         self.hooks: dict[str, list[Hook]] = {"mutating": [], "validating": []}
+        self.policies: dict[str, list[Hook]] = {"mutating": [], "validating": []}
         self.calls = 0
         store.hooks.append(self._changed)
 
     def _changed(self, table: Table, change: Change) -> None:
+        if table.resource.group != _GROUP:
+            return
         kind = _KINDS.get(table.resource.plural)
         if kind is None:
+            self._rebind()
             return
         records = sorted(table.iterate(), key=lambda r: r.name)
-        self.hooks[kind] = [
-            Hook(
-                hook["name"],
-                hook,
-                tuple(hook.get("rules") or ()),
-                label_selector(hook.get("namespaceSelector")),
-                label_selector(hook.get("objectSelector")),
-            )
-            for rec in records
-            for hook in rec.obj.get("webhooks") or ()
-        ]
+        hooks = (hook for rec in records for hook in rec.obj.get("webhooks") or ())
+        self.hooks[kind] = [_hook(hook) for hook in hooks]
+
+    def _rebind(self) -> None:
+        for half, kind in _POLICIES.items():
+            plural = f"{kind.lower()[:-1]}ies"
+            tables = (self.store.tables[_GROUP, p] for p in (plural, f"{kind.lower()}bindings"))
+            found, bindings = ([rec.obj for rec in table.iterate()] for table in tables)
+            bound = policies.bound(found, bindings)
+            self.policies[half] = [_hook(p.constraints, p) for p in bound]
 
     def review(self, target: Target, operation: str, name: str, options: Options) -> Obj:
         """The part of an AdmissionReview request that does not depend on the object."""
-        if not self.hooks["mutating"] and not self.hooks["validating"]:
+        if not any((*self.hooks.values(), *self.policies.values())):
             return {"target": target}
         resource, route = target.route.resource, target.route
         kind = {"group": route.group, "version": route.version, "kind": resource.kind}
@@ -109,11 +130,7 @@ class Admission:
             "requestResource": plural,
             "name": name,
             "operation": operation,
-            "userInfo": {
-                "username": options.user,
-                "uid": options.user,
-                "groups": ["system:masters", "system:authenticated"],
-            },
+            "userInfo": user_info(options.user),
             "dryRun": options.dry_run,
             "options": {"kind": f"{operation.title()}Options", "apiVersion": "meta.k8s.io/v1"},
         }
@@ -123,13 +140,14 @@ class Admission:
             found["subResource"] = found["requestSubResource"] = target.subresource
         return found
 
-    def _matching(self, kind: str, review: Obj, new: Obj | None, old: Obj | None) -> list[Hook]:
-        hooks = self.hooks[kind]
+    def _matching(
+        self, hooks: list[Hook], review: Obj, new: Obj | None, old: Obj | None
+    ) -> list[Hook]:
         if not hooks or "kind" not in review:
             return []
         target: Target = review["target"]
-        if target.route.group == "admissionregistration.k8s.io":
-            return []  # webhooks never see webhook configurations
+        if target.route.group == _GROUP:
+            return []  # neither policies nor webhooks ever see their own kinds
         spaces = [self._namespace_labels(target, new or old)]
         objects = [(o["metadata"].get("labels") or {}) for o in (new, old) if o is not None]
         return [
@@ -150,8 +168,10 @@ class Admission:
         return (rec.obj["metadata"].get("labels") or {}) if rec else {}
 
     async def mutate(self, review: Obj, new: Obj, old: Obj | None, options: Options) -> Obj:
-        """The object after all mutating webhooks. Raises what a refusal or failure means."""
-        hooks = self._matching("mutating", review, new, old)
+        """The object after all mutation. Raises what a refusal or failure means."""
+        for hook in self._matching(self.policies["mutating"], review, new, old):
+            new = self._evaluated(hook, review, new, old, options) or new
+        hooks = self._matching(self.hooks["mutating"], review, new, old)
         asked: list[Hook] = []
         again: list[Hook] = []
         for hook in hooks:
@@ -180,9 +200,50 @@ class Admission:
     async def validate(
         self, review: Obj, new: Obj | None, old: Obj | None, options: Options
     ) -> None:
-        """Ask all validating webhooks. Raises what a refusal or failure means."""
-        for hook in self._matching("validating", review, new, old):
+        """Ask all that validates. Raises what a refusal or failure means."""
+        for hook in self._matching(self.policies["validating"], review, new, old):
+            self._evaluated(hook, review, new, old, options)
+        for hook in self._matching(self.hooks["validating"], review, new, old):
             await self._ask(hook, review, new, old, options)
+
+    def _evaluated(
+        self, hook: Hook, review: Obj, new: Obj | None, old: Obj | None, options: Options
+    ) -> Obj | None:
+        """What a policy makes of the object; ``None`` for nothing. Raises its refusal."""
+        policy, target = hook.policy, review["target"]
+        assert policy is not None
+        params = None
+        if policy.parameter:
+            params = self._parameter(policy, target)
+            if params is None:
+                return None
+        request = {k: v for k, v in review.items() if k != "target"}
+        names = cel.bindings(request, new, old, params, Check(self.access, options.user))
+        try:
+            if not policy.concerns(names):
+                return None
+            names = cel.with_variables(names, policy.spec.get("variables") or [])
+            if policy.kind == MUTATING:
+                return policy.mutated(new or {}, names)
+            refusal = policy.refusal(names)
+        except cel.CelError as error:
+            if policy.ignores_failures:
+                return None
+            refusal = ("Invalid", str(error))
+        if refusal is None:
+            return None
+        name = ((new or old or {}).get("metadata") or {}).get("name") or ""
+        raise policies.denied(policy, target, name, *refusal)
+
+    def _parameter(self, policy: Policy, target: Target) -> Obj | None:
+        """The object named by a binding's paramRef, in the request's namespace."""
+        kind = policy.spec["paramKind"]["kind"]
+        for table in self.store.tables.values():
+            if table.resource.kind == kind:
+                space = target.namespace if table.resource.namespaced else ""
+                rec = table.get(space, policy.parameter)
+                return rec.obj if rec else None
+        return None
 
     async def _ask(
         self, hook: Hook, review: Obj, new: Obj | None, old: Obj | None, options: Options

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from simcluster import lists, managed, objects
+from simcluster.access import User, user_info
 from simcluster.deletion import DeleteOptions, Deletions, parse
 from simcluster.errors import (
     ApiError,
@@ -163,16 +164,19 @@ class Api:
         rec = await self.writes.update(target, mutate, options, applied=lambda: applied)
         return 200, objects.encoded(target.route, rec)
 
-    async def delete(self, target: Target, body: bytes, query: Mapping[str, str]) -> Answer:
+    async def delete(
+        self, target: Target, body: bytes, query: Mapping[str, str], user: User
+    ) -> Answer:
         """DELETE one object."""
         asked = parse(body, dict(query))
-        done = await self.deletions.delete(target, asked, Options(dry_run=asked.dry_run))
+        options = Options(dry_run=asked.dry_run, user=user)
+        done = await self.deletions.delete(target, asked, options)
         if isinstance(done, Rec):
             return 200, objects.encoded(target.route, done)
         return 200, _encode(done)
 
     async def delete_collection(
-        self, target: Target, body: bytes, query: Mapping[str, str]
+        self, target: Target, body: bytes, query: Mapping[str, str], user: User
     ) -> Answer:
         """DELETE everything a list with the same parameters would return; answers that list."""
         asked = parse(body, dict(query))
@@ -190,7 +194,8 @@ class Api:
                 dry_run=asked.dry_run,
             )
             try:
-                await self.deletions.delete(one, single, Options(dry_run=asked.dry_run))
+                options = Options(dry_run=asked.dry_run, user=user)
+                await self.deletions.delete(one, single, options)
             except ApiError as error:
                 if error.code != 404:
                     raise
@@ -209,5 +214,15 @@ class Api:
             "metadata": {"managedFields": entries},
             "spec": spec,
             "status": status(spec),
+        }
+        return 201, _encode(answer)
+
+    def subject_review(self, user: User) -> Answer:
+        """SelfSubjectReview: who sent the request."""
+        answer: Obj = {
+            "kind": "SelfSubjectReview",
+            "apiVersion": "authentication.k8s.io/v1",
+            "metadata": {"creationTimestamp": self.writes.clock.now()},
+            "status": {"userInfo": user_info(user)},
         }
         return 201, _encode(answer)

@@ -56,13 +56,13 @@ class SimCluster:
             self.store.table(resource)
         self.webhook_services: dict[str, str] = dict(settings.webhook_services)
         self._caller = Caller(self.webhook_services)
-        self.admission = Admission(self.store, self._caller)
+        access = Access(self.store, settings.token, settings.users)
+        self.admission = Admission(self.store, self._caller, access)
         self.writes = Writes(self.store, self.admission, settings.seed)
         self.deletions = Deletions(self.writes)
         self.pods = PodWrites(self.writes)
         self.faults = Faults(settings.seed)
         api = Api(self.store, self.writes, self.deletions, self.pods, settings)
-        access = Access(self.store, settings.token, settings.users)
         self.aggregation: Aggregation | None = None
         if settings.front_proxy:
             from simcluster.aggregation import Aggregation

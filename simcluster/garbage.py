@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 
+from simcluster.access import User
 from simcluster.deletion import FOREGROUND, ORPHAN, DeleteOptions, Deletions
 from simcluster.errors import ApiError, Obj
 from simcluster.requests import Options, Target
@@ -25,6 +26,7 @@ from simcluster.store import Change, Rec, Store, Table
 from simcluster.writes import Writes
 
 MANAGER = "kube-controller-manager"
+USER = User(name="system:serviceaccount:kube-system:generic-garbage-collector")
 GATHER_S = 0.05
 """Seconds until an object that loses one of several owners is looked at."""
 
@@ -134,7 +136,9 @@ class GarbageCollector:
             return
         if len(absent) == len(owners):
             options = DeleteOptions(uid=rec.uid, propagation="Background")
-            await self.deletions.delete(self._target(table, rec), options, Options(manager=MANAGER))
+            await self.deletions.delete(
+                self._target(table, rec), options, Options(manager=MANAGER, user=USER)
+            )
         else:
             await self._drop_owners(table, rec, set(absent))
 
@@ -144,7 +148,9 @@ class GarbageCollector:
             kept = [o for o in meta.get("ownerReferences") or () if o["uid"] not in uids]
             return {**obj, "metadata": {**meta, "ownerReferences": kept}}
 
-        await self.writes.update(self._target(table, rec), without, Options(manager=MANAGER))
+        await self.writes.update(
+            self._target(table, rec), without, Options(manager=MANAGER, user=USER)
+        )
 
     def _present_dependents(self, uid: str) -> list[tuple[Table, Rec]]:
         found = (self.store.by_uid.get(d) for d in self.dependents.get(uid, ()))
@@ -164,7 +170,7 @@ class GarbageCollector:
                 await self.deletions.delete(
                     self._target(dependent_table, dependent),
                     DeleteOptions(uid=dependent.uid),
-                    Options(manager=MANAGER),
+                    Options(manager=MANAGER, user=USER),
                 )
             still = self.store.by_uid.get(dependent.uid) is not None
             blocking = blocking or (still and bool(mine.get("blockOwnerDeletion")))
@@ -177,4 +183,6 @@ class GarbageCollector:
             kept = [f for f in meta.get("finalizers") or () if f != finalizer]
             return {**obj, "metadata": {**meta, "finalizers": kept}}
 
-        await self.writes.update(self._target(table, rec), without, Options(manager=MANAGER))
+        await self.writes.update(
+            self._target(table, rec), without, Options(manager=MANAGER, user=USER)
+        )

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from simcluster.access import User
 from simcluster.deletion import DeleteOptions, Deletions
 from simcluster.errors import ApiError, Obj
 from simcluster.pods import PodWrites, with_conditions
@@ -24,6 +25,7 @@ from simcluster.settings import Settings
 from simcluster.store import Change, Rec, Store, Table
 
 MANAGER = "kubelet"
+USER = User(name="system:node:kubelet")
 _BACK_OFF_S = 0.05
 _BACK_OFF_MOST_S = 5.0
 
@@ -198,7 +200,7 @@ class Kubelet:
         while True:
             try:
                 asked = DeleteOptions(grace_s=0, uid=rec.uid)
-                await self.deletions.delete(target, asked, Options(manager=MANAGER))
+                await self.deletions.delete(target, asked, Options(manager=MANAGER, user=USER))
             except ApiError as error:
                 if error.code >= 500:
                     await asyncio.sleep(0.05)

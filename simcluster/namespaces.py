@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import asyncio
 
+from simcluster.access import User
 from simcluster.deletion import DeleteOptions, Deletions
 from simcluster.errors import ApiError
 from simcluster.requests import Options, Target
 from simcluster.resources import Route
 from simcluster.store import Change, Store, Table
+
+USER = User(name="system:serviceaccount:kube-system:namespace-controller")
 
 
 class NamespaceController:
@@ -53,7 +56,7 @@ class NamespaceController:
                         await self.deletions.delete(
                             Target(route, namespace, rec.name),
                             DeleteOptions(uid=rec.uid),
-                            Options(manager="kube-controller-manager"),
+                            Options(manager="kube-controller-manager", user=USER),
                         )
                     except ApiError as error:
                         if error.code >= 500:

@@ -162,8 +162,8 @@ def _images_of(before: list[Obj], after: list[Obj]) -> list[Obj]:
     if len(before) != len(after):
         return after
     return [
-        {**b, "image": a["image"]} if "image" in a else b
-        for a, b in zip(after, before, strict=True)
+        {**new, "image": old["image"]} if "image" in old else new
+        for old, new in zip(before, after, strict=True)
     ]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from simcluster.access import ADMIN, User
 from simcluster.errors import ApiError, NotServed, Obj, bad_request
 from simcluster.managed import Writer
 from simcluster.resources import Catalogue, Route
@@ -42,7 +43,7 @@ class Options(msgspec.Struct, kw_only=True):
     force: bool = False
     applying: bool = False
     field_validation: str = "Warn"
-    user: str = "admin"
+    user: User = ADMIN
     warnings: list[str] = msgspec.field(default_factory=list)
 
     def writer(self, target: Target, operation: str = "Update") -> Writer:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from simcluster import discovery
-from simcluster.access import Access, Asked, User
+from simcluster.access import ADMIN, Access, Asked, User
 from simcluster.api import Answer, Api
 from simcluster.backdoor import Backdoor
 from simcluster.connection import Request, Streaming
@@ -138,7 +138,7 @@ class Server:
                     return self._watch(target, query)
             elif method == "DELETE" and not target.name:
                 verb = "deletecollection"
-            done = await self._verb(request, verb, target, warnings)
+            done = await self._verb(request, verb, target, warnings, user or ADMIN)
         except NotServed:
             self.stats[verb, path, 404] += 1
             return reply(404, b"404 page not found\n", PLAIN)
@@ -164,6 +164,8 @@ class Server:
             return None if found is None else (200, _encode(found))
         if method != "POST" or not path.endswith("reviews"):
             return None
+        if path == f"/apis/{_AUTHENTICATION}/selfsubjectreviews":
+            return self.api.subject_review(user or ADMIN)
         sent, agent = request.body or b"", request.header(b"user-agent")
         access = self.access
         if path == f"/apis/{_AUTHORIZATION}/selfsubjectaccessreviews":
@@ -204,7 +206,7 @@ class Server:
         return await aggregation.passed(service, request, asker)
 
     async def _verb(
-        self, request: Request, verb: str, target: Target, warnings: list[str]
+        self, request: Request, verb: str, target: Target, warnings: list[str], user: User
     ) -> Answer:
         query, body = request.query, request.body
         if body is None:
@@ -217,12 +219,12 @@ class Server:
             case "list":
                 return await self.api.list(target, query, as_metadata)
             case "delete":
-                return await self.api.delete(target, body, query)
+                return await self.api.delete(target, body, query, user)
             case "deletecollection":
-                return await self.api.delete_collection(target, body, query)
+                return await self.api.delete_collection(target, body, query, user)
             case _:
                 writing = options(query, request.header(b"user-agent"))
-                writing.warnings = warnings
+                writing.warnings, writing.user = warnings, user
         match verb:
             case "create":
                 return await self.api.create(target, body, writing)

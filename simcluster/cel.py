@@ -1,0 +1,128 @@
+"""CEL as admission policies use it: expressions over one request, and the objects they make.
+
+Theory: cel-python evaluates the language; what the API server adds is done here. ``Object{...}``
+and ``JSONPatch{...}`` in mutations become plain maps before an expression is compiled, since their
+field names are all that matters. Variables are evaluated when first asked for, as the server does,
+so that one which cannot be evaluated harms nobody who does not ask.
+
+cel-python comes with the development dependencies; without it policies are stored and not
+evaluated (``AVAILABLE``).
+
+Invariant: an expression sees a request and can change nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import re
+from typing import Any
+
+import msgspec
+
+from simcluster.errors import Obj
+
+AVAILABLE = importlib.util.find_spec("celpy") is not None
+_TYPE = re.compile(r"\b(?:Object(?:\.\w+)*|JSONPatch)\s*\{")
+_FIELD = re.compile(r"([{,]\s*)([A-Za-z_]\w*)(\s*):(?!:)")
+
+
+class CelError(Exception):
+    """An expression that cannot be compiled, or has no value for this request."""
+
+
+class Expression:
+    """One expression, compiled."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._program = _program(text)
+
+    def value(self, names: dict[str, Any]) -> Any:
+        """Its value as cel-python has it. Raises ``CelError``."""
+        from celpy.evaluation import CELEvalError
+
+        try:
+            return self._program.evaluate(names)
+        except CELEvalError as error:
+            why = next((str(a) for a in error.args if isinstance(a, str)), str(error))
+            raise CelError(f"expression '{self.text}' resulted in error: {why}") from None
+
+    def holds(self, names: dict[str, Any]) -> bool:
+        """Whether it is true. Raises ``CelError``."""
+        return bool(self.value(names))
+
+    def plain(self, names: dict[str, Any]) -> Any:
+        """Its value as JSON has it. Raises ``CelError``."""
+        from celpy.adapter import CELJSONEncoder
+
+        return json.loads(json.dumps(self.value(names), cls=CELJSONEncoder))
+
+
+@functools.lru_cache(maxsize=1024)
+def _program(text: str) -> Any:
+    import celpy
+    from celpy.celparser import CELParseError
+
+    environment = celpy.Environment()
+    if made := _TYPE.search(text):
+        head, rest = text[: made.start()], _TYPE.sub("{", text[made.start() :])
+        text = head + _FIELD.sub(r'\1"\2"\3:', rest)
+    try:
+        return environment.program(environment.compile(text), functions=_functions())
+    except CELParseError as error:
+        raise CelError(f"compilation failed: {error}") from None
+
+
+@functools.cache
+def _functions() -> dict[str, Any]:
+    """``authorizer.group(g).resource(r)...check(verb).allowed()`` over a ``access.Check``."""
+    from celpy.celtypes import BoolType
+
+    def asking(field: str) -> Any:
+        return lambda check, value: msgspec.structs.replace(check, **{field: str(value)})
+
+    fields = ("group", "resource", "subresource", "namespace", "name")
+    found = {field: asking(field) for field in fields} | {"check": asking("verb")}
+    return found | {"allowed": lambda check: BoolType(check.allowed())}
+
+
+def bindings(
+    request: Obj,
+    new: Obj | None,
+    old: Obj | None,
+    params: Obj | None = None,
+    authorizer: Any = None,
+) -> Obj:
+    """What expressions see of a request, but for variables; ``authorizer``: a ``access.Check``."""
+    from celpy.adapter import json_to_cel
+
+    seen = {"request": request, "object": new, "oldObject": old, "params": params}
+    found = {name: json_to_cel(_json(value)) for name, value in seen.items()}
+    return found | {"authorizer": authorizer}
+
+
+def _json(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+def with_variables(names: Obj, variables: list[Obj]) -> Obj:
+    """The same with ``variables``, each evaluated once, when it is asked for."""
+    from celpy.celtypes import MapType, StringType
+
+    expressions = {v["name"]: Expression(v["expression"]) for v in variables}
+    found = dict(names)
+
+    class Lazy(MapType):
+        def __missing__(self, key: Any) -> Any:
+            if str(key) not in expressions:
+                raise KeyError(key)
+            value = self[StringType(key)] = expressions[str(key)].value(found)
+            return value
+
+        def get(self, key: Any, default: Any = None) -> Any:
+            return self[key]
+
+    found["variables"] = Lazy()
+    return found
