@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from gatelog import clusterinfo, install, readiness, statedir
+from gatelog import clusterinfo, install, policies, readiness, statedir
 from gatelog.errors import CommandFailed
 from gatelog.narrator import Narrator
 from gatelog.readiness import Ready
@@ -132,12 +132,29 @@ async def _cluster(
                 "nothing can be admitted until they are installed (--install webhook or policy, "
                 "or kubectl apply -k deploy/crds)",
             )
+    if way in ("policy", "webhook") or settings.webhook.enabled:
+        settings = await install.as_ourselves(kube, settings)
+        _tell_user(narrator, settings)
     if way == "policy":
-        for name in await install.install_policy(kube):
+        for name in await install.install_policy(kube, settings):
             narrator.done("installed", f"installed {name}", object=name)
     if way == "webhook":
-        return await install.webhook_settings(kube, settings), True
+        settings = await install.webhook_settings(kube, settings)
+        for name in await install.install_fence(kube, settings):
+            narrator.done("installed", f"installed {name}", object=name)
+        return settings, True
     return settings, False
+
+
+def _tell_user(narrator: Narrator, settings: Settings) -> None:
+    user = settings.webhook.actuator_user
+    narrator.done("actuator", f"only {user} takes the gate off queued pods", user=user)
+    if not policies.fenced(settings):
+        narrator.info(
+            "not_fenced",
+            f"{user} is no service account, so gatelog-fence is not put round it: what gatelog "
+            "does with it is limited by its rights alone (docs/security.md)",
+        )
 
 
 async def _as_before(

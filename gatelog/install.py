@@ -1,7 +1,8 @@
 """Setting a cluster up: CRDs where Kueue's kinds are absent, and the way pods get their gate.
 
 Theory. Everything is server-side applied under one field manager, so that doing it twice changes
-nothing and `kubectl diff` can tell who owns what. What is applied is what `deploy/` holds. The
+nothing and `kubectl diff` can tell who owns what. What is applied is what `deploy/` holds, policies
+fitted to the settings and to the user we are (`policies`). The
 webhook is served and registered by ingest (its address and CA differ per installation, and nobody
 may be sent to a server that does not listen yet); here it is only switched on and waited for.
 
@@ -17,7 +18,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from gatelog import clusterinfo, manifests
+from gatelog import clusterinfo, manifests, policies
 from gatelog.errors import CommandFailed, UsageFailed
 from gatelog.manifests import Object
 from podgroup.runtime.kube import KubeClient
@@ -26,14 +27,11 @@ from podgroup.runtime.settings import Settings
 Way = Literal["none", "webhook", "policy"]
 
 FIELD_MANAGER = "gatelog-install"
-POLICY_FILES = (
-    "admission-policy/mutating-admission-policy.yaml",
-    "admission-policy/validating-admission-policy.yaml",
-)
 POLICY_SINCE = (1, 36)
 WEBHOOK_SINCE = (1, 30)
 WEBHOOK_PATH = f"{clusterinfo.ADMISSION}/mutatingwebhookconfigurations/gatelog-pods"
 _ESTABLISHED_S = 30.0
+_WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _PLURALS = {
     "CustomResourceDefinition": "customresourcedefinitions",
     "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
@@ -117,8 +115,8 @@ async def install_kinds(kube: KubeClient) -> list[str]:
     return done
 
 
-async def install_policy(kube: KubeClient) -> list[str]:
-    """Install the admission policies; return what was installed.
+async def install_policy(kube: KubeClient, settings: Settings) -> list[str]:
+    """Install the admission policies and the fence; return what was installed.
 
     Raises:
         CommandFailed: the server is older than Kubernetes 1.36, or refuses them.
@@ -129,7 +127,36 @@ async def install_policy(kube: KubeClient) -> list[str]:
             f"--install policy needs Kubernetes {_dotted(POLICY_SINCE)} "
             f"(MutatingAdmissionPolicy v1); {kube.server} is {found.text}: use --install webhook"
         )
-    return await apply(kube, manifests.read(*POLICY_FILES))
+    return await apply(kube, policies.policies(settings))
+
+
+async def install_fence(kube: KubeClient, settings: Settings) -> list[str]:
+    """Install the fence round the actuator's account; return what was installed.
+
+    Raises:
+        CommandFailed: the server refuses it.
+    """
+    return await apply(kube, policies.fence(settings))
+
+
+async def as_ourselves(kube: KubeClient, settings: Settings) -> Settings:
+    """Return the settings with the user that this process is at the API server as the actuator's.
+
+    Raises:
+        CommandFailed: the server does not say who we are.
+    """
+    if settings.webhook.actuator_user:
+        return settings
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    status, answer = await kube.json("POST", _WHO, body=body)
+    user = ((answer.get("status") or {}).get("userInfo") or {}).get("username")
+    if status != 201 or not user:
+        raise CommandFailed(
+            f"{kube.server} does not say which user this is (SelfSubjectReview was answered "
+            f"{status}): set webhook.actuator_user to the name under which the API server knows it"
+        )
+    webhook = msgspec.structs.replace(settings.webhook, actuator_user=str(user))
+    return msgspec.structs.replace(settings, webhook=webhook)
 
 
 async def check_webhook(kube: KubeClient, url: str) -> None:

@@ -27,7 +27,7 @@ from ingest.webhook.install import Registration, ServiceEndpoint, UrlEndpoint, c
 from ingest.webhook.lookup import ApiLookup
 from ingest.webhook.rotation import GivenFiles, keep_fresh
 from ingest.webhook.server import WebhookServer
-from ingest.webhook.settings import policy_for
+from ingest.webhook.settings import actuator_user, label_kinds, policy_for
 from podgroup.runtime.kube_errors import KubeError
 from podgroup.runtime.log import get_logger
 from podgroup.runtime.settings import Settings
@@ -133,7 +133,8 @@ def registration(settings: Settings, ca_bundle: bytes, served_at: str) -> Regist
         failure_policy=chosen.failure_policy,
         excluded_namespaces=chosen.excluded_namespaces,
         every_pod=chosen.manage_jobs_without_queue_name,
-        own_namespace=chosen.service_namespace,
+        actuator_user=actuator_user(settings),
+        label_kinds=label_kinds(settings),
         timeout_s=chosen.timeout_s,
     )
 

@@ -4,6 +4,8 @@ The API server decides what is asked (operations and resources come from the reg
 here it is decided what that means: creations are mutated or validated, updates validated, and
 everything else passes, because a webhook that refuses what it does not know blocks clusters.
 
+Owners that carry the queue label are a third kind of request (`ownerlabels`).
+
 Invariant: nothing is written anywhere, so a dry run needs no special case.
 """
 
@@ -15,6 +17,7 @@ from ingest.webhook import facts as facts_of
 from ingest.webhook import review
 from ingest.webhook.fields import forbidden, invalid
 from ingest.webhook.mutate import mutate
+from ingest.webhook.ownerlabels import copied_labels
 from ingest.webhook.owners import Lookup, OwnershipError
 from ingest.webhook.pod import Pod, PodError, read_pod
 from ingest.webhook.policy import WebhookPolicy
@@ -22,6 +25,7 @@ from ingest.webhook.validate import Verdict, validate_create, validate_update
 
 PASSED = "passed"
 REFUSED = "refused"
+LABELLED = "labelled"
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -32,9 +36,9 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Admission:
-    """The two webhooks for one policy; stateless apart from what the lookup caches.
+    """The webhooks for one policy; stateless apart from what the lookup caches.
 
-    Both methods raise `owners.LookupFailed` when the API server could not be asked. That is no
+    All methods raise `owners.LookupFailed` when the API server could not be asked. That is no
     verdict on the pod: the caller answers with a server error, and the registration's
     failurePolicy decides.
     """
@@ -65,6 +69,18 @@ class Admission:
         )
         return Answer(response, word)
 
+    async def label(self, request: review.Request) -> Answer:
+        """Answers the mutating webhook for owners of pods."""
+        group, plural = request.resource.group, request.resource.resource
+        wanted = any((k.group, k.plural) == (group, plural) for k in self._policy.label_kinds)
+        if not wanted or request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
+            return _passed(request)
+        try:
+            patch = copied_labels(request.object)
+        except PodError as error:
+            return _not_a_pod(request, error)
+        return Answer(review.allow(request, patch=patch), LABELLED if patch else PASSED)
+
     async def validate(self, request: review.Request) -> Answer:
         """Answers the validating webhook."""
         if not request.about_pod or request.operation not in ("CREATE", "UPDATE"):
@@ -76,7 +92,8 @@ class Admission:
                 old = self._read(request.old_object, request)
         except PodError as error:
             return _not_a_pod(request, error)
-        verdict = await self._verdict(old, pod)
+        by_gatelog = request.user_info.username == self._policy.actuator_user
+        verdict = await self._verdict(old, pod, by_gatelog)
         if verdict.allowed:
             return Answer(review.allow(request, warnings=verdict.warnings), PASSED)
         response = review.deny(request, pod, verdict.errors, warnings=verdict.warnings)
@@ -86,11 +103,11 @@ class Admission:
         named = self._policy.annotated_names
         return read_pod(raw, namespace=request.namespace, annotated_names=named)
 
-    async def _verdict(self, old: Pod | None, pod: Pod) -> Verdict:
+    async def _verdict(self, old: Pod | None, pod: Pod, by_gatelog: bool) -> Verdict:
         if old is None:
             return validate_create(pod, self._policy)
         facts = await facts_of.for_update(old, pod, self._policy, self._lookup)
-        return validate_update(old, pod, self._policy, facts)
+        return validate_update(old, pod, self._policy, facts, by_gatelog=by_gatelog)
 
 
 def _passed(request: review.Request) -> Answer:

@@ -9,9 +9,10 @@ cluster can lock itself out of restarting it. Here the reach is cut down instead
   a gate cannot be added later, so by default they wait for the webhook rather than escape;
 - pods that name none are only looked at for a default queue: objectSelector leaves the others
   out, and a webhook that is away is ignored there after two seconds;
-- only pods with a ``kueue.x-k8s.io/`` label or annotation are validated, never one that is being
-  deleted (finalizers must come off), never for gatelog's own service accounts (ungating and
-  clean-up must not depend on this server).
+- only pods with a ``kueue.x-k8s.io/`` label or annotation are validated, never for the actuator's
+  account (ungating and clean-up must not depend on this server), and one that is being deleted
+  only when a change would take it out of its queue (finalizers must come off);
+- owners that carry the queue label are looked at where their template lacks it.
 
 matchConditions need Kubernetes 1.28 (GA in 1.30). Invariant: a pod without any Kueue metadata is
 never refused because the webhook is away, and pods of excluded namespaces are never seen.
@@ -23,8 +24,15 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from ingest.webhook.policy import EXCLUDED_NAMESPACES, NAMESPACE_NAME_LABEL, OWN_NAMESPACE
-from ingest.webhook.server import MUTATE_PATH, VALIDATE_PATH
+from ingest.webhook.policy import (
+    ACTUATOR_USER,
+    EXCLUDED_NAMESPACES,
+    LABEL_KINDS,
+    NAMESPACE_NAME_LABEL,
+    OWN_NAMESPACE,
+    OwnerKind,
+)
+from ingest.webhook.server import LABEL_PATH, MUTATE_PATH, VALIDATE_PATH
 from podgroup import names
 
 FailurePolicy = Literal["Fail", "Ignore"]
@@ -55,7 +63,25 @@ HAS_KUEUE_METADATA: Final[str] = (
     f"(request.operation == 'UPDATE' && ({_has_kueue_key('oldObject', 'labels')} || "
     f"{_has_kueue_key('oldObject', 'annotations')}))"
 )
-NOT_BEING_DELETED: Final[str] = "!has(object.metadata.deletionTimestamp)"
+_KEEPS_LABEL: Final[str] = (
+    f"(has(object.metadata.labels) && '{names.MANAGED_LABEL}' in object.metadata.labels && "
+    f"object.metadata.labels['{names.MANAGED_LABEL}'] == '{names.MANAGED_VALUE}')"
+)
+_HAD_LABEL: Final[str] = (
+    f"(has(oldObject.metadata.labels) && '{names.MANAGED_LABEL}' in oldObject.metadata.labels)"
+)
+STAYS_OR_WOULD_ESCAPE: Final[str] = (
+    "!has(object.metadata.deletionTimestamp) || "
+    f"(request.operation == 'UPDATE' && {_HAD_LABEL} && !{_KEEPS_LABEL})"
+)
+"""Not being deleted; or it is, and would be lost sight of before it has ended."""
+LACKS_LABELS: Final[str] = "!has(object.spec.template.metadata.labels) || " + " || ".join(
+    f"('{key}' in object.metadata.labels && object.metadata.labels['{key}'] != '' && "
+    f"(!('{key}' in object.spec.template.metadata.labels) || "
+    f"object.spec.template.metadata.labels['{key}'] != object.metadata.labels['{key}']))"
+    for key in (names.QUEUE_NAME, names.PRIORITY_CLASS)
+)
+"""An owner that names a queue, whose template does not say the same."""
 
 
 class ServiceEndpoint(msgspec.Struct, frozen=True):
@@ -89,7 +115,9 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """Look at pods that name no queue, for a LocalQueue called ``default``."""
     every_pod: bool = False
     """Pods without a queue are managed too (manage_jobs_without_queue_name)."""
-    own_namespace: str = OWN_NAMESPACE
+    actuator_user: str = ACTUATOR_USER
+    label_kinds: tuple[OwnerKind, ...] = LABEL_KINDS
+    """Owners whose queue label is copied to their pods; the server leaves out what Kueue queues."""
     timeout_s: int = TIMEOUT_S
 
 
@@ -135,23 +163,61 @@ def _mutating(registration: Registration) -> list[Object]:
             others["failurePolicy"] = "Ignore"
             others["timeoutSeconds"] = min(_BYSTANDER_TIMEOUT_S, registration.timeout_s)
         webhooks.append(others)
+    if registration.label_kinds:
+        webhooks.append(_labelling(registration))
     for webhook in webhooks:
         # Another webhook may add the queue label after we ran; ours is idempotent.
         webhook["reinvocationPolicy"] = "IfNeeded"
     return webhooks
 
 
+def cel_text(value: str) -> str:
+    """A text as a CEL literal."""
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _labelling(registration: Registration) -> Object:
+    webhook = _webhook(
+        registration,
+        name="owners.mpod.gatelog",
+        path=LABEL_PATH,
+        operations=["CREATE", "UPDATE"],
+        conditions={"template-lacks-the-queue": LACKS_LABELS},
+    )
+    webhook["objectSelector"] = {
+        "matchExpressions": [{"key": names.QUEUE_NAME, "operator": "Exists"}]
+    }
+    webhook["rules"] = owner_rules(registration.label_kinds)
+    return webhook
+
+
+def owner_rules(kinds: Sequence[OwnerKind]) -> list[Object]:
+    """Rules for creations and updates of these kinds; a Job's template is fixed once made."""
+    return [
+        {
+            "apiGroups": [kind.group],
+            "apiVersions": ["v1"],
+            "operations": ["CREATE"] if kind.kind == "Job" else ["CREATE", "UPDATE"],
+            "resources": [kind.plural],
+            "scope": "Namespaced",
+        }
+        for kind in kinds
+    ]
+
+
 def _validating(registration: Registration) -> Object:
-    own_accounts = f"system:serviceaccount:{registration.own_namespace}:"
     return _webhook(
         registration,
         name="vpod.validate.gatelog",
         path=VALIDATE_PATH,
         operations=["CREATE", "UPDATE"],
         conditions={
+            "not-gatelog-itself": (
+                f"request.userInfo.username != {cel_text(registration.actuator_user)}"
+            ),
             "has-kueue-metadata": HAS_KUEUE_METADATA,
-            "not-being-deleted": NOT_BEING_DELETED,
-            "not-gatelog-itself": f"!request.userInfo.username.startsWith('{own_accounts}')",
+            "stays-or-would-escape": STAYS_OR_WOULD_ESCAPE,
         },
     )
 

@@ -124,8 +124,8 @@ def _inject(
             labels = {**labels, names.POD_INDEX: pod.labels.get(index_label, "")}
     meta, spec = pod.metadata, pod.spec
     patch = (
-        *_add_entries("/metadata/labels", meta.labels, labels),
-        *_add_entries("/metadata/annotations", meta.annotations, annotations),
+        *add_entries("/metadata/labels", meta.labels, labels),
+        *add_entries("/metadata/annotations", meta.annotations, annotations),
         *_append("/metadata/finalizers", meta.finalizers, _missing(meta.finalizers, finalizers)),
         *_append(
             "/spec/schedulingGates",
@@ -146,9 +146,10 @@ def _missing(present: list[str] | None, wanted: list[str]) -> list[str]:
     return [item for item in wanted if item not in (present or ())]
 
 
-def _add_entries(
+def add_entries(
     path: str, present: dict[str, str] | None, wanted: dict[str, str]
 ) -> tuple[PatchOp, ...]:
+    """Operations that put entries into a map of texts, which may not be there yet."""
     changed = {k: v for k, v in wanted.items() if (present or {}).get(k) != v}
     if not changed:
         return ()

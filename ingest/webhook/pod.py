@@ -106,9 +106,19 @@ class Pod(msgspec.Struct, frozen=True):
         return next((o for o in self.metadata.owner_references or () if o.controller), None)
 
     @property
+    def finalizers(self) -> tuple[str, ...]:
+        """Finalizers, in order."""
+        return tuple(self.metadata.finalizers or ())
+
+    @property
+    def ended(self) -> bool:
+        """All its containers have ended for good."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
     def suspended(self) -> bool:
         """Not running by queueing's measure: our gate is on, or the pod has ended."""
-        return names.ADMISSION_GATE in self.gates or self.status.phase in ("Succeeded", "Failed")
+        return names.ADMISSION_GATE in self.gates or self.ended
 
     @property
     def has_parent(self) -> bool:

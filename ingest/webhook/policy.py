@@ -25,6 +25,8 @@ NAMESPACE_NAME_LABEL: Final[str] = "kubernetes.io/metadata.name"
 """The API server keeps this label on every namespace, equal to its name."""
 
 OWN_NAMESPACE: Final[str] = "gatelog-system"
+ACTUATOR_USER: Final[str] = f"system:serviceaccount:{OWN_NAMESPACE}:gatelog-actuator"
+"""The account under which `deploy/base` runs the actuator."""
 EXCLUDED_NAMESPACES: Final[tuple[str, ...]] = ("kube-system", OWN_NAMESPACE)
 MAX_INT32: Final[int] = 2**31 - 1
 
@@ -64,6 +66,14 @@ PASSED_KINDS: Final[tuple[OwnerKind, ...]] = (
 """Kinds the walk passes through without their counting: Kueue queues their pods as pods."""
 
 
+LABEL_KINDS: Final[tuple[OwnerKind, ...]] = (
+    OwnerKind("apps", "Deployment", "deployments"),
+    OwnerKind("apps", "StatefulSet", "statefulsets"),
+    OwnerKind("batch", "Job", "jobs"),
+)
+"""Kinds whose own queue label can be copied to their pods (`ingest.webhook.ownerlabels`)."""
+
+
 class WebhookPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the admission decisions; the defaults suit a cluster with Kueue's core."""
 
@@ -83,12 +93,18 @@ class WebhookPolicy(msgspec.Struct, frozen=True, kw_only=True):
     external_kinds: tuple[OwnerKind, ...] = ()
     """Further owner kinds to treat as enabled (Kueue: ``integrations.externalFrameworks``)."""
 
+    label_kinds: tuple[OwnerKind, ...] = ()
+    """Kinds whose queue and priority labels are copied to their pod template."""
+
+    actuator_user: str = ACTUATOR_USER
+    """Who alone may take the gate, the finalizer and the managed label off."""
+
     role_hash: Variant = "kueue"
     """Field list of the role hash."""
 
     topology_gate: bool = False
-    """Add the topology gate too. Off: gatelog assigns no topology, so nobody would remove it
-    unless Kueue's topology ungater runs and the queue's flavors have topologies."""
+    """Add the topology gate too, where Kueue's scheduler assigns topologies: its ungater takes it
+    off, and gatelog with its own where none was assigned."""
 
     annotated_names: bool = True
     """Annotations can name groups and prebuilt Workloads (Kueue gate

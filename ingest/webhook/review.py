@@ -35,6 +35,12 @@ class Resource(msgspec.Struct, frozen=True):
     version: str = ""
 
 
+class UserInfo(msgspec.Struct, frozen=True):
+    """Who sent a request."""
+
+    username: str = ""
+
+
 class Request(msgspec.Struct, frozen=True, rename="camel"):
     """The part of an admission request that the webhook reads."""
 
@@ -47,6 +53,7 @@ class Request(msgspec.Struct, frozen=True, rename="camel"):
     dry_run: bool | None = None
     object: Any = None
     old_object: Any = None
+    user_info: UserInfo = UserInfo()
 
     @property
     def about_pod(self) -> bool:

@@ -1,10 +1,12 @@
 """The HTTPS server in front of the admission decisions.
 
 It is on the way of every matched pod creation, so it is bounded in all directions: bytes of a
-body, time for a request, requests at once. Whatever comes in, what goes out is either an
+body and of all bodies, time for a head, a body and a request, requests and connections at once
+(`bounds`). Whatever comes in, what goes out is either an
 AdmissionReview or one sentence with the fitting HTTP status, never a traceback.
 
-    POST /mutate--v1-pod, /validate--v1-pod     AdmissionReview in, AdmissionReview out
+    POST /mutate--v1-pod, /validate--v1-pod, /mutate-owners
+                                                AdmissionReview in, AdmissionReview out
     GET  /healthz, /readyz                      "ok"
 
 A 5xx tells the API server that there is no verdict; failurePolicy then decides what becomes of
@@ -22,16 +24,20 @@ from aiohttp import web
 
 from ingest.webhook import review
 from ingest.webhook.admission import Admission
+from ingest.webhook.bounds import HEAD_S, MAX_CONNECTIONS, Body, Budget, Connection, Listener
 from ingest.webhook.owners import LookupFailed
-from podgroup.runtime.listening import listen
 from podgroup.runtime.log import get_logger
 
 MUTATE_PATH: Final[str] = "/mutate--v1-pod"
 VALIDATE_PATH: Final[str] = "/validate--v1-pod"
+LABEL_PATH: Final[str] = "/mutate-owners"
 
 MAX_BODY_BYTES: Final[int] = 3 * 1024 * 1024 + 64 * 1024
 """The API server takes objects of up to 3 MiB (stored ones are half that, so old and new fit
 too); the rest is for the envelope."""
+
+LARGE_BYTES: Final[int] = 256 * 1024
+"""Bodies above this are looked at one after the other: decoded they may be 30 times as large."""
 
 _log = get_logger("webhook")
 
@@ -46,7 +52,11 @@ class WebhookServer:
         port: port, 0 for any free one.
         timeout_s: seconds for one request; keep it below the registration's timeoutSeconds.
         max_body_bytes: larger bodies are refused with 413.
-        max_in_flight: requests at once; further ones are refused with 503.
+        max_in_flight: requests answered at once; further ones are refused with 503.
+        body_s: seconds in which a body must arrive.
+        budget: bytes of all bodies together.
+        max_connections: connections at once; beyond that the longest idle one is closed.
+        head_s: seconds for a handshake, and for a first head.
     """
 
     def __init__(
@@ -59,6 +69,10 @@ class WebhookServer:
         timeout_s: float = 4.0,
         max_body_bytes: int = MAX_BODY_BYTES,
         max_in_flight: int = 256,
+        body_s: float = 2.0,
+        budget: Budget | None = None,
+        max_connections: int = MAX_CONNECTIONS,
+        head_s: float = HEAD_S,
     ) -> None:
         self._admission = admission
         self._tls = tls
@@ -68,13 +82,19 @@ class WebhookServer:
         self._max_body_bytes = max_body_bytes
         self._max_in_flight = max_in_flight
         self._in_flight = 0
+        self._body_s = body_s
+        self._budget = budget or Budget()
+        self._max_connections = max_connections
+        self._head_s = head_s
+        self._large = asyncio.Lock()
         self._runner: web.AppRunner | None = None
+        self._listener: Listener | None = None
         self.counts: Counter[tuple[str, str]] = Counter()
-        """Requests by (``mutate`` or ``validate``, outcome); outcomes are the mutation's
-        dispositions, ``passed``, ``refused``, and ``bad_request``, ``too_large``, ``busy``,
-        ``timeout``, ``lookup_failed``, ``error`` for requests without a verdict."""
+        """Requests by (``mutate``, ``validate`` or ``label``, outcome); outcomes are the mutation's
+        dispositions, ``passed``, ``refused``, ``labelled``, and ``bad_request``, ``too_large``,
+        ``busy``, ``timeout``, ``lookup_failed``, ``error`` for requests without a verdict."""
         self.answered: Callable[[str, float], None] | None = None
-        """Told of each request that was taken up: ``mutate`` or ``validate``, and its seconds."""
+        """Told of each request that was taken up: the word it is counted under, and its seconds."""
 
     @property
     def url(self) -> str:
@@ -83,9 +103,9 @@ class WebhookServer:
         Raises:
             RuntimeError: the server is not running.
         """
-        if self._runner is None or not self._runner.addresses:
+        if self._listener is None:
             raise RuntimeError("the webhook server is not running: call start() first")
-        host, port = self._runner.addresses[0][:2]
+        host, port = self._listener.address
         host = f"[{host}]" if ":" in host else host
         return f"{'https' if self._tls else 'http'}://{host}:{port}"
 
@@ -98,23 +118,33 @@ class WebhookServer:
         app = web.Application(client_max_size=self._max_body_bytes)
         app.router.add_post(MUTATE_PATH, self._mutate)
         app.router.add_post(VALIDATE_PATH, self._validate)
+        app.router.add_post(LABEL_PATH, self._label)
         app.router.add_get("/healthz", _ok)
         app.router.add_get("/readyz", _ok)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=self._timeout_s)
         await runner.setup()
+        assert runner.server is not None
+        listener = Listener(
+            runner.server, self._tls, most=self._max_connections, head_s=self._head_s
+        )
         try:
-            await listen(runner, "webhook", self._host, self._port, tls=self._tls, backlog=512)
+            listener.start("webhook", self._host, self._port)
         except BaseException:
             await runner.cleanup()
             raise
-        self._runner = runner
+        self._runner, self._listener = runner, listener
         _log.info("webhook_listening", url=self.url)
 
     async def stop(self) -> None:
         """Stops listening and lets requests under way finish, up to the time-out of one."""
-        if self._runner is not None:
-            runner, self._runner = self._runner, None
-            await runner.cleanup()
+        if self._runner is not None and self._listener is not None:
+            await self._listener.stop()
+            await self._runner.shutdown()
+            assert self._runner.server is not None
+            self._runner.server.pre_shutdown()
+            await self._runner.server.shutdown(self._timeout_s)
+            await self._runner.cleanup()
+            self._runner = self._listener = None
 
     async def _mutate(self, request: web.Request) -> web.Response:
         return await self._bounded("mutate", request)
@@ -122,15 +152,48 @@ class WebhookServer:
     async def _validate(self, request: web.Request) -> web.Response:
         return await self._bounded("validate", request)
 
+    async def _label(self, request: web.Request) -> web.Response:
+        return await self._bounded("label", request)
+
     async def _bounded(self, which: str, request: web.Request) -> web.Response:
+        connection = request.protocol
+        assert isinstance(connection, Connection)
+        connection.begin()
+        try:
+            with Body(self._budget, request) as body:
+                return await self._received(which, body)
+        finally:
+            connection.end()
+
+    async def _received(self, which: str, body: Body) -> web.Response:
+        try:
+            async with asyncio.timeout(self._body_s):
+                data = await body.read(self._max_body_bytes)
+        except TimeoutError:
+            text = f"the body did not arrive within {self._body_s} s"
+            return self._failure(which, "timeout", 408, text)
+        except web.HTTPRequestEntityTooLarge:
+            text = f"the body is larger than {self._max_body_bytes} bytes, the most accepted here"
+            return self._failure(which, "too_large", 413, text)
+        except (web.RequestPayloadError, ConnectionError):
+            if body.given_up:
+                text = "too many bytes in flight: an unfinished body was given up"
+                return self._failure(which, "busy", 503, text)
+            return self._failure(which, "error", 400, "the body ended before it was complete")
         if self._in_flight >= self._max_in_flight:
             text = f"{self._max_in_flight} requests are under way already; try again"
             return self._failure(which, "busy", 503, text)
+        return await self._in_time(which, data)
+
+    async def _in_time(self, which: str, data: bytes) -> web.Response:
         self._in_flight += 1
         began_s = time.monotonic()
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await self._answer(which, request)
+                if len(data) <= LARGE_BYTES:
+                    return await self._answer(which, data)
+                async with self._large:
+                    return await self._answer(which, data)
         except TimeoutError:
             text = f"no answer within {self._timeout_s} s: the API server was slow to be asked"
             return self._failure(which, "timeout", 504, text)
@@ -138,12 +201,6 @@ class WebhookServer:
             return self._failure(which, "lookup_failed", 500, str(error))
         except review.ReviewError as error:
             return self._failure(which, "bad_request", 400, str(error))
-        except web.HTTPRequestEntityTooLarge:
-            text = f"the body is larger than {self._max_body_bytes} bytes, the most accepted here"
-            return self._failure(which, "too_large", 413, text)
-        except (web.HTTPException, ConnectionError):
-            self.counts[which, "error"] += 1
-            raise
         except Exception:
             # A defect of ours: the details belong in our log, not in the caller's message.
             _log.exception("webhook_defect", webhook=which)
@@ -153,10 +210,15 @@ class WebhookServer:
             if self.answered is not None:
                 self.answered(which, time.monotonic() - began_s)
 
-    async def _answer(self, which: str, request: web.Request) -> web.Response:
-        asked = review.decode(await request.read())
-        decide = self._admission.mutate if which == "mutate" else self._admission.validate
-        answer = await decide(asked)
+    async def _answer(self, which: str, data: bytes) -> web.Response:
+        asked = review.decode(data)
+        match which:
+            case "mutate":
+                answer = await self._admission.mutate(asked)
+            case "validate":
+                answer = await self._admission.validate(asked)
+            case _:
+                answer = await self._admission.label(asked)
         self.counts[which, answer.outcome] += 1
         if not answer.response.allowed:
             _log.info(

@@ -2,12 +2,19 @@
 
 Settings are what an operator writes; a policy is what the decisions read. The one thing to
 work out is who else queues: in ``kueue`` mode Kueue's own job integrations do and their pods are
-left to them, in ``builtin`` mode nobody does, so a Job's pods that name a queue are taken.
+left to them, and its scheduler assigns topologies; in ``builtin`` mode nobody does either, so a
+Job's pods that name a queue are taken.
 
 Invariant: the same settings give the same policy.
 """
 
-from ingest.webhook.policy import JOB_KINDS, NAMESPACE_NAME_LABEL, WebhookPolicy
+from ingest.webhook.policy import (
+    JOB_KINDS,
+    LABEL_KINDS,
+    NAMESPACE_NAME_LABEL,
+    OwnerKind,
+    WebhookPolicy,
+)
 from podgroup.objects import Requirement, Selector
 from podgroup.runtime.settings import Settings
 
@@ -20,9 +27,33 @@ def policy_for(settings: Settings) -> WebhookPolicy:
     )
     return WebhookPolicy(
         manage_jobs_without_queue_name=webhook.manage_jobs_without_queue_name,
-        topology_gate=webhook.topology_gate and settings.queueing.topology_aware_scheduling,
+        topology_gate=topology_gate(settings),
         annotated_names=settings.ingest.workload_identifier_annotations,
         role_hash=settings.ingest.role_hash,
         namespace_selector=Selector(expressions=(excluded,)),
         enabled_kinds=JOB_KINDS if settings.mode == "kueue" else (),
+        label_kinds=label_kinds(settings),
+        actuator_user=actuator_user(settings),
     )
+
+
+def topology_gate(settings: Settings) -> bool:
+    """Whether queued pods get Kueue's topology gate."""
+    chosen = settings.webhook.topology_gate
+    wanted = settings.mode == "kueue" if chosen == "auto" else chosen
+    return wanted and settings.queueing.topology_aware_scheduling
+
+
+def label_kinds(settings: Settings) -> tuple[OwnerKind, ...]:
+    """Kinds whose queue label is copied; what Kueue queues as a whole is left to it."""
+    wanted: set[str] = {*settings.webhook.queue_owner_kinds}
+    if settings.mode == "kueue":
+        wanted -= {kind.kind for kind in JOB_KINDS}
+    return tuple(kind for kind in LABEL_KINDS if kind.kind in wanted)
+
+
+def actuator_user(settings: Settings) -> str:
+    """User name of the actuator at the API server."""
+    webhook = settings.webhook
+    account = f"system:serviceaccount:{webhook.service_namespace}:gatelog-actuator"
+    return webhook.actuator_user or account

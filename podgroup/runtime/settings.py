@@ -265,8 +265,28 @@ class WebhookSettings(Section, frozen=True, kw_only=True):
         bool, Meta(description="Also gate pods that carry no queue label.")
     ] = False
     topology_gate: Annotated[
-        bool, Meta(description="Also add Kueue's topology gate when a topology is asked for.")
-    ] = False
+        bool | Literal["auto"],
+        Meta(
+            description="Add Kueue's topology gate to every queued pod, so that none is scheduled "
+            "before its topology is assigned; gatelog takes it off with its own where none is. "
+            "auto: where Kueue's scheduler admits (mode = kueue)."
+        ),
+    ] = "auto"
+    queue_owner_kinds: Annotated[
+        tuple[Literal["Deployment", "StatefulSet", "Job"], ...],
+        Meta(
+            description="Kinds whose queue and priority labels are copied to their pod template. "
+            "With mode = kueue never Job, which Kueue queues itself."
+        ),
+    ] = ("Deployment", "StatefulSet", "Job")
+    actuator_user: Annotated[
+        str,
+        Meta(
+            description="User name of the actuator at the API server: nobody else may take the "
+            "admission gate off. Empty: service account gatelog-actuator in service_namespace; "
+            "gatelog up asks who it is."
+        ),
+    ] = ""
     failure_policy: Annotated[
         Literal["Fail", "Ignore"],
         Meta(description="What the API server does with pods when the webhook does not answer."),

@@ -15,7 +15,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import NODEFAULT, Meta, Struct
@@ -150,6 +150,9 @@ def _docs_of(section: str, struct: type[Struct]) -> Iterator[FieldDoc]:
 
 
 def _type_name(base: Any) -> str:
+    if get_origin(base) is Union:  # a truth value, or a word instead
+        words = (word for part in get_args(base) for word in get_args(part))
+        return ", ".join((*words, "true or false"))
     if get_origin(base) is Literal:
         return "word"
     if get_origin(base) is tuple:
@@ -160,6 +163,8 @@ def _type_name(base: Any) -> str:
 def _allowed(base: Any, meta: Meta) -> str:
     if get_origin(base) is Literal:
         return "one of " + ", ".join(str(word) for word in get_args(base))
+    if get_origin(base) is tuple and get_origin(get_args(base)[0]) is Literal:
+        return "any of " + ", ".join(get_args(get_args(base)[0]))
     if meta.pattern is not None:
         return f"text matching {meta.pattern}"
     if meta.ge is not None and meta.le is not None:

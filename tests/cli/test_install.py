@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from gatelog import clusterinfo, install
+from gatelog import clusterinfo, install, policies
 from gatelog.errors import CommandFailed, UsageFailed
 from podgroup.runtime.kube import KubeClient
 from podgroup.runtime.settings import Settings, WebhookSettings
@@ -40,17 +40,19 @@ async def test_a_half_installed_kueue_is_left_alone(bare_cluster: Bare) -> None:
 
 async def test_policy_is_applied_and_applying_again_changes_nothing(bare_cluster: Bare) -> None:
     cluster, kube = bare_cluster
-    done = await install.install_policy(kube)
+    settings = await install.as_ourselves(kube, Settings())
+    assert settings.webhook.actuator_user == "sim-admin"
+    done = await install.install_policy(kube, settings)
     assert any(d.startswith("MutatingAdmissionPolicy ") for d in done)
     versions = [o["metadata"]["resourceVersion"] for o in cluster.objects(*POLICIES)]
-    assert versions and await install.install_policy(kube) == done
+    assert versions and await install.install_policy(kube, settings) == done
     assert versions == [o["metadata"]["resourceVersion"] for o in cluster.objects(*POLICIES)]
 
 
 async def test_an_old_server_gets_neither_policy_nor_webhook(distant_server: Distant) -> None:
     old_server = await distant_server("1.29")
     with pytest.raises(CommandFailed, match=r"1\.36.*v1\.29\.4.*--install webhook"):
-        await install.install_policy(old_server)
+        await install.install_policy(old_server, Settings())
     with pytest.raises(CommandFailed, match=r"1\.30.*v1\.29\.4"):
         await install.webhook_settings(old_server, Settings())
     assert (await clusterinfo.version(old_server)).at_least(1, 29)

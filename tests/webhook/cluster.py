@@ -112,13 +112,18 @@ def created(raw: RAW, policy: WebhookPolicy | None = None) -> Verdict:
 
 
 async def updated(
-    old: RAW, new: RAW, cluster: Cluster | None = None, policy: WebhookPolicy | None = None
+    old: RAW,
+    new: RAW,
+    cluster: Cluster | None = None,
+    policy: WebhookPolicy | None = None,
+    *,
+    by_gatelog: bool = False,
 ) -> Verdict:
     """The verdict on an update."""
     policy = policy or WebhookPolicy()
     before, after = read_pod(old), read_pod(new)
     facts = await facts_of.for_update(before, after, policy, cluster or Cluster())
-    return validate_update(before, after, policy, facts)
+    return validate_update(before, after, policy, facts, by_gatelog=by_gatelog)
 
 
 def apply(raw: RAW, patch: tuple[PatchOp, ...] | list[RAW]) -> RAW:

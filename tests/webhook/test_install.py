@@ -44,6 +44,7 @@ def test_shape() -> None:
     assert mutating["kind"] == "MutatingWebhookConfiguration"
     assert validating["kind"] == "ValidatingWebhookConfiguration"
     operations = {"queued.mpod.gatelog": ["CREATE"], "unqueued.mpod.gatelog": ["CREATE"]}
+    operations["owners.mpod.gatelog"] = ["CREATE", "UPDATE"]
     operations["vpod.validate.gatelog"] = ["CREATE", "UPDATE"]
     assert {name: hook["rules"][0]["operations"] for name, hook in hooks().items()} == operations
     for name, hook in hooks().items():
@@ -52,24 +53,30 @@ def test_shape() -> None:
         assert hook["admissionReviewVersions"] == ["v1"]
         assert hook["matchPolicy"] == "Equivalent"
         assert 1 <= hook["timeoutSeconds"] <= 5
-        assert hook["rules"][0]["resources"] == ["pods"]
+        owners = name.startswith("owners")
+        assert (hook["rules"][0]["resources"] == ["pods"]) is not owners
         assert hook["namespaceSelector"]["matchExpressions"][0]["values"] == [
             "kube-system",
             "gatelog-system",
         ]
         assert hook["clientConfig"]["service"]["path"] == (
-            "/validate--v1-pod" if name.startswith("vpod") else "/mutate--v1-pod"
+            "/mutate-owners"
+            if owners
+            else "/validate--v1-pod"
+            if name.startswith("vpod")
+            else "/mutate--v1-pod"
         )
 
 
 def test_a_webhook_that_is_away_blocks_only_pods_that_name_a_queue() -> None:
     policies = {name: hook["failurePolicy"] for name, hook in hooks().items()}
     assert policies == {
+        "owners.mpod.gatelog": "Fail",
         "queued.mpod.gatelog": "Fail",
         "unqueued.mpod.gatelog": "Ignore",
         "vpod.validate.gatelog": "Fail",
     }
-    blocking = [name for name, policy in policies.items() if policy == "Fail"]
+    blocking = ["queued.mpod.gatelog", "vpod.validate.gatelog"]
     bystanders = [
         raw_pod(),
         raw_pod(labels={"app": "x"}, annotations={"a": "b"}),
@@ -107,6 +114,10 @@ def test_validation_reaches_changes_of_kueue_metadata() -> None:
     going = raw_pod(labels=Q)
     going["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
     assert not reached(hook, going, labelled)
+    held = raw_pod(labels=Q | {names.MANAGED_LABEL: "true"})
+    assert reached(hook, going, held)  # it would be lost sight of
+    held["metadata"]["deletionTimestamp"] = going["metadata"]["deletionTimestamp"]
+    assert not reached(hook, held, held)
     own = "system:serviceaccount:gatelog-system:gatelog-actuator"
     assert not reached(hook, labelled, labelled, username=own)
     for operation in ("CREATE", "UPDATE"):
@@ -121,6 +132,11 @@ def test_options() -> None:
     every = hooks(Registration(every_pod=True))
     assert every["unqueued.mpod.gatelog"]["failurePolicy"] == "Fail"
     assert "unqueued.mpod.gatelog" not in hooks(Registration(default_queues=False))
+    assert "owners.mpod.gatelog" not in hooks(Registration(label_kinds=()))
+    named = hooks(Registration(actuator_user="o'brien"))["vpod.validate.gatelog"]
+    (condition,) = [c for c in named["matchConditions"] if c["name"] == "not-gatelog-itself"]
+    assert Activation(raw_pod(), username="you").evaluate(condition["expression"])
+    assert not Activation(raw_pod(), username="o'brien").evaluate(condition["expression"])
     assert (
         hooks(Registration(excluded_namespaces=()))["queued.mpod.gatelog"]["namespaceSelector"]
         == {}
@@ -159,7 +175,16 @@ def test_policy_of_the_settings() -> None:
     builtin = policy_for(Settings())
     assert not builtin.counts("batch", "Job")
     assert builtin.known("batch", "Job") is not None
-    assert policy_for(Settings(mode="kueue")).counts("batch", "Job")
+    beside = policy_for(Settings(mode="kueue"))
+    assert beside.counts("batch", "Job")
+    assert beside.topology_gate and not builtin.topology_gate
+    no_gate = WebhookSettings(topology_gate=False, service_namespace="queues")
+    assert not policy_for(Settings(mode="kueue", webhook=no_gate)).topology_gate
+    assert policy_for(Settings(webhook=no_gate)).actuator_user == (
+        "system:serviceaccount:queues:gatelog-actuator"
+    )
+    assert [k.kind for k in builtin.label_kinds] == ["Deployment", "StatefulSet", "Job"]
+    assert [k.kind for k in beside.label_kinds] == ["Deployment", "StatefulSet"]
     webhook = WebhookSettings(excluded_namespaces=("a",), topology_gate=True)
     policy = policy_for(Settings(webhook=webhook))
     assert policy.topology_gate and policy.annotated_names

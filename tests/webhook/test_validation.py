@@ -328,6 +328,22 @@ def gated(labels: dict[str, str], annotations: dict[str, str] | None = None) -> 
     return raw_pod(labels=labels, annotations=annotations, gated=True)
 
 
+def held(raw: RAW, *finalizers: str, going: bool = False) -> RAW:
+    """A pod in its queue: with the label, and our finalizer or those given."""
+    metadata = raw["metadata"]
+    metadata["labels"] = {Q: "q", **MANAGED} | (metadata.get("labels") or {})
+    metadata["finalizers"] = list(finalizers or (names.POD_FINALIZER,))
+    if going:
+        metadata["deletionTimestamp"] = "2026-11-21T00:00:00Z"
+    return raw
+
+
+def without_label(raw: RAW) -> RAW:
+    del raw["metadata"]["labels"][names.MANAGED_LABEL]
+    return raw
+
+
+OURS, GATE = "metadata.finalizers", "spec.schedulingGates"
 R = names.RETRIABLE_IN_GROUP
 X = names.MAX_EXEC_SECONDS
 C = names.PRIORITY_CLASS
@@ -437,12 +453,75 @@ UPDATE: list[Any] = [
         group(), group(**{names.POD_INDEX: "9"}), [(INVALID, LABEL(names.POD_INDEX))],
         id="index-changed",
     ),
+    *(
+        pytest.param(
+            held(pod(), going=going),
+            without_label(held(pod(), going=going)),
+            [(FORBIDDEN, LABEL(names.MANAGED_LABEL))],
+            id=f"VK1-{name}{'-going' * going}",
+        )
+        for name, pod in (
+            ("waiting", lambda: gated({})),
+            ("running", lambda: ungated({})),
+            ("ended", lambda: raw_pod(phase="Failed")),
+        )
+        for going in (False, True)
+    ),
+    pytest.param(
+        held(ungated({}), going=True),
+        held(ungated({names.MANAGED_LABEL: "false"}), going=True),
+        [(FORBIDDEN, LABEL(names.MANAGED_LABEL))],
+        id="VK1-going-another-value",
+    ),
+    pytest.param(
+        held(ungated({}), "example.com/f"),
+        without_label(held(ungated({}), "example.com/f")),
+        [(FORBIDDEN, LABEL(names.MANAGED_LABEL))],
+        id="VK1-running-without-finalizer",
+    ),
+    pytest.param(
+        held(raw_pod(phase="Succeeded"), "example.com/f"),
+        without_label(held(raw_pod(phase="Succeeded"), "example.com/f")),
+        [],
+        id="VK1-ended-and-let-go",
+    ),
+    pytest.param(
+        held(ungated({})), held(ungated({}), "example.com/f"), [(FORBIDDEN, OURS)], id="VK2-running"
+    ),
+    pytest.param(
+        held(gated({})), held(gated({}), "example.com/f"), [(FORBIDDEN, OURS)], id="VK2-waiting"
+    ),
+    pytest.param(
+        held(raw_pod(phase="Failed")), held(raw_pod(phase="Failed"), "example.com/f"), [],
+        id="VK2-ended",
+    ),
+    pytest.param(
+        held(ungated({}), going=True), held(ungated({}), "example.com/f", going=True), [],
+        id="VK2-going",
+    ),
+    pytest.param(
+        held(ungated({}), names.POD_FINALIZER, "example.com/f"), held(ungated({})), [],
+        id="VK2-somebody-elses",
+    ),
+    pytest.param(held(gated({})), held(ungated({})), [(FORBIDDEN, GATE)], id="VK3-waiting"),
+    pytest.param(
+        held(gated({}), going=True), held(ungated({}), going=True), [(FORBIDDEN, GATE)],
+        id="VK3-going",
+    ),
+    pytest.param(gated({Q: "q"}), ungated({Q: "q"}), [], id="VK3-a-gate-of-its-own"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("old", "new", "errors"), UPDATE)
 async def test_update(old: RAW, new: RAW, errors: Errors) -> None:
     assert found(await updated(old, new)) == errors
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [p.values[:2] for p in UPDATE if (p.id or "").startswith("VK")]
+)
+async def test_gatelog_itself_takes_off_what_is_its_own(old: RAW, new: RAW) -> None:
+    assert found(await updated(old, new, by_gatelog=True)) == []
 
 
 async def test_queue_may_not_be_dropped_where_a_default_queue_exists() -> None:
@@ -507,7 +586,8 @@ def test_recorded_creations_pass(recorded: RAW) -> None:
 @pytest.mark.parametrize("recorded", recorded_reviews("UPDATE"))
 async def test_recorded_updates_pass(recorded: RAW) -> None:
     request = recorded["request"]
-    assert await updated(request["oldObject"], request["object"]) == Verdict()
+    verdict = await updated(request["oldObject"], request["object"], by_gatelog=True)
+    assert verdict == Verdict()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,267 @@
+"""What strangers can cost the webhook: connections, time before a request, bytes of bodies.
+
+Theory. Whoever reaches the port can open connections and send as much of a body as they like; the
+API server sends heads and bodies at once, mostly of a few kilobytes. So what is unfinished gives
+way to what is new: with too many connections the one that has been idle longest is closed (then the
+one that has been read longest), with too many bytes in flight the largest unfinished body. A
+connection that sends no head, or a body that does not arrive, ends after seconds.
+
+A TLS connection costs up to 0.4 MB (asyncio's and aiohttp's buffers), so `MAX_CONNECTIONS` and
+`BUDGET_BYTES` together stay below half of the memory that the manifests allow.
+
+Invariant: a request that was read to its end is never given up here.
+"""
+
+import asyncio
+import socket
+import ssl
+from typing import Any, Final
+
+from aiohttp import web
+
+from podgroup.runtime.listening import ListenError
+
+MAX_CONNECTIONS: Final[int] = 384
+BUDGET_BYTES: Final[int] = 64 * 1024 * 1024
+HEAD_S: Final[float] = 3.0
+"""Seconds for the TLS handshake, and again for the first head."""
+IDLE_S: Final[float] = 75.0
+"""Seconds between two requests of a connection."""
+_BACKLOG: Final[int] = 512
+
+
+class Budget:
+    """Bytes of request bodies held at once.
+
+    Args:
+        limit_bytes: the most there may be, of all requests together.
+    """
+
+    def __init__(self, limit_bytes: int = BUDGET_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        self._unfinished: dict[Body, int] = {}
+        self.held_bytes = 0
+        """Bytes of all bodies, finished or not."""
+
+    def take(self, body: "Body", size: int) -> None:
+        """Count bytes that arrived; the largest unfinished bodies give way if they are too many."""
+        self._unfinished[body] = self._unfinished.get(body, 0) + size
+        self.held_bytes += size
+        while self.held_bytes > self._limit_bytes and self._unfinished:
+            max(self._unfinished, key=self._unfinished.__getitem__).give_up()
+
+    def finish(self, body: "Body") -> None:
+        """The body has arrived: it is held until it is given back, whatever else arrives."""
+        self._unfinished.pop(body, None)
+
+    def give_back(self, body: "Body", size: int) -> None:
+        """The bytes of a body are needed no longer."""
+        self._unfinished.pop(body, None)
+        self.held_bytes -= size
+
+
+class Body:
+    """The body of one request, as it arrives. Used as a context manager.
+
+    Args:
+        budget: what its bytes are counted in.
+        request: the request; its connection is closed when the body has to give way.
+    """
+
+    def __init__(self, budget: Budget, request: web.Request) -> None:
+        self._budget = budget
+        self._request = request
+        self._parts: list[bytes] = []
+        self._size = 0
+        self.given_up = False
+
+    def __enter__(self) -> "Body":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._clear()
+
+    async def read(self, most_bytes: int) -> bytes:
+        """The whole body.
+
+        Raises:
+            web.HTTPRequestEntityTooLarge: it is larger than `most_bytes`.
+            ConnectionError: it gave way to others, or its sender went.
+        """
+        declared = self._request.content_length or 0
+        if declared > most_bytes:
+            raise web.HTTPRequestEntityTooLarge(most_bytes, declared)
+        async for part in self._request.content.iter_any():
+            self._parts.append(part)
+            self._size += len(part)
+            self._budget.take(self, len(part))
+            if self.given_up:
+                break
+            if self._size > most_bytes:
+                raise web.HTTPRequestEntityTooLarge(most_bytes, self._size)
+        if self.given_up:
+            raise ConnectionResetError("too many bytes in flight")
+        self._budget.finish(self)
+        return b"".join(self._parts)
+
+    def give_up(self) -> None:
+        """Close the connection and let go of what has arrived."""
+        self.given_up = True
+        self._clear()
+        if self._request.transport is not None:
+            self._request.transport.abort()
+
+    def _clear(self) -> None:
+        self._budget.give_back(self, self._size)
+        self._parts.clear()
+        self._size = 0
+
+
+class Connection(web.RequestHandler):
+    """One connection; `busy` while a request of it is answered."""
+
+    def __init__(self, listener: "Listener", manager: web.Server) -> None:
+        super().__init__(
+            manager,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]  # none is kept
+            keepalive_timeout=IDLE_S,
+            lingering_time=0.5,
+            auto_decompress=False,
+        )
+        self._listener = listener
+        self._begun = False
+        self.busy = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Open; it has a moment to send a head."""
+        super().connection_made(transport)
+        self._listener.opened(self)
+        asyncio.get_running_loop().call_later(self._listener.head_s, self._late)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Gone."""
+        self._listener.closed(self)
+        super().connection_lost(exc)
+
+    def begin(self) -> None:
+        """A head has arrived."""
+        self.busy = self._begun = True
+
+    def end(self) -> None:
+        """Answered; the connection is idle from now on."""
+        self.busy = False
+        self._listener.used(self)
+
+    def drop(self) -> None:
+        """Close it at once."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    def _late(self) -> None:
+        if not self._begun:
+            self.drop()
+
+
+class Listener:
+    """Accepts connections for an aiohttp server, so many at once and no more.
+
+    Args:
+        manager: what answers requests (`web.AppRunner.server`).
+        tls: server context; None for plain HTTP.
+        most: connections at once, those in their handshake included.
+        head_s: seconds for a handshake, and for a first head.
+    """
+
+    def __init__(
+        self,
+        manager: web.Server,
+        tls: ssl.SSLContext | None,
+        *,
+        most: int = MAX_CONNECTIONS,
+        head_s: float = HEAD_S,
+    ) -> None:
+        self._manager = manager
+        self._tls = tls
+        self._most = most
+        self.head_s = head_s
+        self._open: dict[Connection, None] = {}
+        self._coming: set[asyncio.Task[None]] = set()
+        self._accepting: asyncio.Task[None] | None = None
+        self._socket: socket.socket | None = None
+        self.address: tuple[str, int] = ("", 0)
+        """What is listened on, with the port the system chose."""
+
+    def start(self, section: str, host: str, port: int) -> None:
+        """Begin to listen at an address that `section` of the settings says.
+
+        Raises:
+            ListenError: it cannot be listened on.
+        """
+        try:
+            family = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0][0]
+            listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        except OSError as error:
+            raise ListenError(section, host, port, error) from error
+        listening.setblocking(False)
+        self._socket = listening
+        self.address = listening.getsockname()[:2]
+        self._accepting = asyncio.create_task(self._accept(listening))
+
+    async def stop(self) -> None:
+        """Take no more connections; those that are open are the manager's to end."""
+        tasks = [task for task in (self._accepting, *self._coming) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._socket is not None:
+            self._socket.close()
+
+    def opened(self, connection: Connection) -> None:
+        """A connection is there."""
+        self._open[connection] = None
+
+    def used(self, connection: Connection) -> None:
+        """A connection was of use just now: others are closed before it."""
+        if connection in self._open:
+            del self._open[connection]
+            self._open[connection] = None
+
+    def closed(self, connection: Connection) -> None:
+        """A connection is gone."""
+        self._open.pop(connection, None)
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(listening)
+            except OSError:  # no descriptor left, or gone before it was taken
+                await asyncio.sleep(0.05)
+                continue
+            while len(self._open) + len(self._coming) >= self._most:
+                self._make_room()
+                await asyncio.sleep(0.01)
+            task = asyncio.create_task(self._take(accepted))
+            self._coming.add(task)
+            task.add_done_callback(self._coming.discard)
+
+    def _make_room(self) -> None:
+        idle = next((one for one in self._open if not one.busy), None)
+        chosen = idle or next(iter(self._open), None)
+        if chosen is not None:
+            chosen.drop()
+
+    async def _take(self, accepted: socket.socket) -> None:
+        extra: dict[str, Any] = {}
+        if self._tls is not None:
+            extra = {"ssl": self._tls, "ssl_handshake_timeout": self.head_s}
+        try:
+            loop = asyncio.get_running_loop()
+            factory = lambda: Connection(self, self._manager)  # noqa: E731
+            await loop.connect_accepted_socket(factory, accepted, **extra)
+        except (OSError, ssl.SSLError):  # a handshake that failed, or took too long
+            accepted.close()
+        except asyncio.CancelledError:
+            accepted.close()
+            raise

@@ -1,0 +1,227 @@
+"""What admission refuses of users and of gatelog's own account, by webhook and policy.
+
+Nothing of gatelog runs here but what stands at the door: the policies as `up --install` makes them,
+evaluated by the stand-in, or the webhook over HTTPS. Users have tokens and roles of their own.
+"""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from gatelog import install
+from ingest.registration import webhook
+from podgroup import names
+from podgroup.runtime.kube import connect
+from podgroup.runtime.settings import KubernetesSettings, Settings, WebhookSettings
+from simcluster import Settings as SimSettings
+from simcluster import SimCluster
+from simcluster.access import User
+from simcluster.client import ApiFailure, Client
+
+ACTUATOR = "system:serviceaccount:gatelog-system:gatelog-actuator"
+JSON = "application/json-patch+json"
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+GATE = [{"op": "remove", "path": "/spec/schedulingGates/0"}]
+QUEUED = {names.QUEUE_NAME: "q", "mine": "1"}
+
+
+EVERYTHING = {
+    "metadata": {"name": "everything"},
+    "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}],
+}
+"""Rights are no bar here: what is refused is refused by admission."""
+FOR_ALL = {
+    "metadata": {"name": "for-all"},
+    "roleRef": {"kind": "ClusterRole", "name": "everything"},
+    "subjects": [{"kind": "Group", "name": "system:authenticated"}],
+}
+
+
+class Door(NamedTuple):
+    """The stand-in behind an installed admission, and clients for those who knock."""
+
+    cluster: SimCluster
+    admin: Client
+    user: Client
+    actuator: Client
+
+    async def queued(self, name: str = "p", **metadata: Any) -> dict[str, Any]:
+        """A pod in a queue, as its user makes it."""
+        found: dict[str, Any] = await self.user.create("pods", pod(name, **metadata), "default")
+        return found
+
+
+def pod(name: str, labels: dict[str, str] | None = None, **metadata: Any) -> dict[str, Any]:
+    wanted = QUEUED if labels is None else labels
+    container = {"name": "c", "image": "i"}
+    return {
+        "metadata": {"name": name, "labels": wanted, **metadata},
+        "spec": {"containers": [container]},
+    }
+
+
+async def refused(
+    client: Client, name: str, body: Any, kind: str = MERGE, *, sub: str = "", says: str = ""
+) -> str:
+    """The sentence with which a patch is refused; it must be an admission's."""
+    path = f"/api/v1/namespaces/default/pods/{name}" + (f"/{sub}" if sub else "")
+    with pytest.raises(ApiFailure) as failure:
+        await client.ok("PATCH", path, body, content_type=kind)
+    assert failure.value.status == 403, failure.value
+    assert "denied" in str(failure.value)
+    assert says in str(failure.value), failure.value
+    return str(failure.value)
+
+
+async def allowed(client: Client, name: str, body: Any, kind: str = MERGE, sub: str = "") -> Any:
+    path = f"/api/v1/namespaces/default/pods/{name}" + (f"/{sub}" if sub else "")
+    return await client.ok("PATCH", path, body, content_type=kind)
+
+
+@pytest.fixture(params=["policy", "webhook"])
+async def door(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Door]:
+    chosen = WebhookSettings(enabled=True, port=0, actuator_user=ACTUATOR)
+    settings = Settings(webhook=chosen, state_dir=str(tmp_path / "state"))
+    users = {"user": User(name="bob"), "actuator": User(name=ACTUATOR)}
+    async with SimCluster(SimSettings(scheduler=False, users=users)) as cluster:
+        kube = await connect(
+            KubernetesSettings(kubeconfig=str(cluster.kubeconfig(tmp_path / "kubeconfig")))
+        )
+        clients = [Client(cluster.url, token) for token in (cluster.token, "user", "actuator")]
+        for kind, obj in (("clusterroles", EVERYTHING), ("clusterrolebindings", FOR_ALL)):
+            await clients[0].create(f"{kind}.rbac.authorization.k8s.io/v1", obj)
+        try:
+            if request.param == "policy":
+                await install.install_policy(kube, settings)
+                yield Door(cluster, *clients)
+                return
+            local = msgspec.structs.replace(chosen, url="https://127.0.0.1:0")
+            settings = msgspec.structs.replace(settings, webhook=local)
+            async with webhook(settings, kube):
+                await install.wait_registered(kube)
+                await install.install_fence(kube, settings)
+                yield Door(cluster, *clients)
+        finally:
+            for client in clients:
+                await client.__aexit__()
+            await kube.close()
+
+
+async def test_a_user_cannot_take_a_pod_out_of_its_queue(door: Door) -> None:
+    made = await door.queued(finalizers=["example.com/f"])
+    assert made["metadata"]["finalizers"] == ["example.com/f", names.POD_FINALIZER]
+    assert made["spec"]["schedulingGates"] == [{"name": names.ADMISSION_GATE}]
+    off = {"metadata": {"labels": {names.MANAGED_LABEL: None}}}
+    false = {"metadata": {"labels": {names.MANAGED_LABEL: "false"}}}
+    alone = {"metadata": {"finalizers": ["example.com/f"]}}
+    for _ in ("waiting", "admitted"):
+        await refused(door.user, "p", off, says="delete the pod to take it out")
+        await refused(door.user, "p", false, says=names.MANAGED_LABEL)
+        await refused(door.user, "p", alone, says="when the pod has ended")
+        await allowed(door.user, "p", {"metadata": {"annotations": {"any": "thing"}}})
+        if _ == "waiting":
+            await refused(door.user, "p", GATE, JSON, says="only gatelog takes the gate")
+            await allowed(door.actuator, "p", GATE, JSON)
+    # Whoever may delete a pod deletes it, and its finalizers come off; sight of it is not lost.
+    await door.user.ok("DELETE", "/api/v1/namespaces/default/pods/p")
+    await refused(door.user, "p", off, says="would not be counted")
+    await allowed(door.user, "p", {"metadata": {"finalizers": [names.POD_FINALIZER]}})
+    strip = {"metadata": {"$deleteFromPrimitiveList/finalizers": [names.POD_FINALIZER]}}
+    await allowed(door.actuator, "p", strip, STRATEGIC)
+    assert not door.cluster.objects("", "pods")
+
+
+async def test_administrators_are_users_here(door: Door) -> None:
+    """Who is to do it all the same takes the policy's binding or the registration away first."""
+    await door.queued()
+    await refused(door.admin, "p", GATE, JSON)
+
+
+async def test_what_is_not_in_a_queue_is_its_owners(door: Door) -> None:
+    gated = pod("free", labels={})
+    gated["spec"]["schedulingGates"] = [{"name": names.ADMISSION_GATE}]
+    await door.user.create("pods", gated, "default")
+    await allowed(door.user, "free", GATE, JSON)
+    await door.user.create("pods", pod("plain", labels={}), "default")
+    await allowed(door.user, "plain", {"metadata": {"labels": {"a": "b"}}})
+
+
+FENCED: list[Any] = [
+    ("image", [{"op": "replace", "path": "/spec/containers/0/image", "value": "evil"}], JSON, ""),
+    ("deadline", {"spec": {"activeDeadlineSeconds": 5}}, MERGE, ""),
+    ("affinity", {"spec": {"affinity": {"nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}}}}}, MERGE, ""),
+    ("label-of-the-user", {"metadata": {"labels": {"mine": "2"}}}, MERGE, ""),
+    ("new-label", {"metadata": {"labels": {"new": "2"}}}, MERGE, ""),
+    ("annotation-of-the-user", {"metadata": {"annotations": {"a": None}}}, MERGE, ""),
+    ("finalizer-of-another", {"metadata": {"finalizers": [names.POD_FINALIZER]}}, MERGE, ""),
+    ("new-finalizer", {"metadata": {"finalizers": [
+        "example.com/f", "example.com/g", names.POD_FINALIZER]}}, MERGE, ""),
+    ("owner", {"metadata": {"ownerReferences": [
+        {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "b"}]}}, MERGE, ""),
+    ("phase", {"status": {"phase": "Failed"}}, STRATEGIC, "status"),
+    ("condition-of-the-kubelet", {"status": {"conditions": [
+        {"type": "Ready", "status": "True"}]}}, STRATEGIC, "status"),
+    ("label-through-status", {"metadata": {"labels": {names.PODSET_LABEL: "m"}}}, STRATEGIC,
+     "status"),
+]  # fmt: skip
+
+
+async def test_the_fence_keeps_the_actuator_to_its_work(door: Door) -> None:
+    await door.queued(finalizers=["example.com/f"], annotations={"a": "1"})
+    for what, body, kind, sub in FENCED:
+        says = await refused(door.actuator, "p", body, kind, sub=sub, says="gatelog-fence")
+        assert "gatelog" in says.partition("denied request: ")[2], what
+    said = {"type": names.ADMITTED_CONDITION, "status": "False", "reason": "x", "message": "m"}
+    await allowed(door.actuator, "p", {"status": {"conditions": [said]}}, STRATEGIC, "status")
+    await allowed(door.actuator, "p", {"metadata": {"labels": {names.PODSET_LABEL: "main"}}})
+    admit = [
+        *GATE,
+        {"op": "add", "path": "/spec/nodeSelector", "value": {"pool": "a"}},
+        {"op": "add", "path": "/spec/tolerations/-", "value": {"key": "x", "operator": "Exists"}},
+        {"op": "add", "path": "/metadata/labels/of-the-check", "value": "1"},
+    ]
+    await allowed(door.actuator, "p", admit, JSON)
+
+
+async def test_the_fence_keeps_the_actuator_off_others_pods(door: Door) -> None:
+    space = "kube-system"
+    await door.admin.create("pods", pod("victim", labels={}), space)
+    await door.admin.create("pods", pod("plain", labels={}), "default")
+    for path in (
+        f"/api/v1/namespaces/{space}/pods/victim",
+        "/api/v1/namespaces/default/pods/plain",
+    ):
+        with pytest.raises(ApiFailure, match="pods alone that name a queue"):
+            await door.actuator.ok("DELETE", path)
+    await refused(door.actuator, "plain", {"metadata": {"labels": {names.PODSET_LABEL: "m"}}})
+    assert len(door.cluster.objects("", "pods")) == 2
+    await door.queued("excess")
+    await door.actuator.ok("DELETE", "/api/v1/namespaces/default/pods/excess")
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "Job"])
+async def test_an_owner_that_names_a_queue_passes_it_on(door: Door, kind: str) -> None:
+    plural = {"Deployment": "deployments.apps/v1", "StatefulSet": "statefulsets.apps/v1"}.get(
+        kind, "jobs.batch/v1"
+    )
+    labels = {names.QUEUE_NAME: "q", names.PRIORITY_CLASS: "high"}
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": []}}
+    owner = {"metadata": {"name": "o", "labels": labels}, "spec": {"template": template}}
+    made = await door.user.create(plural, owner, "default")
+    assert made["spec"]["template"]["metadata"]["labels"] == {"app": "a", **labels}
+    bare = {"metadata": {"name": "bare"}, "spec": {"template": template}}
+    made = await door.user.create(plural, bare, "default")
+    assert made["spec"]["template"]["metadata"]["labels"] == {"app": "a"}
+    if kind != "Job":  # a Job's template is fixed once it is made
+        later = {"metadata": {"labels": {names.QUEUE_NAME: "late"}}}
+        made = await door.user.patch(plural, "bare", later, "default")
+        assert made["spec"]["template"]["metadata"]["labels"] == {
+            "app": "a",
+            names.QUEUE_NAME: "late",
+        }
