@@ -2,12 +2,12 @@
 
 Theory. Whoever reaches the port can open connections and send as much of a body as they like; the
 API server sends heads and bodies at once, mostly of a few kilobytes. So what is unfinished gives
-way to what is new: with too many connections the one that has been idle longest is closed (then the
-one that has been read longest), with too many bytes in flight the largest unfinished body. A
-connection that sends no head, or a body that does not arrive, ends after seconds.
+way to what is new: with too many connections the one that has been of no use longest is closed,
+with too many bytes in flight the largest unfinished body. A connection that sends no head, or a
+body that does not arrive, ends after seconds.
 
-A TLS connection costs up to 0.4 MB (asyncio's and aiohttp's buffers), so `MAX_CONNECTIONS` and
-`BUDGET_BYTES` together stay below half of the memory that the manifests allow.
+A TLS connection costs up to half a megabyte in buffers, so `MAX_CONNECTIONS` and `BUDGET_BYTES`
+together stay well below the memory that the manifests allow.
 
 Invariant: a request that was read to its end is never given up here.
 """
@@ -21,12 +21,15 @@ from aiohttp import web
 
 from podgroup.runtime.listening import ListenError
 
-MAX_CONNECTIONS: Final[int] = 384
-BUDGET_BYTES: Final[int] = 64 * 1024 * 1024
+MAX_CONNECTIONS: Final[int] = 320
+BUDGET_BYTES: Final[int] = 32 * 1024 * 1024
 HEAD_S: Final[float] = 3.0
 """Seconds for the TLS handshake, and again for the first head."""
 IDLE_S: Final[float] = 75.0
 """Seconds between two requests of a connection."""
+PATIENCE_S: Final[float] = 1.0
+"""Seconds of no use after which a connection may be closed to make room for another."""
+_READ_AHEAD_BYTES: Final[int] = 16 * 1024
 _BACKLOG: Final[int] = 512
 
 
@@ -118,7 +121,7 @@ class Body:
 
 
 class Connection(web.RequestHandler):
-    """One connection; `busy` while a request of it is answered."""
+    """One connection; `answering` while a whole request of it is there."""
 
     def __init__(self, listener: "Listener", manager: web.Server) -> None:
         super().__init__(
@@ -128,14 +131,18 @@ class Connection(web.RequestHandler):
             keepalive_timeout=IDLE_S,
             lingering_time=0.5,
             auto_decompress=False,
+            read_bufsize=_READ_AHEAD_BYTES,
         )
         self._listener = listener
         self._begun = False
-        self.busy = False
+        self.answering = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Open; it has a moment to send a head."""
         super().connection_made(transport)
+        limits = getattr(transport, "set_read_buffer_limits", None)
+        if limits is not None:  # asyncio's TLS reads half a megabyte ahead otherwise
+            limits(_READ_AHEAD_BYTES)
         self._listener.opened(self)
         asyncio.get_running_loop().call_later(self._listener.head_s, self._late)
 
@@ -146,11 +153,15 @@ class Connection(web.RequestHandler):
 
     def begin(self) -> None:
         """A head has arrived."""
-        self.busy = self._begun = True
+        self._begun = True
+
+    def arrived(self) -> None:
+        """The whole request is there."""
+        self.answering = True
 
     def end(self) -> None:
         """Answered; the connection is idle from now on."""
-        self.busy = False
+        self.answering = False
         self._listener.used(self)
 
     def drop(self) -> None:
@@ -185,7 +196,8 @@ class Listener:
         self._tls = tls
         self._most = most
         self.head_s = head_s
-        self._open: dict[Connection, None] = {}
+        self._open: dict[Connection, float] = {}
+        """When each was last of use (seconds of the loop's clock), the longest ago first."""
         self._coming: set[asyncio.Task[None]] = set()
         self._accepting: asyncio.Task[None] | None = None
         self._socket: socket.socket | None = None
@@ -219,13 +231,13 @@ class Listener:
 
     def opened(self, connection: Connection) -> None:
         """A connection is there."""
-        self._open[connection] = None
+        self._open[connection] = asyncio.get_running_loop().time()
 
     def used(self, connection: Connection) -> None:
         """A connection was of use just now: others are closed before it."""
         if connection in self._open:
             del self._open[connection]
-            self._open[connection] = None
+            self.opened(connection)
 
     def closed(self, connection: Connection) -> None:
         """A connection is gone."""
@@ -247,8 +259,9 @@ class Listener:
             task.add_done_callback(self._coming.discard)
 
     def _make_room(self) -> None:
-        idle = next((one for one in self._open if not one.busy), None)
-        chosen = idle or next(iter(self._open), None)
+        before_s = asyncio.get_running_loop().time() - PATIENCE_S
+        idle = (one for one, used_s in self._open.items() if used_s < before_s)
+        chosen = next((one for one in idle if not one.answering), None)
         if chosen is not None:
             chosen.drop()
 

@@ -161,11 +161,11 @@ class WebhookServer:
         connection.begin()
         try:
             with Body(self._budget, request) as body:
-                return await self._received(which, body)
+                return await self._received(which, body, connection)
         finally:
             connection.end()
 
-    async def _received(self, which: str, body: Body) -> web.Response:
+    async def _received(self, which: str, body: Body, connection: Connection) -> web.Response:
         try:
             async with asyncio.timeout(self._body_s):
                 data = await body.read(self._max_body_bytes)
@@ -180,6 +180,7 @@ class WebhookServer:
                 text = "too many bytes in flight: an unfinished body was given up"
                 return self._failure(which, "busy", 503, text)
             return self._failure(which, "error", 400, "the body ended before it was complete")
+        connection.arrived()
         if self._in_flight >= self._max_in_flight:
             text = f"{self._max_in_flight} requests are under way already; try again"
             return self._failure(which, "busy", 503, text)

@@ -1,15 +1,20 @@
 """Setting a cluster up, against the stand-in and a server that is too old."""
 
 import asyncio
+import copy
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
+import yaml
 
-from gatelog import clusterinfo, install, policies
+from gatelog import clusterinfo, install, manifests, policies
 from gatelog.errors import CommandFailed, UsageFailed
+from ingest.webhook.policy import ACTUATOR_USER
 from podgroup.runtime.kube import KubeClient
 from podgroup.runtime.settings import Settings, WebhookSettings
 from simcluster import SimCluster
+from simcluster.patches import json_patch
 
 Bare = tuple[SimCluster, KubeClient]
 Distant = Callable[[str], Awaitable[KubeClient]]
@@ -111,3 +116,59 @@ async def test_a_refusal_of_the_server_is_passed_on(bare_cluster: Bare) -> None:
         await install.apply(
             kube, [{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}]
         )
+
+
+ACCOUNT = "system:serviceaccount:queues:gatelog"
+
+
+def fitted(settings: Settings) -> dict[str, Any]:
+    """The policies for these settings, by name."""
+    found = policies.policies(settings)
+    return {o["metadata"]["name"]: o["spec"] for o in found if not o["kind"].endswith("Binding")}
+
+
+def test_policies_fit_the_settings_as_the_components_do() -> None:
+    alone = fitted(Settings())
+    beside = fitted(Settings(mode="kueue"))
+    root = manifests.root()
+    kinds = ("gatelog-queued-pods", "gatelog-owner-labels")
+    for name in ("policy-without-kueue", "policy-every-pod"):
+        component = yaml.safe_load((root / f"components/{name}/kustomization.yaml").read_text())
+        patched = {kind: copy.deepcopy(beside[kind]) for kind in kinds}
+        for patch in component["patches"]:
+            target = patch["target"]["name"]
+            operations = yaml.safe_load(patch["patch"])
+            for one in operations:
+                one["path"] = one["path"].removeprefix("/spec")
+            patched[target] = json_patch(patched[target], operations)
+        if name == "policy-every-pod":
+            every = WebhookSettings(manage_jobs_without_queue_name=True)
+            alone = fitted(Settings(mode="kueue", webhook=every))
+        assert patched == {kind: alone[kind] for kind in kinds}, name
+
+
+def test_the_base_is_what_kueue_beside_us_asks_for() -> None:
+    written = {
+        o["metadata"]["name"]: o["spec"]
+        for o in manifests.read(*policies.POLICY_FILES, *policies.FENCE_FILES)
+        if not o["kind"].endswith("Binding")
+    }
+    assert written == fitted(Settings(mode="kueue"))
+
+
+def test_policies_name_the_account_and_the_namespaces_of_the_settings() -> None:
+    chosen = WebhookSettings(actuator_user=ACCOUNT, excluded_namespaces=("a", "b"))
+    found = fitted(Settings(webhook=chosen))
+    for name in ("gatelog-pods", "gatelog-fence"):
+        assert f"'{ACCOUNT}'" in found[name]["matchConditions"][0]["expression"]
+    for name, spec in found.items():
+        if name != "gatelog-fence":
+            (wish,) = spec["matchConstraints"]["namespaceSelector"]["matchExpressions"]
+            assert wish["values"] == ["a", "b"]
+    assert "namespaceSelector" not in found["gatelog-fence"]["matchConstraints"]
+    # A person keeps their hands free; the gate is theirs all the same.
+    person = fitted(Settings(webhook=WebhookSettings(actuator_user="jo")))
+    assert "'jo'" in person["gatelog-pods"]["matchConditions"][0]["expression"]
+    assert ACTUATOR_USER in person["gatelog-fence"]["matchConditions"][0]["expression"]
+    none = fitted(Settings(webhook=WebhookSettings(queue_owner_kinds=())))
+    assert "gatelog-owner-labels" not in none
