@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from actuator.fence import Known
 from actuator.pace import Pace
 from actuator.patches import FIELD_MANAGER
 from actuator.replies import NOT_INSTALLED, NOT_SERVED, Answer, Reply, read
@@ -63,6 +64,8 @@ class KubeApi:
         """What is guessed of pods of groups, and of single ones."""
         self.seen = Seen()
         """Workloads as the last answers showed them."""
+        self.inside = Known()
+        """Pods that were seen to be ours (`fence`)."""
         self.trouble = ""
         """Why the last request got no answer; "" if it got one."""
 

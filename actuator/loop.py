@@ -24,6 +24,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from actuator.fence import forbidden
 from actuator.kubeapi import KubeApi
 from actuator.kubeevents import Emitter
 from actuator.line import ON_BEHALF
@@ -75,6 +76,7 @@ class Loop:
         self._settings = settings.actuator
         self._streams = settings.streams
         self._cluster = settings.cluster
+        self._kueue = settings.mode == "kueue"
         self._bus = bus
         self._emitter = emitter
         self._outcomes = OutcomeLog(bus, settings.cluster)
@@ -186,6 +188,9 @@ class Loop:
             decision = codec.decode_decision(body)
         except msgspec.MsgspecError as error:
             return self._refuse(held, body, f"no decision this version can read: {error}")
+        beyond = forbidden(decision.command, labels_of_checks=self._kueue)
+        if beyond:
+            return self._fence(held, decision, beyond)
         target = decision.command.target
         turn = Turn((target.kind, target.namespace, target.name), asyncio.Event())
         turn.before = self._last.get(turn.key)
@@ -198,6 +203,10 @@ class Loop:
             return await self._disbelieve(held, reason)
         held.left -= 1
         return await self._tries.give_up(held, reason, head)
+
+    async def _fence(self, held: Held, decision: Decision, reason: str) -> Disposition:
+        held.left -= 1
+        return await self._tries.give_up(held, f"outside of the fence: {reason}", decision)
 
     async def _disbelieve(self, held: Held, reason: str) -> Disposition:
         """Set a message aside as nobody's decision: what it says of itself counts for nothing."""

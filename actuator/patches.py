@@ -24,7 +24,13 @@ from typing import Any
 from msgspec import Struct
 
 from podgroup.commands import ObjectRef, ReportPod, StopPod, UngatePod
-from podgroup.names import ADMITTED_CONDITION, POD_FINALIZER, TERMINATION_TARGET
+from podgroup.names import (
+    ADMITTED_CONDITION,
+    MANAGED_LABEL,
+    MANAGED_VALUE,
+    POD_FINALIZER,
+    TERMINATION_TARGET,
+)
 from podgroup.objects import Toleration
 
 Json = dict[str, Any]
@@ -113,17 +119,19 @@ def ungate(command: UngatePod, pod: Mapping[str, Any]) -> Plan:
 def ungate_unread(command: UngatePod, *, annotated: bool = True) -> Operations | None:
     """Return a patch that needs no look at the pod first, or None if there cannot be one.
 
-    It applies exactly if the pod has these gates and no others, in this order, and none of the
-    keys that it adds, and (unless `annotated`) no annotation at all; otherwise the API server
-    answers 422, nothing is written, and the caller reads the pod and uses `ungate`. (A `test` for
-    null holds where there is nothing, but not below what is not there.) Tolerations
-    cannot be tested for absence from a list, so a command that brings some always reads first.
+    It applies exactly if the pod is labelled as managed (`fence`), has these gates and no others,
+    in this order, and none of the keys that it adds, and (unless `annotated`) no annotation at all;
+    otherwise the API server answers 422, nothing is written, and the caller reads the pod and uses
+    `ungate`. (A `test` for null holds where there is nothing, but not below what is not there.)
+    Tolerations cannot be tested for absence from a list, so a command that brings some always reads
+    first.
     """
     if command.tolerations or not command.gates:
         return None
     gates = "/spec/schedulingGates"
     operations = [
         require("/metadata/uid", command.target.uid),
+        require(pointer("metadata", "labels", MANAGED_LABEL), MANAGED_VALUE),
         require(gates, [{"name": name} for name in command.gates]),
         remove(gates),
     ]

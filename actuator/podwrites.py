@@ -4,6 +4,7 @@ Theory. Where one request suffices, there is one: finalizers go by strategic mer
 conditions, both guarded by the uid, neither needs a look first.
 Ungating tries the patch that tests all it relies on, and reads the pod only when that is refused
 (or has been refused too often lately: pods that bring a selector of their own always need a look).
+Before a pod is deleted it is read, unless it was seen before: it has to be inside of the fence.
 Deletes carry the uid as a precondition; a 409 is answered by looking who bears the name now.
 
 Invariant: no function here changes anything of a pod with another uid, and each may be repeated
@@ -12,7 +13,7 @@ from the start at any point.
 
 from datetime import datetime
 
-from actuator import patches
+from actuator import fence, patches
 from actuator.kubeapi import JSON_PATCH, STRATEGIC_PATCH, KubeApi
 from actuator.replies import Reply
 from actuator.seen import Unread
@@ -33,6 +34,8 @@ async def ungate(api: KubeApi, command: UngatePod) -> Verdict:
     if operations is not None:
         reply = await api.patch(command.target, operations, JSON_PATCH, urgent=True)
         verdict = judge(reply)
+        if verdict.status == "applied":
+            api.inside.add(command.target.uid)
         if verdict.status == "applied" or verdict.again:
             unread.guess.learn(verdict.status == "applied")
         if not verdict.again:
@@ -47,6 +50,9 @@ async def ungate_read(api: KubeApi, command: UngatePod) -> Verdict:
     gone = gone_from(found, target)
     if gone is not None:
         return gone
+    beyond = _look(api, found)
+    if beyond is not None:
+        return beyond
     pod = found.object()
     _unread(api, command).annotated = bool(pod["metadata"].get("annotations"))
     match patches.ungate(command, pod):
@@ -73,6 +79,9 @@ async def finalize(api: KubeApi, command: FinalizePod) -> Verdict:
 
 async def delete(api: KubeApi, command: DeletePod) -> Verdict:
     """Take our finalizer out, then delete."""
+    beyond = await _beyond(api, command.target)
+    if beyond is not None:
+        return beyond
     stripped = await _strip(api, command.target)
     if not stripped.ok:
         return judge(stripped)
@@ -89,6 +98,9 @@ async def stop(api: KubeApi, command: StopPod, at: datetime) -> Verdict:
     `at` is the time of the decision: the transition time of the condition.
     """
     target = command.target
+    beyond = await _beyond(api, target)
+    if beyond is not None:
+        return beyond
     marked = await api.patch(
         target,
         patches.termination_target(command, at),
@@ -117,7 +129,28 @@ async def report(api: KubeApi, command: ReportPod, at: datetime) -> Verdict:
         STRATEGIC_PATCH,
         subresource="status",
     )
-    return applied(reply) if reply.ok else judge(reply)
+    if not reply.ok:
+        return judge(reply)
+    return _look(api, reply) or applied(reply)
+
+
+async def _beyond(api: KubeApi, target: ObjectRef) -> Verdict | None:
+    """Read a pod that was not seen before; return a verdict if it is gone, or none of ours."""
+    if target.uid in api.inside:
+        return None
+    found = await api.get(target)
+    return gone_from(found, target) or _look(api, found)
+
+
+def _look(api: KubeApi, found: Reply) -> Verdict | None:
+    """Return a verdict if the pod in an answer is none of ours; one that is, is remembered."""
+    if found.uid in api.inside:
+        return None
+    why = fence.outside(found.object())
+    if why:
+        return rejected(f"{found.path}: {why}")
+    api.inside.add(found.uid)
+    return None
 
 
 async def _strip(api: KubeApi, target: ObjectRef) -> Reply:

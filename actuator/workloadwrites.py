@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
 from actuator import workload_status, workloads
+from actuator.fence import outside
 from actuator.kubeapi import JSON_PATCH, MERGE_PATCH, KubeApi
 from actuator.patches import Conflict, Patch, Plan, Unchanged, delete_options
 from actuator.replies import Reply
@@ -156,6 +157,9 @@ async def _samples(
             )
         if gone is not None:
             return gone
+        why = outside(reply.object())
+        if why:
+            return rejected(f"podset {name!r}: {reply.path}: {why}")
     return {name: reply.object() for (name, _), reply in zip(wanted, replies, strict=True)}
 
 

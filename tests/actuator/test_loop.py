@@ -215,7 +215,7 @@ async def test_decisions_on_one_object_are_carried_out_in_their_order(
     lab.cluster.faults.answer(500, method="PATCH", path=r"/first(\?|$)", count=1, retry_after_s=1)
     await decide(
         bus,
-        ungate(first, labels={"step": "1"}),
+        ungate(first, labels={"kueue.x-k8s.io/step": "1"}),
         FinalizePod(target=first),
         ungate(other),
     )

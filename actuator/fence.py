@@ -1,0 +1,137 @@
+"""The fence: what the actuator does not do, whoever tells it to.
+
+Theory. A decision may come from somebody who has the projector's key, so what a command may touch
+is also looked at here. Some of it the command itself shows (`forbidden`): that its kind fits, that
+its names are names and no paths, that it takes away gates of ours only and puts nothing on a pod
+that would make it another one's. The rest the pod shows (`outside`): it must name a queue, or carry
+what marks a pod of ours. Ungating, which is most of the work, has that tested by the API server in
+the patch itself; before a pod is stopped or deleted it is read, unless its uid was seen inside
+before.
+
+Invariant: no request that changes or deletes a pod is sent for a pod that is known to be outside,
+and none that deletes one before it is known to be inside.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from podgroup.commands import (
+    AnyCommand,
+    CreateWorkload,
+    DeletePod,
+    FinalizePod,
+    FinalizeWorkload,
+    ObjectRef,
+    ReportPod,
+    StopPod,
+    UngatePod,
+    UpdateWorkload,
+    WriteWorkloadStatus,
+)
+from podgroup.names import (
+    ADMISSION_GATE,
+    ELASTIC_JOB_GATE,
+    GROUP_NAME,
+    MANAGED_LABEL,
+    MANAGED_VALUE,
+    POD_FINALIZER,
+    PREBUILT_WORKLOAD,
+    PREFIX,
+    PRIORITY_CLASS,
+    QUEUE_NAME,
+    TOPOLOGY_GATE,
+    is_dns_label,
+    is_dns_subdomain,
+)
+
+MAX_KNOWN: Final = 50_000
+"""Pods that are remembered as inside, the least recently seen go first; some 150 bytes each."""
+_GATES: Final = frozenset((ADMISSION_GATE, TOPOLOGY_GATE, ELASTIC_JOB_GATE))
+_IDENTITY: Final = frozenset(
+    (QUEUE_NAME, MANAGED_LABEL, GROUP_NAME, PRIORITY_CLASS, PREBUILT_WORKLOAD)
+)
+"""What says whose a pod is: its owner's to write."""
+_OURS: Final = (PREFIX, "gatelog.io/")
+_ON_PODS: Final = (UngatePod, FinalizePod, DeletePod, StopPod, ReportPod)
+_ON_WORKLOADS: Final = (CreateWorkload, UpdateWorkload, WriteWorkloadStatus, FinalizeWorkload)
+
+
+class Known:
+    """Uids of pods that were seen inside: what was ours once stays so for what we do to it."""
+
+    def __init__(self) -> None:
+        self._uids: OrderedDict[str, None] = OrderedDict()
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._uids
+
+    def add(self, uid: str) -> None:
+        """Remember a pod."""
+        self._uids[uid] = None
+        self._uids.move_to_end(uid)
+        if len(self._uids) > MAX_KNOWN:
+            self._uids.popitem(last=False)
+
+
+def forbidden(command: AnyCommand, *, labels_of_checks: bool) -> str:
+    """Return what makes a command one that is never carried out, "" for nothing.
+
+    `labels_of_checks`: admission checks may want labels and annotations of any name on pods, as
+    with Kueue; else only ours are put there.
+    """
+    target = command.target
+    for kinds, kind in ((_ON_PODS, "Pod"), (_ON_WORKLOADS, "Workload")):
+        if isinstance(command, kinds) and target.kind != kind:
+            return f"{type(command).__name__} is for a {kind}, not for a {target.kind}"
+    if isinstance(command, _ON_PODS) and not target.uid:
+        return "it names no uid: a pod is written only if it is the one that was decided about"
+    for ref in _refs(command):
+        if not _named(ref):
+            return f"{ref.kind} {ref.namespace!r}/{ref.name!r} is no name of an object"
+    if isinstance(command, UngatePod):
+        return _beyond_ungating(command, labels_of_checks)
+    return ""
+
+
+def outside(pod: Mapping[str, Any]) -> str:
+    """Return why a pod is none of ours, "" if it is."""
+    meta = pod.get("metadata") or {}
+    labels = meta.get("labels") or {}
+    if labels.get(QUEUE_NAME) or labels.get(MANAGED_LABEL) == MANAGED_VALUE:
+        return ""
+    if POD_FINALIZER in (meta.get("finalizers") or ()):
+        return ""
+    return (
+        f"outside of the fence: the pod names no queue ({QUEUE_NAME}), is not labelled "
+        f"{MANAGED_LABEL} and does not carry finalizer {POD_FINALIZER}"
+    )
+
+
+def _refs(command: AnyCommand) -> Iterator[ObjectRef]:
+    yield command.target
+    for event in command.events:
+        if event.on is not None:
+            yield event.on
+    if isinstance(command, CreateWorkload | UpdateWorkload):
+        for pod_set in command.pod_sets or ():
+            if pod_set.sample is not None:
+                yield pod_set.sample
+
+
+def _named(ref: ObjectRef) -> bool:
+    """Tell whether name and namespace are such: they become parts of a path."""
+    scoped = bool(ref.namespace) or ref.kind in ("Pod", "Workload")
+    return is_dns_subdomain(ref.name) and (not scoped or is_dns_label(ref.namespace))
+
+
+def _beyond_ungating(command: UngatePod, labels_of_checks: bool) -> str:
+    strange = sorted(set(command.gates) - _GATES)
+    if strange:
+        return f"gate {strange[0]!r} is not ours to take away"
+    for kind, wanted in (("label", command.labels), ("annotation", command.annotations)):
+        for key in wanted:
+            if key in _IDENTITY or not (labels_of_checks or key.startswith(_OURS)):
+                return f"{kind} {key!r} is not ours to put on a pod"
+    replaced = [key for key in command.replaces if not key.startswith(_OURS)]
+    return f"annotation {replaced[0]!r} is not ours to replace" if replaced else ""
