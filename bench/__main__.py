@@ -29,6 +29,7 @@ from bench import (
     latency,
     listing,
     projecting,
+    queues,
     real,
     rebuilding,
     resident,
@@ -59,6 +60,7 @@ PARTS: dict[str, Callable[[], AsyncIterator[Figure]]] = {
     "latency": latency.run,
     "sizes": sizes.run,
     "queries": asking.run,
+    "queues": queues.run,
 }
 
 

@@ -15,7 +15,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-RATES = frozenset({"events/s", "deltas/s"})
+RATES = frozenset({"events/s", "deltas/s", "decisions/s"})
 """Units of which more is better; of all others less is."""
 
 

@@ -7,6 +7,8 @@ import pytest
 from bench.core import _fold
 from bench.figures import Figure, percentile, write
 from bench.latency import _without_own
+from bench.queues import Queues
+from bench.simulated import BASELINE, NOMINAL, run
 from bench.story import CLUSTER, Story
 from podgroup.codec import decode_batch
 from podgroup.engine import new_world, step
@@ -75,3 +77,30 @@ def test_results_are_json_lines(tmp_path: Path) -> None:
     place = tmp_path / "results.jsonl"
     write(place, [Figure(name="a", value=1, unit="ms"), Figure(name="b", value=2, unit="ms")])
     assert [line[:11] for line in place.read_text().splitlines()] == ['{"name":"a"', '{"name":"b"']
+
+
+def test_in_simulated_time_everybody_runs_to_the_end_and_quota_is_used() -> None:
+    kinds = tuple(kind._replace(workloads=kind.workloads // 10) for kind in BASELINE)
+    got = run(kinds, 2, 3)
+    assert got.workloads == 2 * 3 * 50
+    assert set(got.waited_s) == {"small", "medium", "large"}
+    assert got.waited_s["large"] < got.waited_s["medium"] < got.waited_s["small"]
+    assert 0.6 < got.usage <= 1
+    work_s = sum(kind.workloads * kind.request * kind.runtime_ms for kind in kinds) / 1000 / NOMINAL
+    assert got.whole_s >= work_s
+    again = run(kinds, 2, 3)
+    assert again._replace(processor_s=0) == got._replace(processor_s=0)
+
+
+def test_the_length_of_a_line_costs_nothing() -> None:
+    """Ten times the line, by looks taken and not by time: the same heads, the same admissions."""
+    looks = []
+    for waiting in (600, 6000):
+        some = Queues(waiting)
+        leaving = some.holding[:10]
+        for one in leaving:
+            some.scheduler.book.remove(one)
+        verdicts = some.scheduler.decide(some.now)
+        assert len(verdicts.admitted) == 10
+        looks.append(len(verdicts.heads))
+    assert looks[1] <= 1.2 * looks[0]
