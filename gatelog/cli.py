@@ -8,7 +8,6 @@ Invariant: exit code 0 done, 1 failed, 2 asked wrongly, 130 interrupted; a trace
 `--debug`, which may stand anywhere on the line.
 """
 
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -34,9 +33,11 @@ from gatelog.commands import (
     version,
     why,
 )
+from gatelog.ending import end
 from gatelog.errors import USAGE, explain
 
 DEBUG = "--debug"
+VIA_CLUSTER = "--via-cluster"
 
 app = typer.Typer(
     name="gatelog",
@@ -65,6 +66,14 @@ def _root(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show and exit."),
     ] = False,
     debug: Annotated[bool, typer.Option(DEBUG, help="Show tracebacks of errors.")] = False,
+    via_cluster: Annotated[
+        bool,
+        typer.Option(
+            VIA_CLUSTER,
+            help="Ask through the API server, as `kubectl gatelog` does: why, history, queue, "
+            "usage, top, watch.",
+        ),
+    ] = False,
 ) -> None:
     """Options before the command; both act elsewhere."""
 
@@ -105,6 +114,10 @@ app.command("version", help=version.HELP, epilog=version.EPILOG, rich_help_panel
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line (without the program's name) and return its exit code."""
+    if VIA_CLUSTER in arguments:
+        from gatelog.viacluster.app import run as ask_cluster
+
+        return ask_cluster([argument for argument in arguments if argument != VIA_CLUSTER])
     debug = DEBUG in arguments
     rest = [argument for argument in arguments if argument != DEBUG]
     try:
@@ -139,15 +152,7 @@ def _failed(error: BaseException, arguments: Sequence[str], debug: bool) -> int:
 
 def main() -> None:
     """Entry point."""
-    try:
-        code = run(sys.argv[1:])
-        sys.stdout.flush()
-    except (BrokenPipeError, SystemExit):
-        # The reader of our output (head, less) has gone, which is its right; rich says so by
-        # SystemExit. Nothing may be flushed into the pipe any more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
-    sys.exit(code)
+    end(run)
 
 
 if __name__ == "__main__":

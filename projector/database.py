@@ -20,6 +20,8 @@ from sqlalchemy.exc import ArgumentError
 from podgroup.runtime.settings import READ_MODEL_FILE, Settings
 from projector import postgres_writer, sqlite_writer
 
+_BRIEF_CACHE_KIB = 8192
+"""Cache of a connection for brief questions; there are several, and the system has its own."""
 _STEPS = 10_000
 """Instructions of SQLite's machine between two looks at the clock: well under a millisecond."""
 
@@ -152,6 +154,7 @@ def _interrupt(engine: Engine, after_s: float) -> None:
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _: Any) -> None:
         key = id(connection)
+        connection.execute(f"PRAGMA cache_size = -{_BRIEF_CACHE_KIB}").close()
         connection.set_progress_handler(lambda: time.monotonic() > ends.get(key, math.inf), _STEPS)
 
     @event.listens_for(engine, "begin")

@@ -7,6 +7,7 @@ world        the stand-in, serve on it, and kubeconfigs of admin, ann (ns) and b
 import asyncio
 import os
 import shutil
+import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,6 +65,7 @@ class World:
         environment = {
             **os.environ,
             "HOME": str(self.folder),
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "KUBECONFIG": str(self.kubeconfig(user)),
         }
         process = await asyncio.create_subprocess_exec(

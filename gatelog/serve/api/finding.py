@@ -178,6 +178,9 @@ def history(model: ReadModel, row: LifeRow, name: str = "") -> o.PodGroupHistory
             rule=e.rule,
             status=e.status,
             decision=e.decision,
+            until=micro(e.until) if e.until is not None else None,
+            position=e.seq,
+            order=e.ord,
         )
         for e in model.entries(row.id)
         if not pod or e.pod in ("", pod)

@@ -138,6 +138,9 @@ class HistoryEntry(Part, frozen=True, kw_only=True):
     rule: Annotated[str, Meta(description="Rule that decided it.")] = ""
     status: Annotated[str, Meta(description="What came of the decision.")] = ""
     decision: Annotated[str, Meta(description="Decision it belongs to.")] = ""
+    until: Annotated[Time | None, Meta(description="End of a wait; absent while it lasts.")] = None
+    position: Annotated[int, Meta(description="Position in the event log.")] = 0
+    order: Annotated[int, Meta(description="Order within the position.")] = 0
 
 
 class PodGroupHistory(Object, frozen=True, kw_only=True):

@@ -1,0 +1,302 @@
+"""The commands of `kubectl gatelog`, with kubectl's flags.
+
+Theory. kubectl runs `kubectl-gatelog` from PATH and passes everything behind the plugin's name;
+`gatelog --via-cluster` is the same program by another name. Flags mean what they mean to kubectl,
+and may stand before or behind the command's argument.
+
+Invariant: exit code 0 done, 1 failed, 2 asked wrongly, 130 interrupted; one sentence on stderr.
+"""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, Literal
+
+import typer
+
+from gatelog.errors import USAGE, CommandFailed, UsageFailed, explain
+from gatelog.viacluster import answers
+from gatelog.viacluster.asking import Cluster, Place, connected, place
+
+Form = Literal["", "wide", "json", "yaml", "name"]
+Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Default: the context's.")]
+Everywhere = Annotated[bool, typer.Option("--all-namespaces", "-A", help="All namespaces.")]
+Output = Annotated[Form, typer.Option("--output", "-o", help="wide, json, yaml or name.")]
+Context = Annotated[str, typer.Option("--context", help="Context of the kubeconfig.")]
+Kubeconfig = Annotated[str, typer.Option("--kubeconfig", help="Default: as kubectl has it.")]
+Selector = Annotated[str, typer.Option("--selector", "-l", help="Labels of the group's first pod.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A group, or a pod of one.")]
+Optional = Annotated[str, typer.Argument(metavar="[NAME]", help="A group; none: all that wait.")]
+Queue = Annotated[str, typer.Argument(metavar="[QUEUE]", help="A LocalQueue; none: all.")]
+
+_WAITING = ("Composing", "Queued", "Blocked", "Evicted")
+_MOST_HOLDERS = 20
+
+app = typer.Typer(
+    name="kubectl gatelog",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Why pods wait at their gates, what happened to them, and what their queues do: asked "
+    "through the API server, with your own rights.",
+)
+
+
+@app.command("why")
+def why(
+    name: Optional = "",
+    namespace: Namespace = "",
+    everywhere: Everywhere = False,
+    output: Output = "",
+    selector: Selector = "",
+    context: Context = "",
+    kubeconfig: Kubeconfig = "",
+) -> None:
+    """Say what a group waits for and how many come before it; without a name, of all that wait."""
+
+    async def one(cluster: Cluster) -> None:
+        group = await _group(cluster, name)
+        own = group["metadata"]["name"]
+        position = await cluster.maybe(cluster.path("podgrouppositions", own))
+        reasons = await cluster.maybe(cluster.path("podgroupreasons", own))
+        held = await cluster.maybe(cluster.path("podgroupadmissions", own))
+        if output in ("json", "yaml"):
+            found = {"group": group, "position": position, "reasons": reasons, "admissions": held}
+            _say(answers.document(found, output))
+        else:
+            _say(answers.why(group, position, reasons, held))
+
+    async def all_of_them(cluster: Cluster) -> None:
+        params = {"labelSelector": selector} if selector else {}
+        groups = await cluster.items("podgroups", params)
+        found = [group for group in groups if group["status"]["state"] in _WAITING]
+        if output in ("json", "yaml", "name"):
+            _list(found, output)
+            return
+        if not found:
+            where = f"namespace {cluster.namespace}" if cluster.namespace else "the cluster"
+            sys.stderr.write(f"nothing waits in {where}\n")
+            return
+        places = await cluster.items("podgrouppositions", params)
+        _say(answers.pending(found, places, not cluster.namespace))
+
+    _run(one if name else all_of_them, place(kubeconfig, context, namespace, everywhere))
+
+
+@app.command("history")
+def history(
+    name: Name,
+    namespace: Namespace = "",
+    output: Output = "",
+    context: Context = "",
+    kubeconfig: Kubeconfig = "",
+) -> None:
+    """Tell what happened to a group or pod, and why; `-o wide` tells every entry."""
+
+    async def ask(cluster: Cluster) -> None:
+        found = await cluster.get(cluster.path("podgrouphistories", name))
+        if output in ("json", "yaml", "name"):
+            _one(found, output)
+            return
+        from gatelog import console, timeline
+
+        group = await cluster.get(
+            cluster.path("podgroups"), {"fieldSelector": f"metadata.uid={found['metadata']['uid']}"}
+        )
+        rows = answers.entries(found)
+        out = console.console()
+        if group["items"]:
+            out.print(console.heading(answers.row(group["items"][0])))
+        lines = timeline.raw(rows) if output == "wide" else timeline.tell(rows)
+        if lines:
+            out.print(console.timeline(lines, rows[0].at, absolute=output == "wide"))
+
+    _run(ask, place(kubeconfig, context, namespace, False))
+
+
+@app.command("queue")
+def queue(
+    name: Queue = "",
+    namespace: Namespace = "",
+    everywhere: Everywhere = False,
+    output: Output = "",
+    context: Context = "",
+    kubeconfig: Kubeconfig = "",
+) -> None:
+    """Show LocalQueues: who waits, what is held; of one queue everybody in its line."""
+
+    async def ask(cluster: Cluster) -> None:
+        if not name:
+            found = await cluster.items("queueusages")
+            if output in ("json", "yaml", "name"):
+                _list(found, output)
+            else:
+                _say(answers.queues(found, not cluster.namespace))
+            return
+        if not cluster.namespace:
+            raise UsageFailed("a queue has a namespace: -n NAMESPACE, without -A")
+        one = await cluster.get(cluster.path("queueusages", name))
+        line = await cluster.items("podgrouppositions", {"fieldSelector": f"spec.queue={name}"})
+        if output in ("json", "yaml"):
+            _say(answers.document({"queue": one, "line": line}, output))
+            return
+        _say(answers.queues([one], False))
+        if line:
+            _say("\n" + answers.in_line(line))
+
+    _run(ask, place(kubeconfig, context, namespace, everywhere))
+
+
+@app.command("usage")
+def usage(
+    namespace: Namespace = "",
+    everywhere: Everywhere = False,
+    output: Output = "",
+    context: Context = "",
+    kubeconfig: Kubeconfig = "",
+) -> None:
+    """Show resource-hours that pods asked for while they ran, by day (UTC), the last seven."""
+
+    async def ask(cluster: Cluster) -> None:
+        found = await cluster.items("namespaceusages")
+        if output in ("json", "yaml", "name"):
+            _list(found, output)
+        else:
+            _say(answers.days(found, not cluster.namespace))
+
+    _run(ask, place(kubeconfig, context, namespace, everywhere))
+
+
+@app.command("top")
+def top(
+    namespace: Namespace = "",
+    everywhere: Everywhere = False,
+    output: Output = "",
+    context: Context = "",
+    kubeconfig: Kubeconfig = "",
+) -> None:
+    """Show how full queues are: ClusterQueues for those who may see quota, else LocalQueues."""
+
+    async def ask(cluster: Cluster) -> None:
+        found = await cluster.maybe(cluster.path("clusterqueueusages", namespace=""))
+        if found is None:
+            own = await cluster.items("queueusages")
+            if output in ("json", "yaml", "name"):
+                _list(own, output)
+            else:
+                _say(answers.queues(own, not cluster.namespace))
+            return
+        full = sorted(found["items"], key=lambda one: -one["groups"]["pending"])
+        if output in ("json", "yaml", "name"):
+            _list(full, output)
+        else:
+            _say(answers.cluster_queues(full))
+
+    _run(ask, place(kubeconfig, context, namespace, everywhere))
+
+
+@app.command("watch")
+def watch(
+    namespace: Namespace = "",
+    everywhere: Everywhere = False,
+    output: Output = "",
+    selector: Selector = "",
+    timeout_s: Annotated[
+        int, typer.Option("--timeout", help="Seconds after which to end; 0: never.", min=0)
+    ] = 0,
+    context: Context = "",
+    kubeconfig: Kubeconfig = "",
+) -> None:
+    """Show groups as they change, a line each, until interrupted."""
+
+    async def ask(cluster: Cluster) -> None:
+        params = {"labelSelector": selector} if selector else {}
+        try:
+            async with asyncio.timeout(timeout_s or None):
+                while True:
+                    async for one in cluster.watch("podgroups", params):
+                        if one["type"] == "ERROR":
+                            raise CommandFailed(str(one["object"].get("message")))
+                        _say(
+                            answers.document(one, "json").replace("\n", "")
+                            if output == "json"
+                            else answers.event(one)
+                        )
+                        sys.stdout.flush()
+        except TimeoutError:
+            return
+
+    _run(ask, place(kubeconfig, context, namespace, everywhere))
+
+
+async def _group(cluster: Cluster, name: str) -> Any:
+    """Return a group by its name or that of one of its pods.
+
+    Raises:
+        UsageFailed: no namespace to look in.
+        CommandFailed: there is none.
+    """
+    if not cluster.namespace:
+        raise UsageFailed("a group has a namespace: -n NAMESPACE, without -A")
+    found = await cluster.maybe(cluster.path("podgroups", name))
+    if found is not None:
+        return found
+    told = await cluster.get(cluster.path("podgroupreasons", name))
+    uid = {"fieldSelector": f"metadata.uid={told['metadata']['uid']}"}
+    return (await cluster.get(cluster.path("podgroups"), uid))["items"][0]
+
+
+def _list(found: list[Any], form: Form) -> None:
+    if form == "name":
+        for one in found:
+            _one(one, form)
+        return
+    _say(answers.document({"apiVersion": "v1", "kind": "List", "items": found}, form))
+
+
+def _one(found: Any, form: Form) -> None:
+    if form == "name":
+        _say(f"{found['kind'].lower()}.gatelog.io/{found['metadata']['name']}")
+    else:
+        _say(answers.document(found, form))
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def _run(ask: Callable[[Cluster], Awaitable[None]], where: Place) -> None:
+    async def main() -> None:
+        async with connected(where) as cluster:
+            await ask(cluster)
+
+    asyncio.run(main())
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line (without the program's name) and return its exit code."""
+    try:
+        result = app(args=list(arguments), prog_name="kubectl gatelog", standalone_mode=False)
+    except BrokenPipeError:
+        raise
+    except (Exception, KeyboardInterrupt) as error:
+        usage_error = getattr(error, "format_message", None)
+        if usage_error is not None:
+            text = str(usage_error()).strip()
+            if text:
+                sys.stderr.write(f"error: {text.rstrip('.')} (see kubectl gatelog --help)\n")
+            return USAGE
+        if type(error).__name__ == "Abort":
+            error = KeyboardInterrupt()
+        said = explain(error)
+        sys.stderr.write(f"error: {said.sentence}\n")
+        return said.exit_code
+    return result if isinstance(result, int) else 0
+
+
+def main() -> None:
+    """Entry point of `kubectl-gatelog`."""
+    from gatelog.ending import end
+
+    end(run)

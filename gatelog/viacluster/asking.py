@@ -1,0 +1,174 @@
+"""The API server: where it is, as whom it is asked, and what it said.
+
+Invariant: an answer that is no success becomes a `CommandFailed` with the server's own sentence.
+"""
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gatelog.errors import CommandFailed, UsageFailed
+from podgroup.runtime import kube as kubernetes
+from podgroup.runtime.kube import KubeClient
+from podgroup.runtime.settings import KubernetesSettings
+
+BASE = "/apis/gatelog.io/v1beta1"
+_IN_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_IDLE_S = 3600.0
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to ask: kubeconfig, context, and the namespace ("" for all)."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    namespace: str = ""
+
+    @property
+    def settings(self) -> KubernetesSettings:
+        """As the client takes it."""
+        return KubernetesSettings(kubeconfig=self.kubeconfig, context=self.context)
+
+
+def place(kubeconfig: str, context: str, namespace: str, everywhere: bool) -> Place:
+    """Return where to ask; without a namespace that of the context, as kubectl has it.
+
+    Raises:
+        UsageFailed: a namespace and all of them at once.
+    """
+    if everywhere and namespace:
+        raise UsageFailed("-A and -n exclude each other: all namespaces, or one")
+    if not everywhere and not namespace:
+        namespace = _of_context(kubeconfig, context)
+    return Place(kubeconfig=kubeconfig, context=context, namespace=namespace)
+
+
+def _of_context(kubeconfig: str, context: str) -> str:
+    import yaml
+
+    named = kubeconfig or os.environ.get("KUBECONFIG", "") or "~/.kube/config"
+    contexts: dict[str, str] = {}
+    current = context
+    for part in named.split(os.pathsep):
+        file = Path(part).expanduser()
+        try:
+            found = yaml.safe_load(file.read_text()) if part else None
+        except (OSError, yaml.YAMLError):
+            continue  # whoever logs in says what is wrong with it
+        if not isinstance(found, dict):
+            continue
+        current = current or str(found.get("current-context") or "")
+        for one in found.get("contexts") or ():
+            own = (one.get("context") or {}).get("namespace")
+            contexts.setdefault(str(one.get("name")), str(own or ""))
+    if not contexts and _IN_POD.is_file():
+        return _IN_POD.read_text().strip() or "default"
+    return contexts.get(current, "") or "default"
+
+
+class Cluster:
+    """The API server, asked as whoever the kubeconfig says."""
+
+    def __init__(self, kube: KubeClient, where: Place) -> None:
+        self._kube = kube
+        self.namespace = where.namespace
+
+    def path(self, plural: str, name: str = "", namespace: str | None = None) -> str:
+        """Return the path of a kind or of one object of it."""
+        where = self.namespace if namespace is None else namespace
+        within = f"/namespaces/{where}" if where else ""
+        return f"{BASE}{within}/{plural}" + (f"/{name}" if name else "")
+
+    async def get(self, path: str, params: Mapping[str, str] | None = None) -> Any:
+        """Return what the server answers.
+
+        Raises:
+            CommandFailed: it refused; the message is its own.
+            KubeError: it does not answer.
+        """
+        status, found = await self._asked(path, params)
+        if status == 200:
+            return found
+        raise refused(status, found)
+
+    async def _asked(self, path: str, params: Mapping[str, str] | None) -> tuple[int, Any]:
+        answer = await self._kube.request("GET", path, params=params)
+        return answer.status, _decoded(answer.body)
+
+    async def maybe(self, path: str, params: Mapping[str, str] | None = None) -> Any:
+        """Return what the server answers, None for what is not there or may not be seen."""
+        status, found = await self._asked(path, params)
+        if status in (403, 404):
+            return None
+        if status == 200:
+            return found
+        raise refused(status, found)
+
+    async def items(
+        self, plural: str, params: Mapping[str, str] | None = None, namespace: str | None = None
+    ) -> list[Any]:
+        """Return all objects of a kind, page by page.
+
+        Raises:
+            CommandFailed, KubeError: as `get`.
+        """
+        items: list[Any] = []
+        going_on = ""
+        while True:
+            more = {"continue": going_on} if going_on else {}
+            found = await self.get(
+                self.path(plural, namespace=namespace), {**(params or {}), **more}
+            )
+            items += found["items"]
+            going_on = found["metadata"].get("continue", "")
+            if not going_on:
+                return items
+
+    async def watch(self, plural: str, params: Mapping[str, str]) -> AsyncIterator[Any]:
+        """Yield the events of a watch until the server ends it.
+
+        Raises:
+            CommandFailed: it is refused.
+        """
+        asked = {**params, "watch": "true"}
+        async with self._kube.watch(self.path(plural), asked, idle_timeout_s=_IDLE_S) as found:
+            if found.status != 200:
+                raise refused(found.status, _decoded(await found.read()))
+            async for line in found:
+                yield msgspec.json.decode(line)
+
+
+def _decoded(raw: bytes) -> Any:
+    try:
+        return msgspec.json.decode(raw)
+    except msgspec.DecodeError:
+        return None
+
+
+def refused(status: int, found: Any) -> CommandFailed:
+    """Return the failure of an answer."""
+    said = found.get("message") if isinstance(found, dict) else ""
+    if status == 404 and not (isinstance(found, dict) and found.get("details")):
+        return CommandFailed(
+            "the cluster does not serve gatelog.io/v1beta1: is `gatelog serve` installed, and its "
+            "APIService available (kubectl get apiservices v1beta1.gatelog.io)?"
+        )
+    return CommandFailed(str(said or f"the API server answered {status}"))
+
+
+@asynccontextmanager
+async def connected(where: Place) -> AsyncIterator[Cluster]:
+    """Yield the API server.
+
+    Raises:
+        KubeError: the kubeconfig cannot be used.
+    """
+    kube = await kubernetes.connect(where.settings, part="kubectl")
+    try:
+        yield Cluster(kube, where)
+    finally:
+        await kube.close()
