@@ -25,6 +25,7 @@ from podgroup.admission.plan import Choice, Mode, Plan, SetPlan, gravest, overal
 from podgroup.admission.shape import Shape
 from podgroup.admission.tree import Node, Usage
 from podgroup.admission.victims import Victim
+from podgroup.admission.ways import Ways
 from podgroup.names import (
     PENDING_EXCEEDS_MAX_QUOTA,
     PENDING_NO_MATCHING_FLAVOR,
@@ -102,12 +103,10 @@ class _Found(NamedTuple):
 class Assigner:
     """Searches flavors. `shares_decide` tells that fair sharing is on."""
 
-    def __init__(
-        self, flavors: Mapping[str, Flavor], shares_decide: bool, always_a_reason: bool
-    ) -> None:
+    def __init__(self, flavors: Mapping[str, Flavor], shares_decide: bool, ways: Ways) -> None:
         self._flavors = flavors
         self._shares_decide = shares_decide
-        self._always_a_reason = always_a_reason
+        self._ways = ways
 
     def plan(self, request: Request, search: Search) -> Plan:
         """Return which flavors a workload would get."""
@@ -140,7 +139,7 @@ class Assigner:
             if failed:
                 choices = {}
                 failure = overall(failures)
-                if not failure and self._always_a_reason:
+                if not failure and self._ways.always_a_reason:
                     uncovered = reasons[0].startswith("resource ")
                     failure = PENDING_NO_MATCHING_FLAVOR if uncovered else PENDING_WAITING_FOR_QUOTA
             sets.append(SetPlan(pod_set.name, pod_set.count, asked, choices, reasons))
@@ -200,7 +199,9 @@ class Assigner:
                 if why:
                     reasons.append(why)
                     kinds.append(failure)
-                if _preferred(rating, one, fungibility.preference):
+                if self._ways.worst_resource:
+                    rating = Rating(min(rating.kind, one.kind), max(rating.level, one.level))
+                elif _preferred(rating, one, fungibility.preference):
                     rating = one
                 if rating.kind is not Kind.NO_FIT:
                     mode = _MODES.get(one.kind, Mode.PREEMPT)

@@ -32,7 +32,7 @@ from podgroup.admission.model import (
 )
 from podgroup.admission.queue import Queue
 from podgroup.admission.shape import Shape, Shapes
-from podgroup.admission.tree import Forest, Node, Usage
+from podgroup.admission.tree import Forest, Usage
 from podgroup.admission.ways import Ways
 from podgroup.admission.wording import (
     AT_ONCE,
@@ -287,8 +287,25 @@ class Book:
         if self._stale:
             self._build()
         self._wake()
-        self._try_again()
+        self.try_again()
         self._look_at_use()
+
+    def try_again(self) -> None:
+        """Let those be tried again for whom something became free."""
+        if not self._released:
+            return
+        roots = {self.forest.queues[name].root for name in self._released if name in self.queues}
+        for name, queue in self.queues.items():
+            if self.forest.queues[name].root not in roots:
+                continue
+            self._forget_failed(queue)
+            self._unblock(queue)
+            queue.lines.try_again()
+        self._released.clear()
+
+    def reconsider(self) -> None:
+        """Let everybody be tried again, as if something had become free everywhere."""
+        self._released.update(self.queues)
 
     def queue_of(self, waiter: Waiter) -> Queue | None:
         """Return where a waiter stands in line; None if nowhere."""
@@ -376,6 +393,8 @@ class Book:
             queue.claims.discard(id)
         if claim.queue in self.forest.queues:
             self.forest.queues[claim.queue].give(claim.usage)
+        if claim.queue in self.queues:
+            self._released.add(claim.queue)
         for victim in claim.victims:
             if self.kept.get(victim) == id:
                 del self.kept[victim]
@@ -391,12 +410,13 @@ class Book:
         queue.reserved = reserved
         self.forest.queues[queue.spec.name].take(reserved)
 
-    def leaving_in(self, root: Node) -> int:
-        """Return how many evictions are under way in a tree."""
+    def leaving_beside(self, name: str) -> int:
+        """Return how many evictions are under way in the tree of a ClusterQueue."""
+        root = self.forest.queues[name].root
         return sum(
             queue.leaving
-            for name, queue in self.queues.items()
-            if queue.leaving and self.forest.queues[name].root is root
+            for other, queue in self.queues.items()
+            if queue.leaving and self.forest.queues[other].root is root
         )
 
     def admitted(self, waiter: Waiter, reservation: Reservation) -> None:
@@ -643,21 +663,11 @@ class Book:
                     self._take_out(waiter)
                     self.place(waiter)
 
-    def _try_again(self) -> None:
-        if not self._released:
-            return
-        roots = {self.forest.queues[name].root for name in self._released if name in self.queues}
-        self._released.clear()
-        for name, queue in self.queues.items():
-            if self.forest.queues[name].root not in roots:
-                continue
-            self._forget_failed(queue)
-            self._unblock(queue)
-            queue.lines.try_again()
-
     def _unblock(self, queue: Queue) -> None:
         if queue.blocked:
             self.forest.queues[queue.spec.name].give(queue.reserved)
+            if any(queue.reserved.values()):
+                self._released.add(queue.spec.name)
             queue.blocked, queue.reserved = False, {}
 
     def _look_at_use(self) -> None:

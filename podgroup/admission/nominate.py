@@ -38,7 +38,7 @@ class Nominator:
         self._ways = book.ways
         shares_decide = book.configuration.fair_strategies is not None
         self._find = fair.search if shares_decide else classical.search
-        self._assigner = Assigner(book.flavors, shares_decide, book.ways.always_a_reason)
+        self._assigner = Assigner(book.flavors, shares_decide, book.ways)
 
     def examine(self, head: Head) -> bool:
         """Tell whether a head is to be held against quota; note on it why not."""

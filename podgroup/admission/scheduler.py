@@ -66,6 +66,7 @@ class Scheduler:
         admitted: list[Admission] = []
         evicted: list[PreemptionVerdict] = []
         self._admit_claims(heads, admitted)
+        book.try_again()
         while self._round(heads, admitted, evicted):
             pass
         return Verdicts(heads=tuple(heads), admitted=tuple(admitted), preempted=tuple(evicted))
@@ -199,6 +200,6 @@ class Scheduler:
                     HeadVerdict(id=waiter.id, cluster_queue=claim.queue, mode="Fit", status=ASSUMED)
                 )
                 admitted.append(self._admit(waiter, claim.queue, claim.pod_sets, claim.borrowing))
-            elif not book.leaving_in(present.root):
+            elif not book.leaving_beside(claim.queue):
                 book.end_claim(waiter.id)
                 book.place(waiter)

@@ -27,6 +27,9 @@ class Ways(Struct, frozen=True, kw_only=True):
     every_flavor: bool = True
     """All flavors are looked at in one go, also when the victims of the first do not suffice."""
 
+    worst_resource: bool = True
+    """A flavor is rated by its worst resource, also where preemption is preferred to borrowing."""
+
     pass_hopeless: bool = True
     """A head that cannot fit whatever becomes free does not block a StrictFIFO queue."""
 
