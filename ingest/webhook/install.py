@@ -9,9 +9,10 @@ cluster can lock itself out of restarting it. Here the reach is cut down instead
   a gate cannot be added later, so by default they wait for the webhook rather than escape;
 - pods that name none are only looked at for a default queue: objectSelector leaves the others
   out, and a webhook that is away is ignored there after two seconds;
-- only pods with a ``kueue.x-k8s.io/`` label or annotation are validated, never for the actuator's
-  account (ungating and clean-up must not depend on this server), and one that is being deleted
-  only when a change would take it out of its queue (finalizers must come off);
+- only pods with a ``kueue.x-k8s.io/`` label or annotation are validated, never what the actuator's
+  account changes (ungating and clean-up must not depend on this server; pods it creates none, but
+  a person may share its account), and one that is being deleted only when a change would take it
+  out of its queue (finalizers must come off);
 - owners that carry the queue label are looked at where their template lacks it.
 
 matchConditions need Kubernetes 1.28 (GA in 1.30). Invariant: a pod without any Kueue metadata is
@@ -214,6 +215,7 @@ def _validating(registration: Registration) -> Object:
         operations=["CREATE", "UPDATE"],
         conditions={
             "not-gatelog-itself": (
+                "request.operation == 'CREATE' || "
                 f"request.userInfo.username != {cel_text(registration.actuator_user)}"
             ),
             "has-kueue-metadata": HAS_KUEUE_METADATA,

@@ -229,7 +229,9 @@ def test_the_first_condition_lets_the_actuator_pass_and_the_second_is_a_label() 
     assert first["name"] == "not-gatelog-itself" and ACTUATOR_USER in first["expression"]
     assert second["expression"].startswith("(has(object.metadata.labels) && ('")
     assert refusals(raw_pod(labels={names.MANAGED_LABEL: "no"}), None) != []
-    assert refusals(raw_pod(labels={names.MANAGED_LABEL: "no"}), None, ACTUATOR_USER) == []
+    bad = raw_pod(labels={names.MANAGED_LABEL: "no"})
+    assert refusals(bad, raw_pod(), ACTUATOR_USER) == [] != refusals(bad, raw_pod())
+    assert refusals(bad, None, ACTUATOR_USER) != [], "it creates none; who shares its account may"
     cheapest = policy(MUTATING, "gatelog-queued-pods")["matchConditions"][0]
     assert cheapest["name"] == "names-a-queue-or-has-a-parent"
 

@@ -120,6 +120,7 @@ def test_validation_reaches_changes_of_kueue_metadata() -> None:
     assert not reached(hook, held, held)
     own = "system:serviceaccount:gatelog-system:gatelog-actuator"
     assert not reached(hook, labelled, labelled, username=own)
+    assert reached(hook, labelled, username=own)
     for operation in ("CREATE", "UPDATE"):
         for recorded in recorded_reviews(operation):
             request = recorded["request"]
@@ -135,8 +136,12 @@ def test_options() -> None:
     assert "owners.mpod.gatelog" not in hooks(Registration(label_kinds=()))
     named = hooks(Registration(actuator_user="o'brien"))["vpod.validate.gatelog"]
     (condition,) = [c for c in named["matchConditions"] if c["name"] == "not-gatelog-itself"]
-    assert Activation(raw_pod(), username="you").evaluate(condition["expression"])
-    assert not Activation(raw_pod(), username="o'brien").evaluate(condition["expression"])
+    assert Activation(raw_pod(), raw_pod(), username="you").evaluate(condition["expression"])
+    assert not Activation(raw_pod(), raw_pod(), username="o'brien").evaluate(
+        condition["expression"]
+    )
+    # Whoever runs `gatelog up` under their own account may create pods with it.
+    assert Activation(raw_pod(), username="o'brien").evaluate(condition["expression"])
     assert (
         hooks(Registration(excluded_namespaces=()))["queued.mpod.gatelog"]["namespaceSelector"]
         == {}
