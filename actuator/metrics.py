@@ -49,8 +49,8 @@ class ActuatorMetrics:
         )
         self._refused = metrics.counter(
             "gatelog_actuator_refused_messages_total",
-            "Messages of DECISIONS that are no decisions of the projector: not signed with one of "
-            "its keys, or not to be read. Each is parked, none is carried out.",
+            "Messages among decisions that were parked as nobody's: not signed by a known key, or "
+            "not to be read.",
         )
         self._retries = metrics.counter(
             "gatelog_actuator_retries_total",

@@ -108,7 +108,7 @@ class _Ingest:
     def __init__(self, settings: Settings, metrics: IngestMetrics) -> None:
         self._settings = settings
         self._metrics = metrics
-        metrics.watch(self._following, self._pending_bytes)
+        metrics.watch(self._following, self._pending_bytes, self._held)
         self._bus: Bus | None = None
         self._elector: Elector | None = None
         self._session: Session | None = None
@@ -131,6 +131,9 @@ class _Ingest:
 
     def _pending_bytes(self) -> int:
         return self._session.publisher.pending_bytes if self._session else 0
+
+    def _held(self) -> int:
+        return self._session.pods.held if self._session else 0
 
     def stand_by(self, bus: Bus, elector: Elector) -> None:
         """Say how it stands by that candidate, while it does not lead."""

@@ -79,6 +79,15 @@ class IngestMetrics:
             "gatelog_ingest_sessions_total",
             "Times that ingest began from what the log has: at the start and after it failed.",
         )
+        self._deferred = metrics.counter(
+            "gatelog_ingest_changes_deferred_total",
+            "Changes of pods that decide nothing and had to wait, for being many of one pod or of "
+            "one namespace.",
+        )
+        self._conflated = metrics.counter(
+            "gatelog_ingest_changes_conflated_total",
+            "Changes of pods that are not in the log, as a later one took their place.",
+        )
         self._messages = metrics.counter(
             "gatelog_ingest_messages_total", "Messages published to the log."
         )
@@ -97,9 +106,19 @@ class IngestMetrics:
         self._metrics = metrics
 
     def watch(
-        self, followed: Callable[[], Mapping[Kind, bool]], pending: Callable[[], int]
+        self,
+        followed: Callable[[], Mapping[Kind, bool]],
+        pending: Callable[[], int],
+        held: Callable[[], int] = lambda: 0,
     ) -> None:
-        """Read at each scrape which kinds are followed, and how many bytes wait for the log."""
+        """Read at each scrape which kinds are followed, how many bytes wait for the log, and how
+        many changes of pods are held for their turn.
+        """
+        self._metrics.read(
+            "gatelog_ingest_changes_held",
+            "Pods whose last change waits for its turn.",
+            read=lambda: {(): held()},
+        )
         self._metrics.read(
             "gatelog_ingest_following",
             "1 if the kind is listed and watched, 0 if something is in the way.",
@@ -111,6 +130,11 @@ class IngestMetrics:
             "Bytes of events that wait to be put into a message.",
             read=lambda: {(): pending()},
         )
+
+    def held_back(self, deferred: int, conflated: int) -> None:
+        """Count changes of pods that had to wait, and such that a later one took the place of."""
+        self._deferred().inc(deferred)
+        self._conflated().inc(conflated)
 
     def came(self, kind: Kind, step: Step) -> None:
         """Count what a watcher hands on."""

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 from ingest import resume
 from ingest.calls import WatchApi, WatchOptions
+from ingest.conflating import Conflating
 from ingest.kinds import Watched, watched_kinds
 from ingest.metrics import IngestMetrics
 from ingest.publisher import EventPublisher, Sink
@@ -74,6 +75,13 @@ class Session:
             interval_s=settings.ingest.publish_interval_ms / 1000,
         )
         self._metrics = metrics
+        self.pods = Conflating(
+            self.publisher.put,
+            settings.ingest.pod_change_interval_s,
+            settings.ingest.namespace_changes_per_s,
+            begin.positions.get("Pod"),
+            metrics,
+        )
         self.watchers = self._make_watchers(settings, api)
         self._reconnected = asyncio.Event()
 
@@ -104,10 +112,11 @@ class Session:
         self._bus.on_reconnect.append(on_reconnect)
         pump = asyncio.create_task(self.publisher.run())
         checker = asyncio.create_task(self._check_after_reconnects())
+        releasing = asyncio.create_task(self.pods.run())
         watching = [asyncio.create_task(watcher.run()) for watcher in self.watchers]
         stopping = asyncio.create_task(stop.wait())
         try:
-            everyone = [pump, checker, stopping, *watching]
+            everyone = [pump, checker, releasing, stopping, *watching]
             done, _ = await asyncio.wait(everyone, return_when=asyncio.FIRST_COMPLETED)
             # A broken publisher breaks those who put into it: name the cause, not the effect.
             for task in sorted(done, key=everyone.index):
@@ -115,7 +124,7 @@ class Session:
                     task.result()
         finally:
             self._bus.on_reconnect.remove(on_reconnect)
-            await _cancel([stopping, checker, *watching, pump])
+            await _cancel([stopping, checker, releasing, *watching, pump])
         try:
             async with asyncio.timeout(DRAIN_S):
                 await self.publisher.drain()
@@ -169,7 +178,7 @@ class Session:
         return Watcher(
             api,
             spec,
-            self.publisher.put,
+            self.pods.put if spec.kind == "Pod" else self.publisher.put,
             since=self._begin.positions.get(spec.kind),
             reason=self._begin.reason,
             options=options,

@@ -63,9 +63,11 @@ def listed(world: World, kind: str, relist: str, uid: str) -> bool:
 def stale(world: World, kind: str, version: str, known: str, in_frame: bool) -> bool:
     """Tell whether a delta says nothing new; if it does, remember its version.
 
-    A watch delivers one kind in the order of its versions, so a delta that is not newer than the
-    newest of its kind is a duplicate, also of an object that has been forgotten since. A complete
-    list is the truth of its moment, whatever was known: after a restore of etcd versions go back.
+    A watch delivers one kind in the order of its versions, and ingest may hold back a change of an
+    object that the log knows. So a delta of such an object is news if it is newer than what is
+    `known`; of any other, if it is newer than the newest of its kind: else it is a duplicate of an
+    object that has been forgotten since. A complete list is the truth of its moment, whatever was
+    known: after a restore of etcd versions go back.
     """
     versions = world.meta.versions
     if version == known:
@@ -73,7 +75,7 @@ def stale(world: World, kind: str, version: str, known: str, in_frame: bool) -> 
     if newer(version, versions.get(kind, "")):
         versions[kind] = version
         return False
-    return not in_frame
+    return not in_frame and not (known and newer(version, known))
 
 
 def park(

@@ -6,7 +6,7 @@ when its last pod and its Workload are gone; the next pod of that name opens ano
 
 Order of lookups: uid first (a uid is forever), then group name, then pod name.
 Invariant: an older or equal resource version of a known pod changes nothing, and neither does a
-delta that is not newer than the newest seen of its kind unless a relist names it.
+delta of an unknown one that is not newer than the newest seen of its kind unless a relist names it.
 """
 
 from datetime import datetime

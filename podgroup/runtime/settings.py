@@ -227,6 +227,25 @@ class IngestSettings(Section, frozen=True, kw_only=True):
             "it is full; what comes after a pause goes at once.",
         ),
     ] = 5
+    pod_change_interval_s: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=60,
+            description="Seconds from one change of a pod that decides nothing (labels, "
+            "annotations, finalizers, ...) to the next in the log, after five at once; of those "
+            "in between only the last is kept. 0: all are.",
+        ),
+    ] = 5.0
+    namespace_changes_per_s: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1_000_000,
+            description="Such changes of a namespace's pods per second in the log, after a "
+            "thousand at once; what is more waits for its turn. 0: no bound.",
+        ),
+    ] = 5.0
     role_hash: Annotated[
         Literal["kueue", "kep-976"],
         Meta(description="Which fields of a pod make its role: Kueue's, or those of KEP-976."),

@@ -4,6 +4,7 @@ be what the cluster holds, whatever fails in between, and relists happen only wh
 Not covered: the webhook (test_registration), what the fold makes of it (tests of podgroup)."""
 
 import asyncio
+import re
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -395,3 +396,59 @@ async def test_a_request_in_the_log_leads_to_a_complete_relist(sim, settings, lo
         await caught_up(log, sim)
     assert len(log.relists) == relists + len(WATCHED_KINDS), "asked once, listed once"
     assert all("new database" in r.reason for r in log.relists[relists:])
+
+
+async def relabel(sim: SimCluster, name: str, times: int) -> None:
+    async with client(sim) as kube:
+        for n in range(times):
+            await kube.patch("pods", name, {"metadata": {"labels": {"n": str(n)}}}, "default")
+
+
+def versions(log: Log) -> list[str]:
+    return [e.pod.resource_version for e in log.events if isinstance(e, PodApplied)]
+
+
+async def test_a_flood_of_labels_leaves_a_few_lines_and_the_last_one(
+    sim, nats_settings, cluster, tmp_path, log
+):
+    settings = settings_for(sim, nats_settings, cluster, tmp_path, pod_change_interval_s=1.0)
+    async with ingesting(settings) as ingester:
+        await ingester.until_ready()
+        await create(sim, "a", "b")
+        await caught_up(log, sim)
+        before = len(versions(log))
+        await relabel(sim, "a", 300)
+        await create(sim, "c")
+        await relabel(sim, "b", 1)
+        # Who is not held back does not wait, and the last state of who is comes by itself.
+        await caught_up(log, sim)
+        assert len(versions(log)) - before < 40
+        assert ingester.checks.metrics is not None
+        page = ingester.checks.metrics().decode()
+        (line,) = re.findall(r"^gatelog_ingest_changes_conflated_total (\d+)", page, re.M)
+        assert int(line) > 250
+
+
+async def test_what_was_held_when_the_ingester_died_is_seen_again(
+    sim, nats_settings, cluster, tmp_path, log
+):
+    settings = settings_for(sim, nats_settings, cluster, tmp_path, pod_change_interval_s=60.0)
+    async with ingesting(settings) as ingester:
+        await ingester.until_ready()
+        await create(sim, "a", "b")
+        await caught_up(log, sim)
+        await relabel(sim, "a", 50)
+        await create(sim, "c")
+        last = next(o for o in sim.objects("", "pods") if o["metadata"]["name"] == "c")
+
+        async def others_are_there() -> bool:
+            await log.read()
+            return last["metadata"]["uid"] in log.pods()
+
+        await until(others_are_there, "what came after it")
+        assert log.pods() != truth(sim)
+        await ingester.crash()
+        lists = len(log.relists)
+        await ingester.start()
+        await caught_up(log, sim)
+        assert len(log.relists) == lists

@@ -1,0 +1,173 @@
+"""What is held back of a watch of pods, and that nothing is lost by it."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.conflating import NAMESPACE_BURST, POD_BURST, Conflater
+from podgroup.events import DeltaRefused, Event, PodApplied, PodDeleted, RelistStarted
+from podgroup.names import MANAGED_LABEL
+from podgroup.objects import PodView
+
+AT = datetime(2026, 11, 22, tzinfo=UTC)
+INTERVAL_S, PER_S = 5.0, 5.0
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def applied(name: str, version: int, relist: str = "", **more: Any) -> PodApplied:
+    labels = {MANAGED_LABEL: "true", "n": str(version)} | more.pop("labels", {})
+    fields: dict[str, Any] = {"namespace": "a", "phase": "Pending", "labels": labels} | more
+    fields |= {"uid": f"u-{name}", "name": name, "resource_version": str(version)}
+    return PodApplied(pod=PodView(created_at=AT, **fields), relist=relist)
+
+
+def conflater(clock: Clock, position: str | None = "0") -> Conflater:
+    return Conflater(INTERVAL_S, PER_S, position, clock)
+
+
+def feed(one: Conflater, *events: Event) -> tuple[list[int], str | None]:
+    """Hand events on one by one, as a watch does; return versions that go, and the position."""
+    gone: list[int] = []
+    position: str | None = None
+    for event in events:
+        version = event.pod.resource_version if isinstance(event, PodApplied | PodDeleted) else None
+        going, position = one.take([event], version)
+        gone += [int(each.pod.resource_version) for each in going if hasattr(each, "pod")]
+    return gone, position
+
+
+def test_a_lone_change_goes_at_once_and_a_flood_of_one_pod_does_not() -> None:
+    clock = Clock()
+    one = conflater(clock)
+    assert feed(one, applied("p", 1)) == ([1], "1")
+    gone, position = feed(one, *(applied("p", n) for n in range(2, 5002)))
+    assert gone == list(range(2, 2 + POD_BURST))
+    # A restart begins before what is held: its last state is seen again.
+    assert (one.held, position) == (1, "5000")
+    assert one.release() == ([], "5000")
+    clock.now += INTERVAL_S
+    going, position = one.release()
+    assert [each.pod.resource_version for each in going if isinstance(each, PodApplied)] == ["5001"]
+    assert (one.held, position, one.due_s) == (0, "5001", None)
+    assert (one.deferred, one.conflated) == (1, 5000 - POD_BURST - 1)
+
+
+def test_what_decisions_need_goes_at_once_and_takes_what_was_held_along() -> None:
+    one = conflater(Clock())
+    feed(one, *(applied("p", n, gates=("g",)) for n in range(1, 20)))
+    assert one.held == 1
+    assert feed(one, applied("p", 20)) == ([20], "20")  # the gate is gone
+    assert one.held == 0
+    feed(one, *(applied("p", n) for n in range(21, 40)))
+    runs: dict[str, Any] = {"phase": "Running", "node": "n"}
+    assert feed(one, applied("p", 40, **runs)) == ([40], "40")
+    runs["requests"] = {"cpu": 2}
+    assert feed(one, applied("p", 41, **runs)) == ([41], "41")
+    feed(one, *(applied("p", n, **runs) for n in range(42, 60)))
+    last = applied("p", 60, deleted_at=AT, **runs)
+    assert feed(one, last, PodDeleted(pod=last.pod)) == ([60, 60], "60")
+    assert (one.held, one.due_s) == (0, None)
+
+
+def test_a_refused_state_and_a_relist_leave_nothing_old_behind() -> None:
+    one = conflater(Clock())
+    feed(one, *(applied("p", n) for n in range(1, 20)))
+    refused = DeltaRefused(
+        kind="Pod", namespace="a", name="p", uid="u-p", resource_version="20", field="", message="m"
+    )
+    assert one.take([refused], "20") == ([refused], "20")
+    feed(one, *(applied("p", n) for n in range(21, 40)))
+    assert one.held == 1
+    started = RelistStarted(kind="Pod", relist="r")
+    listed = applied("p", 50, relist="r")
+    assert one.take([started, listed], None) == ([started, listed], None)
+    assert one.held == 0
+
+
+def test_a_namespace_is_bounded_and_another_is_not_held_up_by_it() -> None:
+    clock = Clock()
+    one = conflater(clock)
+    pods = 400
+    feed(one, *(applied(f"p{n}", n + 1) for n in range(pods)))
+    version, gone = pods, 0
+    for _ in range(4):
+        for n in range(pods):
+            version += 1
+            gone += len(feed(one, applied(f"p{n}", version))[0])
+    assert gone == NAMESPACE_BURST
+    assert set(one.late) == {"a"}
+    assert feed(one, applied("other", version + 1, namespace="b"))[0] == [version + 1]
+    assert feed(one, applied("other", version + 2, namespace="b"))[0] == [version + 2]
+    assert one.held == pods
+    clock.now += 10
+    assert len(one.release()[0]) == 10 * PER_S
+    clock.now += pods / PER_S
+    one.release()
+    assert one.held == 0
+
+
+def test_off_is_off() -> None:
+    one = Conflater(0.0, 0.0, "0", Clock())
+    assert len(feed(one, *(applied("p", n) for n in range(1, 3000)))[0]) == 2999
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from("pqr"),
+        st.sampled_from(["label", "label", "label", "phase", "gone", "wait"]),
+    ),
+    max_size=120,
+)
+
+
+@given(STEPS)
+def test_nothing_is_lost_whenever_the_ingester_ends(steps: list[tuple[str, str]]) -> None:
+    """What went, and then what a watch from the last position shows, is all there was."""
+    clock = Clock()
+    one = conflater(clock)
+    all_of_it: list[PodApplied | PodDeleted] = []
+    seen: dict[str, int] = {}
+    phases: dict[str, str] = {}
+    position = "0"
+
+    def take(going: list[Event], where: str | None) -> None:
+        nonlocal position
+        assert where is not None and int(where) >= int(position)
+        position = where
+        for each in going:
+            assert isinstance(each, PodApplied | PodDeleted)
+            version = int(each.pod.resource_version)
+            assert version > seen.get(each.pod.uid, 0), "a pod's changes stay in order"
+            seen[each.pod.uid] = version
+
+    for version, (name, what) in enumerate(steps, 1):
+        if what == "wait":
+            clock.now += 3.0
+            take(*one.release())
+            continue
+        if what == "phase":
+            phases[name] = str(version)
+        event: PodApplied | PodDeleted = applied(name, version, phase=phases.get(name, ""))
+        if what == "gone":
+            event = PodDeleted(pod=event.pod)
+        all_of_it.append(event)
+        take(*one.take([event], str(version)))
+        last = {e.pod.uid: int(e.pod.resource_version) for e in all_of_it}
+        again = {
+            e.pod.uid: int(e.pod.resource_version)
+            for e in all_of_it
+            if int(e.pod.resource_version) > int(position)
+        }
+        assert {uid: max(seen.get(uid, 0), again.get(uid, 0)) for uid in last} == last
+    clock.now += 1e6
+    take(*one.release())
+    assert one.held == 0
+    assert seen == {e.pod.uid: int(e.pod.resource_version) for e in all_of_it}
