@@ -60,6 +60,10 @@ async def run_up(
         stack.push_async_callback(bus.close)
         await bus.ensure_streams(settings.streams)
         await _database(settings, narrator)
+        from gatelog.serve.bootstrap import local_console
+
+        console = await stack.enter_async_context(local_console(settings))
+        narrator.done("console", f"console for this machine: {console}", url=console)
         kube = await connect_kube(settings.kubernetes)
         stack.push_async_callback(kube.close)
         settings, registered = await _cluster(kube, settings, narrator, way)

@@ -230,4 +230,4 @@ def filled(query: str, values: Mapping[str, Any]) -> str:
             value = value.isoformat()
         return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
 
-    return re.sub(r"(?<!:):([a-z_]+)\b", literal, query).strip() + ";"
+    return re.sub(r"(?<!:):([a-z_][a-z0-9_]*)\b", literal, query).strip() + ";"

@@ -20,6 +20,8 @@ EPILOG = """[bold]Examples[/]
 
 gatelog demo
 
+gatelog demo --keep
+
 gatelog demo --state-dir /tmp/demo && gatelog history team-a/training --state-dir /tmp/demo"""
 
 DEFAULT_DIR = ".gatelog/demo"
@@ -32,6 +34,10 @@ def demo(
             "--state-dir", metavar="DIR", help="Where log and read model are left; made anew."
         ),
     ] = DEFAULT_DIR,
+    keep: Annotated[
+        bool,
+        typer.Option("--keep", help="Go on when the stories are over, with the console, until ^C."),
+    ] = False,
     verbose: options.Verbose = False,
 ) -> int | None:
     """Run `gatelog demo`; see HELP."""
@@ -39,4 +45,4 @@ def demo(
     from podgroup.runtime.settings import LogSettings
 
     narrator = Narrator(LogSettings(), "demo", verbose=verbose, plain=True)
-    return None if play(state_dir, narrator) else FAILED
+    return None if play(state_dir, narrator, keep=keep) else FAILED

@@ -10,6 +10,7 @@ Invariant: the directory is emptied only if an earlier demo made it.
 import asyncio
 import shutil
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from msgspec import Struct
@@ -40,8 +41,11 @@ class Played(Struct, frozen=True):
     took_s: float
 
 
-def play(directory: str, narrator: Narrator) -> bool:
-    """Run the demo; tell whether every story came out as it should."""
+def play(directory: str, narrator: Narrator, *, keep: bool = False) -> bool:
+    """Run the demo; tell whether every story came out as it should.
+
+    `keep`: everything goes on behind the report, until a signal.
+    """
     place = _fresh(Path(directory))
     settings = Settings(
         state_dir=str(place),
@@ -52,12 +56,19 @@ def play(directory: str, narrator: Narrator) -> bool:
     played: list[Played] = []
 
     async def main(stop: asyncio.Event) -> None:
-        played.extend(await _perform(settings, stop, narrator))
+        await _perform(settings, stop, narrator, over)
+
+    async def over(found: list[Played], stop: asyncio.Event) -> None:
+        played.extend(found)
+        if len(played) == len(STORIES):
+            report.show(settings, played, time.monotonic() - began)
+            if keep:
+                narrator.say("It goes on until Ctrl-C; the console above shows it in a browser.")
+                await stop.wait()
 
     running.run(main, event_loop=settings.event_loop)
     if len(played) < len(STORIES):
         raise CommandFailed("the demo was stopped before its end")
-    report.show(settings, played, time.monotonic() - began)
     return not any(one.problem for one in played)
 
 
@@ -75,7 +86,11 @@ def _fresh(place: Path) -> Path:
     return place
 
 
-async def _perform(settings: Settings, stop: asyncio.Event, narrator: Narrator) -> list[Played]:
+Over = Callable[[list[Played], asyncio.Event], Awaitable[None]]
+"""Is told how the stories ended, while everything still runs."""
+
+
+async def _perform(settings: Settings, stop: asyncio.Event, narrator: Narrator, over: Over) -> None:
     async with SimCluster(cluster_settings()) as cluster:
         cluster.kubeconfig(settings.kubernetes.kubeconfig)
         narrator.done("simulated", f"simulated cluster with two nodes at {cluster.url}")
@@ -91,10 +106,10 @@ async def _perform(settings: Settings, stop: asyncio.Event, narrator: Narrator) 
         )
         try:
             if not await _first(up, ready, stop):
-                return []
+                return
             async with Client(cluster.url, cluster.token, "users/1") as client:
                 await set_up_queues(client)
-                return await _all(settings, client, up, stop, narrator)
+                await over(await _all(settings, client, up, stop, narrator), stop)
         finally:
             up_stop.set()
             await up

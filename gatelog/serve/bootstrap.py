@@ -10,14 +10,16 @@ Invariant: what was made here is closed here, in reverse order.
 """
 
 import asyncio
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from gatelog.serve.access.frontproxy import CONFIG_MAP, TrustError, read_trust
 from gatelog.serve.access.reviewing import Reviews
 from gatelog.serve.api.handling import Handling
 from gatelog.serve.asking import Asking, Busy
+from gatelog.serve.console.app import Console
 from gatelog.serve.feed import Feed, position
-from gatelog.serve.server import Door, serving
+from gatelog.serve.server import Door, on_loopback, serving
 from gatelog.serve.tls import Certificates, announce
 from ingest.webhook.certs import CertificateError
 from podgroup.runtime import kube as kubernetes
@@ -58,7 +60,9 @@ async def run_serve(
         reviews = Reviews(kube, settings.serve.review_cache_s)
         door = Door(reviews)
         certificates = Certificates(settings)
-        handling = Handling(asking, reviews, Feed(asking))
+        feed = Feed(asking)
+        handling = Handling(asking, reviews, feed)
+        console = Console(asking, feed, reviews)
 
         async def ready() -> str:
             if door.trust is None:
@@ -73,7 +77,7 @@ async def run_serve(
             checks.ready("serve", ready)
         keeper = asyncio.create_task(_keep(settings, kube, door, certificates))
         stack.push_async_callback(_end, keeper)
-        served = serving(settings.serve, certificates, door, handling, ready)
+        served = serving(settings.serve, certificates, door, handling, console, ready)
         port = await stack.enter_async_context(served)
         log.info("serving", host=settings.serve.host, port=port)
         if started is not None:
@@ -124,3 +128,17 @@ async def _learn(kube: KubeClient, door: Door, certificates: Certificates) -> st
     certificates.believe(trust.authority)
     door.trust = trust
     return ""
+
+
+@asynccontextmanager
+async def local_console(settings: Settings) -> AsyncIterator[str]:
+    """Serve the console on loopback without login, for `gatelog up`; yields its address.
+
+    Raises:
+        ListenError: `serve.console_port` is taken.
+    """
+    async with AsyncExitStack() as stack:
+        asking = Asking(database_url(settings), settings)
+        stack.callback(asking.close)
+        console = Console(asking, Feed(asking), None)
+        yield await stack.enter_async_context(on_loopback(console, settings.serve.console_port))

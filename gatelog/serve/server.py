@@ -17,10 +17,12 @@ from gatelog.serve.access.frontproxy import Trust, caller_of
 from gatelog.serve.access.reviewing import Reviews
 from gatelog.serve.api.handling import Handling, refusal
 from gatelog.serve.api.status import Refused
+from gatelog.serve.console.app import Console
 from gatelog.serve.tls import Certificates
 from podgroup.runtime.listening import listen
 from podgroup.runtime.settings import ServeSettings
 
+_API = ("/api", "/openapi")
 _PROBES = ("/healthz", "/readyz", "/livez")
 _LONGEST_LINE = 8190
 Ready = Callable[[], Awaitable[str]]
@@ -63,6 +65,7 @@ async def serving(
     certificates: Certificates,
     door: Door,
     handling: Handling,
+    console: Console,
     ready: Ready,
 ) -> AsyncIterator[int]:
     """Serve while the context is open; yields the port.
@@ -75,12 +78,17 @@ async def serving(
         if request.path in _PROBES:
             problem = await ready() if request.path == "/readyz" else ""
             return web.Response(text=f"{problem or 'ok'}\n", status=503 if problem else 200)
+        asks_api = request.path.startswith(_API)
         try:
             caller = await door.caller(request)
-        except NotKnown as error:
-            return refusal(Refused(401, f"Unauthorized: {error}"))
-        except CannotTell as error:
-            return refusal(Refused(503, str(error)))
+        except (NotKnown, CannotTell) as error:
+            code = 401 if isinstance(error, NotKnown) else 503
+            if not asks_api:
+                return console.refuse(request, code, str(error))
+            word = "Unauthorized: " if code == 401 else ""
+            return refusal(Refused(code, f"{word}{error}"))
+        if not asks_api:
+            return await console.answer(request, caller)
         return await handling.answer(request, caller)
 
     app = web.Application(client_max_size=1024)
@@ -99,5 +107,27 @@ async def serving(
             shutdown_timeout_s=1.0,
         )
         yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def on_loopback(console: Console, port: int) -> AsyncIterator[str]:
+    """Serve the console without login to this machine alone; yields its address.
+
+    `port` 0: any. Raises:
+        ListenError: the port is taken.
+    """
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return await console.answer(request, None)
+
+    app = web.Application(client_max_size=1024)
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        await listen(runner, "serve", "127.0.0.1", port, shutdown_timeout_s=1.0)
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/"
     finally:
         await runner.cleanup()

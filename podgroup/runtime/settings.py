@@ -570,6 +570,15 @@ class ServeSettings(Section, frozen=True, kw_only=True):
         float,
         Meta(ge=0.1, le=600, description="Seconds after which a question to the database ends."),
     ] = 5.0
+    console_port: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=65535,
+            description="Loopback port of the console of `gatelog up`, without login; 0: any free "
+            "one.",
+        ),
+    ] = 0
     connections: Annotated[
         int,
         Meta(ge=1, le=64, description="Connections to the database; more questions wait."),

@@ -8,7 +8,7 @@ Invariant: reads only; what is made is bounded by the page's limit.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -54,37 +54,53 @@ def life(model: ReadModel, namespace: str, name: str) -> LifeRow | None:
     return None
 
 
+Note = Callable[[str, str, Mapping[str, Any]], None]
+"""Takes a title, a statement and its parameters: for those who show what was asked."""
+
+
 def lives(
-    model: ReadModel, namespace: str, asked: Listing, limit: int, *, queued: bool = False
+    model: ReadModel,
+    namespace: str,
+    asked: Listing,
+    limit: int,
+    *,
+    queued: bool = False,
+    gone: bool = False,
+    also: Sequence[str] = (),
+    values: Mapping[str, Any] | None = None,
+    note: Note | None = None,
 ) -> tuple[list[LifeRow], Place | None]:
-    """Return a page of lives that are selected; those that are gone only if selected by that."""
+    """Return a page of lives that are selected; those that are gone only if selected by that.
+
+    `gone`: those too. `also` are further conditions on `g`, with their `values`.
+    """
     conditions, given = field_conditions(asked.fields)
+    conditions += also
     labels, label_values = label_conditions(asked.labels, model.dialect)
     if namespace:
         conditions.append(sql.IN_NAMESPACE)
     if equal(asked.fields, "metadata.name"):
         conditions.append(sql.NEWEST)
-    elif not equal(asked.fields, "metadata.uid") and not equal(asked.fields, "status.state"):
+    elif not (gone or any(equal(asked.fields, f) for f in ("metadata.uid", "status.state"))):
         conditions.append(sql.LIVE)
     if queued:
         conditions.append(sql.QUEUED)
-    query = sql.group_page(conditions, labels)
+    page = sql.group_page(conditions, labels)
+    query = sql.placed(page) if queued else page
     after = asked.after
-    found = list(
-        model.rows(
-            LifeRow,
-            sql.placed(query) if queued else query,
-            {
-                **given,
-                **label_values,
-                "namespace": namespace,
-                "after_namespace": after.namespace,
-                "after_name": after.name,
-                "after_id": after.id,
-                "limit": limit + 1,
-            },
-        )
-    )
+    parameters = {
+        **given,
+        **label_values,
+        **(values or {}),
+        "namespace": namespace,
+        "after_namespace": after.namespace,
+        "after_name": after.name,
+        "after_id": after.id,
+        "limit": limit + 1,
+    }
+    if note is not None:
+        note("groups", query, parameters)
+    found = list(model.rows(LifeRow, query, parameters))
     if len(found) <= limit:
         return found, None
     last = found[limit - 1]

@@ -63,7 +63,7 @@ def read_listing(query: Mapping[str, str]) -> Listing:
         raise bad(f"resourceVersion {version[:40]!r}: a whole number from a list, or nothing")
     return Listing(
         limit=min(limit or MOST, MOST),
-        after=_place(query.get("continue", "")),
+        after=read_place(query.get("continue", "")),
         labels=read_labels(query.get("labelSelector", "")),
         fields=read_fields(query.get("fieldSelector", "")),
         watch=flag(query, "watch"),
@@ -120,7 +120,12 @@ def token(place: Place) -> str:
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def _place(text: str) -> Place:
+def read_place(text: str) -> Place:
+    """Return where a page begins, by its token.
+
+    Raises:
+        Refused: 410, it is none of ours.
+    """
     if not text:
         return Place()
     try:

@@ -1,0 +1,313 @@
+"""The console's addresses: rights, headers, forms of a page, and word that something changed.
+
+Theory. A page needs a right that the API knows too: whoever may list podgroups of a namespace sees
+that namespace's pages, whoever may see quota the others. On loopback without login (`gatelog up`,
+`gatelog demo --keep`) there is nobody to ask, and everything is shown to whoever is on the machine;
+requests that name another host are refused, so that no page of the web reaches it.
+
+Invariant: every answer bears a strict Content-Security-Policy; nothing is written, no cookie set.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from gatelog.readmodel import ReadModel
+from gatelog.serve.access.callers import Caller, CannotTell, Deed, NotAllowed
+from gatelog.serve.access.reviewing import Reviews
+from gatelog.serve.api import objects, params
+from gatelog.serve.api.status import Refused
+from gatelog.serve.asking import Asking, Busy
+from gatelog.serve.console import views
+from gatelog.serve.console.html import Html, h
+from gatelog.serve.console.queries import Asked
+from gatelog.serve.console.views import Page, Seen
+from gatelog.serve.feed import Feed, TooOld
+from gatelog.serve.words import rfc
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
+    "img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_ASSETS = {"console.css": "text/css", "console.js": "text/javascript"}
+_NAV = (
+    ("/", "Queues"),
+    ("/groups", "Groups"),
+    ("/preemptions", "Preemptions"),
+    ("/usage", "Usage"),
+    ("/health", "Health"),
+)
+_LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?")
+_STREAM_S = 600
+MOST_STREAMS = 500
+
+View = Callable[[Asked, Seen], Page]
+
+
+class Console:
+    """Answers requests for pages. `reviews` None: no login, everything is shown."""
+
+    def __init__(self, asking: Asking, feed: Feed, reviews: Reviews | None) -> None:
+        self._asking = asking
+        self._feed = feed
+        self._reviews = reviews
+        self._streams = 0
+        folder = files("gatelog.serve.console")
+        self._assets = {name: (folder / name).read_bytes() for name in _ASSETS}
+
+    async def answer(self, request: web.Request, caller: Caller | None) -> web.StreamResponse:
+        """Return the answer, whatever happens."""
+        try:
+            return await self._answer(request, caller)
+        except Refused as refused:
+            return self._refusal(request, refused.code, refused.message)
+        except NotAllowed as error:
+            return self._refusal(request, 403, f"{error}. Choose a namespace you may see.")
+        except (Busy, CannotTell) as error:
+            return self._refusal(request, 503, str(error))
+
+    async def _answer(self, request: web.Request, caller: Caller | None) -> web.StreamResponse:
+        if request.method not in ("GET", "HEAD"):
+            raise Refused(405, f"{request.method} is not served here: everything is read only")
+        if self._reviews is None and not _LOOPBACK.fullmatch(request.host):
+            raise Refused(403, "this console is for its own machine: ask for it as localhost")
+        asset = self._assets.get(request.path.removeprefix("/assets/"))
+        if asset is not None:
+            kind = _ASSETS[request.path.removeprefix("/assets/")]
+            return web.Response(body=asset, content_type=kind, headers=HEADERS)
+        for key, value in request.query.items():
+            if len(value) > 500 or "\x00" in value:
+                raise Refused(
+                    400, f"parameter {key[:40]!r} is longer than 500 bytes or holds a NUL"
+                )
+        now = datetime.now(UTC)
+        at = views.read_moment(request.query.get("at", ""), now)
+        seen = Seen(at=at, query=request.query, now=now)
+        if request.path == "/events":
+            await self._permit_any(caller, request.query.get("namespace", ""))
+            return await self._events(request)
+        view = await self._view(request.path, seen, caller)
+        statements: list[tuple[str, str]] = []
+
+        def look(model: ReadModel) -> Page:
+            asked = Asked(model)
+            page = view(asked, seen)
+            statements.extend(asked.statements)
+            return page
+
+        page = await self._asking.run(look)
+        match request.query.get("format", ""):
+            case "json":
+                body = msgspec.json.encode(page.data)
+                return web.Response(body=body, content_type="application/json", headers=HEADERS)
+            case "sql":
+                text = "\n\n".join(f"-- {title}\n{query}" for title, query in statements)
+                return web.Response(text=text + "\n", headers=HEADERS)
+            case "":
+                return self._html(request, seen, page.title, page.body)
+            case other:
+                raise Refused(400, f"format is {other[:40]!r}: json or sql are allowed")
+
+    async def _view(self, path: str, seen: Seen, caller: Caller | None) -> View:
+        namespace = seen.query.get("namespace", "").strip()
+        if namespace:
+            params.name(namespace, "namespace")
+        match path.strip("/").split("/"):
+            case [""]:
+                await self._quota(caller)
+                return views.queues
+            case ["queues", name]:
+                await self._quota(caller)
+                params.name(name, "queue")
+                return lambda asked, seen: views.queue(asked, seen, name)
+            case ["groups"]:
+                await self._permit_any(caller, namespace)
+                return views.groups
+            case ["groups", within, name]:
+                params.name(within, "namespace")
+                params.name(name, "name")
+                await self._permit_any(caller, within)
+                return lambda asked, seen: views.group(asked, seen, within, name)
+            case ["preemptions"]:
+                await self._permit_any(caller, namespace)
+                return views.preemptions
+            case ["usage"]:
+                await self._permit_any(caller, namespace)
+                return views.usage
+            case ["health"]:
+                await self._quota(caller)
+                return views.operators
+            case _:
+                raise Refused(404, f"there is no page {path[:80]}")
+
+    async def _permit_any(self, caller: Caller | None, namespace: str) -> None:
+        await self._permit(caller, "podgroups", namespace)
+
+    async def _quota(self, caller: Caller | None) -> None:
+        await self._permit(caller, "clusterqueueusages", "")
+
+    async def _permit(self, caller: Caller | None, plural: str, namespace: str) -> None:
+        if self._reviews is None:
+            return
+        assert caller is not None
+        deed = Deed(
+            verb="list",
+            group=objects.GROUP,
+            version=objects.VERSION,
+            resource=plural,
+            namespace=namespace,
+        )
+        await self._reviews.permit(caller, deed)
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        """Say when something changed; what, the page asks for itself."""
+        if self._streams >= MOST_STREAMS:
+            raise Refused(503, f"{MOST_STREAMS} pages are kept up to date already")
+        self._streams += 1
+        try:
+            async with self._feed.watching(None) as batches:
+                headers = {**HEADERS, "Content-Type": "text/event-stream"}
+                response = web.StreamResponse(headers=headers)
+                await response.prepare(request)
+                await response.write(b"retry: 5000\n\n")
+                try:
+                    async with asyncio.timeout(_STREAM_S):
+                        async for batch in batches:
+                            word = b"event: change\ndata: 1\n\n" if batch else b": still here\n\n"
+                            await response.write(word)
+                except (TimeoutError, TooOld, ConnectionError):
+                    pass
+                return response
+        finally:
+            self._streams -= 1
+
+    def _html(
+        self, request: web.Request, seen: Seen, title: str, body: Html, status: int = 200
+    ) -> web.Response:
+        path = request.path
+        same = {k: v for k, v in request.query.items() if k not in ("format", "at")}
+        live = None if seen.at or status != 200 else "/events"
+        if live and request.query.get("namespace"):
+            live = f"/events?namespace={request.query['namespace']}"
+        elif live and path.startswith("/groups/"):
+            live = f"/events?namespace={path.split('/')[2]}"
+        nav = [
+            h(
+                "li",
+                h(
+                    "a",
+                    word,
+                    href=seen.link(to),
+                    aria_current="page" if _within(path, to) else None,
+                ),
+            )
+            for to, word in _NAV
+        ]
+        footer = [
+            h("a", "This page as JSON", href=seen.link(path, **same, format="json")),
+            h("a", "as SQL", href=seen.link(path, **same, format="sql")),
+            h("span", f"cluster {self._asking.cluster}; times are UTC; read only"),
+        ]
+        document = h(
+            "html",
+            h(
+                "head",
+                h("meta", charset="utf-8"),
+                h("title", f"{title} · gatelog"),
+                h("meta", name="viewport", content="width=device-width, initial-scale=1"),
+                h("meta", name="color-scheme", content="light dark"),
+                h("link", rel="icon", href="data:,"),
+                h("link", rel="stylesheet", href="/assets/console.css"),
+                h("script", src="/assets/console.js", defer=True),
+            ),
+            h(
+                "body",
+                h("a", "Skip to content", href="#content", class_="skip"),
+                h(
+                    "header",
+                    h("a", "gatelog", href="/", class_="name"),
+                    h("nav", h("ul", nav), aria_label="Pages"),
+                    _picker(seen, path, same),
+                ),
+                h("main", body, id="content", data_live=live),
+                h("footer", footer if status == 200 else footer[-1]),
+            ),
+            lang="en",
+        )
+        text = f"<!doctype html>{document}"
+        return web.Response(text=text, content_type="text/html", headers=HEADERS, status=status)
+
+    def _refusal(self, request: web.Request, code: int, message: str) -> web.Response:
+        if request.query.get("format") in ("json", "sql") or request.path == "/events":
+            found: Any = {"code": code, "message": message}
+            raw = msgspec.json.encode(found)
+            return web.Response(
+                body=raw, status=code, content_type="application/json", headers=HEADERS
+            )
+        now = datetime.now(UTC)
+        seen = Seen(at=None, query={}, now=now)
+        titles = {401: "Not logged in", 403: "Not yours to see", 404: "Not found", 503: "Try again"}
+        title = titles.get(code, "That cannot be answered")
+        body = h(
+            "div",
+            h("h1", title),
+            h("p", message, class_="notice"),
+            h(
+                "p",
+                h("a", "Search groups", href="/groups"),
+                " by namespace and name, or look at ",
+                h("a", "the queues", href="/"),
+                ".",
+            ),
+            h(
+                "form",
+                h("label", "namespace", h("input", name="namespace", autocapitalize="off")),
+                h("button", "Show its groups", type="submit"),
+                method="get",
+                action="/groups",
+            ),
+        )
+        return self._html(request, seen, title, body, code)
+
+    def refuse(self, request: web.Request, code: int, message: str) -> web.Response:
+        """Return a page that says why not."""
+        return self._refusal(request, code, message)
+
+
+def _within(path: str, to: str) -> bool:
+    return (
+        path == to
+        or (to != "/" and path.startswith(f"{to}/"))
+        or (to == "/" and path.startswith("/queues"))
+    )
+
+
+def _picker(seen: Seen, path: str, same: Mapping[str, str]) -> Html:
+    """Return the form that chooses a moment."""
+    hidden = [h("input", type="hidden", name=key, value=value) for key, value in same.items()]
+    value = f"{seen.at:%Y-%m-%dT%H:%M:%S}" if seen.at else ""
+    return h(
+        "form",
+        hidden,
+        h(
+            "label",
+            "moment (UTC)",
+            h("input", type="datetime-local", name="at", step="1", value=value),
+        ),
+        h("button", "Go", type="submit"),
+        h("a", "now", href=path) if seen.at else None,
+        h("strong", f"as of {rfc(seen.at)}") if seen.at else None,
+        method="get",
+        action=path,
+    )

@@ -1,0 +1,72 @@
+"""HTML as nested calls.
+
+Invariant: text is escaped unless it was made here (`Html`), attributes always.
+"""
+
+from html import escape
+from typing import Any
+
+
+class Html(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+_VOID = frozenset({"input", "br", "meta", "link", "hr"})
+
+
+def h(tag: str, *children: Any, **attributes: Any) -> Html:
+    """Return an element; None and False leave an attribute or a child out.
+
+    An underscore at an attribute's end is dropped, others become hyphens.
+    """
+    given = "".join(
+        f" {name.rstrip('_').replace('_', '-')}"
+        + ("" if value is True else f'="{escape(str(value))}"')
+        for name, value in attributes.items()
+        if value is not None and value is not False
+    )
+    if tag in _VOID:
+        return Html(f"<{tag}{given}>")
+    return Html(f"<{tag}{given}>{join(children)}</{tag}>")
+
+
+def join(children: Any) -> Html:
+    """Return children one after the other, escaped where they are plain text."""
+    if isinstance(children, Html):
+        return children
+    if isinstance(children, (list, tuple)):
+        return Html("".join(join(child) for child in children))
+    if children is None or children is False:
+        return Html("")
+    return Html(escape(str(children), quote=False))
+
+
+def table(head: list[Any], rows: list[list[Any]], caption: str, empty: str = "none") -> Html:
+    """Return a table with a caption; the first cell of each row is its header."""
+    if not rows:
+        return h("p", empty, class_="quiet")
+    return h(
+        "div",
+        h(
+            "table",
+            h("caption", caption),
+            h("thead", h("tr", [h("th", one, scope="col") for one in head])),
+            h(
+                "tbody",
+                [
+                    h(
+                        "tr",
+                        h("th", row[0], scope="row"),
+                        [h("td", cell) for cell in row[1:]],
+                    )
+                    for row in rows
+                ],
+            ),
+        ),
+        class_="scroll",
+        tabindex="0",
+        role="region",
+        aria_label=caption,
+    )

@@ -1,0 +1,321 @@
+"""Pictures: a group's timeline, and what a queue held over time, as SVG.
+
+Theory. A group is drawn over time: on top what it waited for, below its pods. Few pods have a lane
+each; many become one area per phase, whose height is how many pods were in it, so that a group of
+10,000 costs what one of 60 does. What is drawn is also told in words, for those who do not see it.
+
+Invariant: the number of elements is bounded whatever the group's size; nothing is drawn by style,
+only by class and position, so that no page needs inline styles.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from gatelog.rows import WaitRow
+from gatelog.serve.console.html import Html, h
+from gatelog.serve.words import span
+
+WIDTH, LEFT, RIGHT = 1000, 180, 12
+LANES = 60
+"""Pods that have a lane of their own; more share areas."""
+BUCKETS = 160
+PHASES = ("gated", "starting", "running", "succeeded", "failed", "replaced")
+_LANE, _BAND, _AREA = 16, 26, 220
+_MOST_BANDS = 200
+_SHORTEST = timedelta(seconds=1)
+
+
+class PodRow(Struct, frozen=True, gc=False):
+    """A pod of a group, as its picture needs it."""
+
+    name: str
+    role: str
+    phase: str
+    node: str
+    fate: str
+    exit_reason: str
+    created_at: datetime
+    ungated_at: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    gone_at: datetime | None
+
+
+class Span(Struct, frozen=True):
+    """A phase of a pod from one time to another."""
+
+    phase: str
+    begin: datetime
+    end: datetime
+
+
+def spans(pod: PodRow, until: datetime) -> list[Span]:
+    """Return the phases of a pod up to a time, in order; they do not overlap."""
+    over = min(pod.gone_at or until, until)
+    failed = bool(pod.exit_reason) or pod.phase == "Failed"
+    last = "failed" if failed else "succeeded"
+    if pod.fate in ("replaced", "lost", "excess"):
+        last = "replaced"
+    steps = [
+        ("gated", pod.created_at),
+        ("starting", pod.ungated_at),
+        ("running", pod.started_at),
+        (last, pod.ended_at),
+    ]
+    known: list[tuple[str, datetime]] = []
+    for phase, at in steps:
+        if at is not None:
+            # Clocks differ (a kubelet's counts whole seconds): nothing begins before the last.
+            known.append((phase, max(at, known[-1][1]) if known else at))
+    known = [(phase, at) for phase, at in known if at < over]
+    found = []
+    for number, (phase, at) in enumerate(known):
+        end = known[number + 1][1] if number + 1 < len(known) else over
+        if end > at:
+            found.append(Span(phase, at, end))
+    return found
+
+
+class Scale:
+    """From times to positions."""
+
+    def __init__(self, begin: datetime, end: datetime) -> None:
+        self.begin = begin
+        self.end = max(end, begin + _SHORTEST)
+        self._seconds = (self.end - self.begin).total_seconds()
+
+    def x(self, at: datetime) -> float:
+        """Return the position of a time, within the drawing."""
+        part = (at - self.begin).total_seconds() / self._seconds
+        return round(LEFT + min(max(part, 0.0), 1.0) * (WIDTH - LEFT - RIGHT), 1)
+
+    def ticks(self, height: int) -> list[Html]:
+        """Return lines and times along the drawing."""
+        found = []
+        for number in range(6):
+            at = self.begin + timedelta(seconds=self._seconds * number / 5)
+            x = self.x(at)
+            shown = f"{at:%H:%M:%S}" if self._seconds < 86400 else f"{at:%m-%d %H:%M}"
+            anchor = "start" if number == 0 else ("end" if number == 5 else "middle")
+            found.append(h("line", x1=x, x2=x, y1=0, y2=height, class_="rule"))
+            found.append(h("text", shown, x=x, y=height + 14, text_anchor=anchor, class_="quiet"))
+        return found
+
+
+def timeline(
+    title: str,
+    pods: Sequence[PodRow],
+    waits: Sequence[WaitRow],
+    begin: datetime,
+    end: datetime,
+) -> Html:
+    """Return the picture of a group from `begin` to `end`."""
+    scale = Scale(begin, end)
+    reasons = list(dict.fromkeys(w.reason for w in sorted(waits, key=lambda w: w.from_at)))[:8]
+    parts: list[Html] = []
+    y = 0
+    for reason in reasons:
+        parts.append(h("text", reason[:27], x=0, y=y + 17))
+        for wait in [w for w in waits if w.reason == reason][:_MOST_BANDS]:
+            parts.append(_band(scale, wait, y))
+        y += _BAND
+    y += 6
+    if len(pods) <= LANES:
+        for pod in pods:
+            parts.append(_lane(scale, pod, y))
+            y += _LANE
+    else:
+        parts.append(_areas(scale, pods, y))
+        y += _AREA
+    body = [h("g", scale.ticks(y)), *parts]
+    svg = h(
+        "svg",
+        h("title", title),
+        h("desc", described(pods, waits)),
+        body,
+        viewBox=f"0 0 {WIDTH} {y + 20}",
+        role="img",
+        aria_label=title,
+    )
+    return h(
+        "div",
+        h("div", svg, class_="picture", tabindex="0", role="region", aria_label=title),
+        legend(),
+    )
+
+
+def described(pods: Sequence[PodRow], waits: Sequence[WaitRow]) -> str:
+    """Return the picture in words."""
+    failed = sum(1 for pod in pods if pod.exit_reason)
+    reasons = ", ".join(dict.fromkeys(w.reason for w in waits))
+    return (
+        f"{len(pods)} pods, {failed} of them failed; waited for {reasons or 'nothing'}. "
+        "The tables below tell the same."
+    )
+
+
+def _band(scale: Scale, wait: WaitRow, y: int) -> Html:
+    end = wait.to_at or scale.end
+    x = scale.x(wait.from_at)
+    took = span((end - wait.from_at).total_seconds())
+    width = max(round(scale.x(end) - x, 1), 1)
+    return h(
+        "rect",
+        h("title", f"{wait.reason} for {took}: {wait.message}"),
+        x=x,
+        y=y + 2,
+        width=width,
+        height=_BAND - 4,
+        rx=3,
+        class_="band",
+    )
+
+
+def _lane(scale: Scale, pod: PodRow, y: int) -> Html:
+    name = pod.name if len(pod.name) <= 20 else f"…{pod.name[-19:]}"
+    bars = []
+    for one in spans(pod, scale.end):
+        x = scale.x(one.begin)
+        took = span((one.end - one.begin).total_seconds())
+        bars.append(
+            h(
+                "rect",
+                h("title", f"{pod.name} {one.phase} for {took} {pod.exit_reason}".strip()),
+                x=x,
+                y=y + 3,
+                width=max(round(scale.x(one.end) - x, 1), 1),
+                height=_LANE - 6,
+                class_=one.phase,
+            )
+        )
+    return h("g", h("text", name, x=0, y=y + 12), bars)
+
+
+def _areas(scale: Scale, pods: Sequence[PodRow], y: int) -> Html:
+    """Return one area per phase, stacked: how many pods were in it."""
+    counts = counted(pods, scale.begin, scale.end)
+    top = max((sum(column) for column in zip(*counts.values(), strict=True)), default=1) or 1
+    step = (WIDTH - LEFT - RIGHT) / BUCKETS
+    below = [0.0] * BUCKETS
+    drawn = []
+    for phase in PHASES:
+        series = counts[phase]
+        if not any(series):
+            continue
+        upper, lower = [], []
+        for number, value in enumerate(series):
+            x = LEFT + number * step
+            bottom = below[number]
+            below[number] = bottom + value / top * (_AREA - 10)
+            high, low = y + _AREA - below[number], y + _AREA - bottom
+            upper += [f"{x:.1f},{high:.1f}", f"{x + step:.1f},{high:.1f}"]
+            lower += [f"{x:.1f},{low:.1f}", f"{x + step:.1f},{low:.1f}"]
+        points = " ".join([*upper, *reversed(lower)])
+        most = max(series)
+        title = h("title", f"{phase}: up to {most} pods at once")
+        drawn.append(h("polygon", title, points=points, class_=phase))
+    label = h("text", f"{len(pods):,} pods", x=0, y=y + 20)
+    return h("g", label, h("text", f"{top:,} at once", x=0, y=y + 38, class_="quiet"), drawn)
+
+
+def counted(pods: Iterable[PodRow], begin: datetime, end: datetime) -> dict[str, list[int]]:
+    """Return how many pods were in a phase, in each of `BUCKETS` equal parts of the time."""
+    seconds = max((end - begin).total_seconds(), 1.0)
+    change = {phase: [0] * (BUCKETS + 1) for phase in PHASES}
+    for pod in pods:
+        for one in spans(pod, end):
+            first = int((one.begin - begin).total_seconds() / seconds * BUCKETS)
+            last = int((one.end - begin).total_seconds() / seconds * BUCKETS)
+            change[one.phase][min(max(first, 0), BUCKETS)] += 1
+            change[one.phase][min(max(last, first + 1), BUCKETS)] -= 1
+    found: dict[str, list[int]] = {}
+    for phase, steps in change.items():
+        now, series = 0, []
+        for step in steps[:BUCKETS]:
+            now += step
+            series.append(now)
+        found[phase] = series
+    return found
+
+
+def legend() -> Html:
+    """Return what the colours mean."""
+    box = [
+        h(
+            "li",
+            h(
+                "svg",
+                h("rect", width=10, height=10, class_=name),
+                viewBox="0 0 10 10",
+                aria_hidden="true",
+            ),
+            name,
+        )
+        for name in PHASES
+    ]
+    waits = h(
+        "svg",
+        h("rect", width=10, height=10, class_="band"),
+        viewBox="0 0 10 10",
+        aria_hidden="true",
+    )
+    return h("ul", h("li", waits, "waits, by reason"), box, class_="legend")
+
+
+def bar(used: float, nominal: float, words: str) -> Html:
+    """Return how much of a quota is held."""
+    whole = max(used, nominal, 1e-9)
+    within, beyond = min(used, nominal) / whole * 100, max(used - nominal, 0) / whole * 100
+    return h(
+        "svg",
+        h("title", words),
+        h("rect", width=100, height=10, class_="all"),
+        h("rect", width=round(within, 2), height=10, class_="used"),
+        h("rect", x=round(within, 2), width=round(beyond, 2), height=10, class_="over")
+        if beyond
+        else None,
+        class_="bar",
+        viewBox="0 0 100 10",
+        preserveAspectRatio="none",
+        role="img",
+        aria_label=words,
+    )
+
+
+def usage(
+    title: str,
+    steps: Sequence[tuple[datetime, float]],
+    nominal: float,
+    begin: datetime,
+    end: datetime,
+) -> Html:
+    """Return what was held over time as an area, with the quota as a line."""
+    scale = Scale(begin, end)
+    height = 120
+    top = max([nominal, *(value for _, value in steps), 1e-9])
+    points, value = [f"{scale.x(begin)},{height}"], 0.0
+    for at, now in steps:
+        x = scale.x(at)
+        points += [
+            f"{x},{height - value / top * (height - 8):.1f}",
+            f"{x},{height - now / top * (height - 8):.1f}",
+        ]
+        value = now
+    x = scale.x(end)
+    points += [f"{x},{height - value / top * (height - 8):.1f}", f"{x},{height}"]
+    line = round(height - nominal / top * (height - 8), 1)
+    svg = h(
+        "svg",
+        h("title", title),
+        h("g", scale.ticks(height)),
+        h("polygon", points=" ".join(points), class_="held"),
+        h("line", x1=LEFT, x2=WIDTH - RIGHT, y1=line, y2=line, class_="quota"),
+        h("text", title.partition(":")[0], x=0, y=20),
+        h("text", f"quota {nominal:g}", x=0, y=38, class_="quiet"),
+        viewBox=f"0 0 {WIDTH} {height + 20}",
+        role="img",
+        aria_label=title,
+    )
+    return h("div", svg, class_="picture", tabindex="0", role="region", aria_label=title)

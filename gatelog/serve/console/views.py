@@ -1,0 +1,753 @@
+"""One function per page: what is asked of the read model, and how it is shown.
+
+Theory. A view gets the questions it may ask and what the address says, and returns data (the page's
+JSON) with its HTML. It runs in a thread, so a page is one turn of a connection.
+
+Invariant: lists are pages of at most `ROWS`; a name that is a link leads to a page that is there.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from msgspec import Struct
+
+from gatelog import timeline
+from gatelog.phrases import QUIET_ACTIONS
+from gatelog.rows import WaitRow
+from gatelog.serve import sql
+from gatelog.serve.api import finding
+from gatelog.serve.api.params import Listing, read_place, token
+from gatelog.serve.api.selectors import Term, read_labels
+from gatelog.serve.api.status import Refused, bad
+from gatelog.serve.console import picture, queries
+from gatelog.serve.console.html import Html, h, table
+from gatelog.serve.console.queries import Asked
+from gatelog.serve.rows import HeldRow, LifeRow, UsageRow
+from gatelog.serve.words import amount, rfc, span
+from gatelog.timeline import plain
+
+ROWS = 50
+_MOST = 5000
+_STORY = 300
+"""Pods up to which a group's story is told line by line on its page."""
+_DRAWN = 20_000
+_STATES = (
+    *("Composing", "Queued", "Blocked", "Admitted", "Running"),
+    *("Finishing", "Finished", "Evicted", "Gone"),
+)
+
+
+class Seen(Struct, frozen=True, kw_only=True):
+    """What an address says: the moment (None: now), and its parameters."""
+
+    at: datetime | None
+    query: Mapping[str, str]
+    now: datetime
+
+    @property
+    def moment(self) -> datetime:
+        """The time that is looked at."""
+        return self.at or self.now
+
+    @property
+    def offset(self) -> int:
+        """Rows to skip."""
+        text = self.query.get("offset", "")
+        if not text:
+            return 0
+        if not (text.isascii() and text.isdigit() and len(text) < 9):
+            raise bad(f"offset is {text[:40]!r}: a whole number from 0 on is allowed")
+        return int(text)
+
+    def link(self, path: str, **query: Any) -> str:
+        """Return an address at the same moment."""
+        given = {**query, **({"at": rfc(self.at)} if self.at else {})}
+        shown = {key: value for key, value in given.items() if value not in ("", None)}
+        return path + (f"?{urlencode(shown)}" if shown else "")
+
+
+class Page(Struct, frozen=True, kw_only=True):
+    """A page: its title, its data, and how it is shown."""
+
+    title: str
+    data: Any
+    body: Html
+
+
+def when(at: datetime | None, seen: Seen) -> Html:
+    """Return a time with how long ago it was."""
+    if at is None:
+        return h("span", "–")
+    ago = span((seen.moment - at).total_seconds())
+    return h(
+        "time", f"{ago} ago", datetime=rfc(at), title=f"{at:%Y-%m-%d %H:%M:%S} UTC", class_="num"
+    )
+
+
+def clock(at: datetime) -> Html:
+    """Return a time in full."""
+    return h("time", f"{at:%Y-%m-%d %H:%M:%S}", datetime=rfc(at), class_="num")
+
+
+def state(word: str) -> Html:
+    """Return a state as a mark."""
+    return h("span", word, class_="state")
+
+
+def group_link(seen: Seen, namespace: str, name: str, uid: str = "") -> Html:
+    """Return a link to a group."""
+    return h("a", f"{namespace}/{name}", href=seen.link(f"/groups/{namespace}/{name}", life=uid))
+
+
+def pager(seen: Seen, path: str, shown: int, **query: Any) -> Html | None:
+    """Return links to the pages before and after."""
+    before, behind = seen.offset > 0, shown > ROWS
+    if not before and not behind:
+        return None
+    back = seen.link(path, **query, offset=max(seen.offset - ROWS, 0) or None)
+    on = seen.link(path, **query, offset=seen.offset + ROWS)
+    return h(
+        "p",
+        h("a", "← earlier", href=back, rel="prev") if before else None,
+        " " if before and behind else None,
+        h("a", "further →", href=on, rel="next") if behind else None,
+    )
+
+
+def held_text(resources: Mapping[str, Mapping[str, int]]) -> str:
+    """Return amounts held."""
+    return ", ".join(
+        f"{amount(resource, number)} {resource} of {flavor or 'no flavor'}"
+        for flavor, held in resources.items()
+        for resource, number in held.items()
+    )
+
+
+# Queues.
+
+
+def queues(asked: Asked, seen: Seen) -> Page:
+    """Return all ClusterQueues: quota, what is held, who waits."""
+    model = asked.model
+    objects = finding.queue_objects(model, "ClusterQueue", limit=ROWS * 4)
+    given = {"namespace": "", "queue": "", "limit": _MOST, "at": seen.moment}
+    held: dict[str, list[HeldRow]] = {}
+    for one in asked.rows("what is held", HeldRow, sql.HELD[model.dialect], given):
+        held.setdefault(one.cluster_queue, []).append(one)
+    waiting = _waiting(asked, seen, "", _MOST, 0)
+    lines: dict[str, list[queries.WaitingRow]] = {}
+    for row in waiting:
+        lines.setdefault(row.cluster_queue, []).append(row)
+    cards, data = [], []
+    for known in objects:
+        queue = finding.cluster_queue(known, (), held.get(known.name, ()))
+        pending = lines.get(known.name, [])
+        since = [row.since for row in pending if row.since is not None]
+        data.append(
+            {
+                "name": known.name,
+                "cohort": queue.cohort,
+                "pending": len(pending),
+                "usage": queue.usage,
+            }
+        )
+        bars = [
+            _bar(u.flavor, u.resource, u.used, u.nominal, held.get(known.name, ()))
+            for u in queue.usage
+        ]
+        cards.append(
+            h(
+                "li",
+                h("h2", h("a", known.name, href=seen.link(f"/queues/{known.name}"))),
+                h("p", f"cohort {queue.cohort}", class_="quiet") if queue.cohort else None,
+                bars or h("p", "no quota", class_="quiet"),
+                h(
+                    "p",
+                    f"{len(pending)} waiting",
+                    [", the first for ", span((seen.moment - min(since)).total_seconds())]
+                    if since
+                    else None,
+                ),
+            )
+        )
+    body = [
+        h("h1", "Queues"),
+        h("p", f"Waiting groups: {len(waiting)}. ClusterQueues: {len(objects)}.", class_="quiet"),
+        h("ul", cards, class_="cards")
+        if cards
+        else h("p", "No ClusterQueue is known yet.", class_="notice"),
+    ]
+    return Page(title="Queues", data={"queues": data}, body=h("div", body))
+
+
+def _number(resource: str, held: Iterable[HeldRow], flavor: str) -> float:
+    return sum(one.amount for one in held if (one.flavor, one.resource) == (flavor, resource))
+
+
+def _bar(flavor: str, resource: str, used: str, nominal: str, held: Iterable[HeldRow]) -> Html:
+    from podgroup.quantity_text import parse
+
+    words = f"{resource}: {used} of {nominal} ({flavor})"
+    return h(
+        "div",
+        h("span", words, class_="num"),
+        picture.bar(float(parse(used)), float(parse(nominal or "0")), words),
+    )
+
+
+def _waiting(
+    asked: Asked, seen: Seen, queue: str, limit: int, offset: int
+) -> list[queries.WaitingRow]:
+    given = {"queue": queue, "limit": limit, "offset": offset, "at": seen.moment}
+    query = queries.WAITING_AT if seen.at else queries.WAITING_NOW
+    return asked.rows("who waits", queries.WaitingRow, query, given)
+
+
+def queue(asked: Asked, seen: Seen, name: str) -> Page:
+    """Return one ClusterQueue: who waits, who holds, and what was held in the last day."""
+    found = finding.queue_objects(asked.model, "ClusterQueue", "", name, limit=1)
+    if not found:
+        raise Refused(404, f"there is no ClusterQueue {name}")
+    given = {"queue": name, "at": seen.moment, "limit": ROWS + 1, "offset": seen.offset}
+    waiting = _waiting(asked, seen, name, ROWS + 1, seen.offset)
+    holding = asked.rows("who holds", queries.HoldingRow, queries.HOLDING, given)
+    since = seen.moment - timedelta(hours=24)
+    window = {"queue": name, "since": since, "until": seen.moment, "limit": _MOST}
+    held = asked.rows("what was held in the last day", queries.SpanRow, queries.SPANS, window)
+    usage = finding.cluster_queue(found[0], (), _held_now(held, name, seen.moment))
+    charts = [
+        picture.usage(
+            f"{u.resource} ({u.flavor}): held in the day before {seen.moment:%Y-%m-%d %H:%M} UTC",
+            _steps(held, u.flavor, u.resource, since, seen.moment),
+            _units(u.resource, u.nominal),
+            since,
+            seen.moment,
+        )
+        for u in usage.usage[:8]
+    ]
+    rows = [
+        [
+            str(seen.offset + number),
+            group_link(seen, one.namespace, one.name, one.id),
+            one.queue,
+            str(one.priority),
+            when(one.since, seen),
+            one.reason,
+            plain(one.message),
+        ]
+        for number, one in enumerate(waiting[:ROWS])
+    ]
+    holders = [
+        [
+            group_link(seen, one.namespace, one.name, one.id),
+            str(one.priority),
+            when(one.admitted_at, seen),
+            held_text(one.resources),
+        ]
+        for one in holding[:ROWS]
+    ]
+    head = ["position", "group", "LocalQueue", "priority", "waits since", "reason", "why"]
+    path = f"/queues/{name}"
+    body = [
+        h("h1", f"ClusterQueue {name}"),
+        h(
+            "p",
+            f"{usage.strategy}{', cohort ' + usage.cohort if usage.cohort else ''}",
+            class_="quiet",
+        ),
+        table(
+            ["flavor and resource", "quota", "held", "borrowed", "idle"],
+            [
+                [f"{u.resource} of {u.flavor}", u.nominal, u.used, u.borrowed or "0", u.idle or "0"]
+                for u in usage.usage
+            ],
+            "Quota",
+            "no quota",
+        ),
+        h("h2", "Held over time"),
+        charts or h("p", "nothing", class_="quiet"),
+        h("h2", "Who waits"),
+        table(head, rows, "In the order of the queue", "nobody waits"),
+        pager(seen, path, len(waiting)),
+        h("h2", "Who holds"),
+        table(["group", "priority", "since", "holds"], holders, "Oldest admission first", "nobody"),
+    ]
+    data = {
+        "name": name,
+        "usage": usage.usage,
+        "waiting": waiting[:ROWS],
+        "holding": holding[:ROWS],
+    }
+    return Page(title=f"Queue {name}", data=data, body=h("div", body))
+
+
+def _held_now(held: Iterable[queries.SpanRow], queue: str, at: datetime) -> list[HeldRow]:
+    return [
+        HeldRow(queue, "", "", flavor, resource, number, 1)
+        for one in held
+        if one.released_at is None or one.released_at > at
+        for flavor, resources in one.resources.items()
+        for resource, number in resources.items()
+    ]
+
+
+def _units(resource: str, text: str) -> float:
+    from podgroup.quantity_text import parse
+
+    return float(parse(text or "0"))
+
+
+def _steps(
+    held: Iterable[queries.SpanRow], flavor: str, resource: str, since: datetime, until: datetime
+) -> list[tuple[datetime, float]]:
+    """Return what was held at each time it changed; cpu in cores."""
+    unit = 1000 if resource == "cpu" else 1
+    changes: dict[datetime, float] = {}
+    for one in held:
+        number = one.resources.get(flavor, {}).get(resource, 0) / unit
+        begin = max(one.admitted_at, since)
+        changes[begin] = changes.get(begin, 0) + number
+        if one.released_at is not None and one.released_at <= until:
+            changes[one.released_at] = changes.get(one.released_at, 0) - number
+    now, found = 0.0, []
+    for at in sorted(changes):
+        now += changes[at]
+        found.append((at, now))
+    return found
+
+
+# Groups.
+
+
+def groups(asked: Asked, seen: Seen) -> Page:
+    """Return groups that were searched for."""
+    query = seen.query
+    namespace, name = query.get("namespace", "").strip(), query.get("name", "").strip()
+    word, label, reason = (query.get(key, "").strip() for key in ("state", "label", "reason"))
+    terms = [("status.state", word), ("status.waiting.reason", reason)]
+    listing = Listing(
+        limit=ROWS,
+        after=read_place(query.get("after", "")),
+        labels=read_labels(label),
+        fields=tuple(Term(key, "in", (value,)) for key, value in terms if value),
+    )
+    also: list[str] = []
+    given: dict[str, Any] = {}
+    if name:
+        also.append("g.name >= :begins AND g.name < :ends")
+        given |= {"begins": name, "ends": name + "\uffff"}
+    if seen.at is not None:
+        also.append("g.created_at <= :at AND (g.gone_at IS NULL OR g.gone_at > :at)")
+        given["at"] = seen.at
+    gone = query.get("gone", "") in ("1", "on", "true") or seen.at is not None
+    rows, behind = finding.lives(
+        asked.model, namespace, listing, ROWS, also=also, values=given, gone=gone, note=asked.note
+    )
+    shown = [
+        [
+            group_link(seen, one.namespace, one.name, one.id),
+            state(one.state),
+            one.queue or "–",
+            f"{one.pods_running + one.pods_succeeded}/{one.total_count or one.pods_seen}",
+            one.wait_reason or one.reason or "–",
+            when(one.created_at, seen),
+        ]
+        for one in rows
+    ]
+    chosen = {"namespace": namespace, "name": name, "state": word, "label": label, "reason": reason}
+    chosen["gone"] = "1" if gone and seen.at is None else ""
+    on = seen.link("/groups", **chosen, after=token(behind)) if behind else ""
+    body = [
+        h("h1", "Groups"),
+        _search(seen, chosen),
+        table(
+            ["group", "state", "queue", "pods", "reason", "created"],
+            shown,
+            "By namespace and name; states are those of now",
+            "Nothing was found. A name is sought by its beginning; what is gone only if asked for.",
+        ),
+        h("p", h("a", "further →", href=on, rel="next")) if on else None,
+    ]
+    return Page(
+        title="Groups",
+        data={"groups": [finding.podgroup(one) for one in rows]},
+        body=h("div", body),
+    )
+
+
+def _search(seen: Seen, chosen: Mapping[str, str]) -> Html:
+    def field(name: str, label: str, **more: Any) -> Html:
+        return h("label", label, h("input", name=name, value=chosen.get(name, ""), **more))
+
+    states = [h("option", "any", value="")] + [
+        h("option", word, value=word, selected=chosen["state"] == word) for word in _STATES
+    ]
+    return h(
+        "form",
+        field("namespace", "namespace", autocapitalize="off"),
+        field("name", "name begins with", autocapitalize="off"),
+        field("label", "labels", placeholder="team=red", autocapitalize="off"),
+        field("reason", "waits for", placeholder="WaitingForQuota", autocapitalize="off"),
+        h("label", "state", h("select", states, name="state")),
+        h(
+            "label",
+            "what is gone, too",
+            h("input", type="checkbox", name="gone", value="1", checked=bool(chosen["gone"])),
+        ),
+        h("input", type="hidden", name="at", value=rfc(seen.at)) if seen.at else None,
+        h("button", "Search", type="submit"),
+        method="get",
+        action="/groups",
+        role="search",
+    )
+
+
+def group(asked: Asked, seen: Seen, namespace: str, name: str) -> Page:
+    """Return a group: its picture, decisions, waits, who stood in the way, and its pods."""
+    life = _life(asked, seen, namespace, name)
+    begin = life.created_at
+    end = min(life.gone_at or life.finished_at or seen.moment, seen.moment)
+    last = [life.finished_at, life.gone_at]
+    end = max([end, *(min(at, seen.moment) for at in last if at is not None), begin])
+    given: dict[str, Any] = {"group_id": life.id, "limit": _DRAWN, "offset": 0}
+    pods = [
+        pod
+        for pod in asked.rows("pods", picture.PodRow, queries.PODS, given)
+        if pod.created_at <= seen.moment
+    ]
+    waits = [w for w in asked.model.waits(life.id) if w.from_at <= seen.moment]
+    decided = asked.rows(
+        "decisions", queries.DecidedRow, queries.DECIDED, {**given, "limit": _MOST}
+    )
+    decided = [one for one in decided if one.first_at <= seen.moment]
+    window = {
+        "since": begin,
+        "until": seen.moment,
+        "group_id": life.id,
+        "namespace": "",
+        "limit": ROWS,
+    }
+    preempted = asked.rows("preemptions", queries.PreemptedRow, queries.PREEMPTED, window)
+    title = f"{life.namespace}/{life.name}"
+    body = [
+        h("h1", title),
+        _standing(life, seen),
+        h("h2", "Timeline"),
+        picture.timeline(f"Timeline of {title}", pods, waits, begin, end),
+        h("h2", "Why"),
+        table(
+            ["rule", "what", "why", "times", "first", "last"],
+            [
+                [
+                    one.rule,
+                    one.action,
+                    plain(one.message) + (f" ({one.rejected} refused)" if one.rejected else ""),
+                    str(one.decisions),
+                    clock(one.first_at),
+                    clock(one.last_at),
+                ]
+                for one in decided
+                if one.action not in QUIET_ACTIONS
+            ],
+            "Decisions, by rule, in the order they began; what only mirrors them is in the JSON",
+            "nothing was decided yet",
+        ),
+        h("h2", "Waits"),
+        _wait_table(waits, seen),
+        h("h2", "Who stood in the way"),
+        _preemptions(preempted, seen, life.id),
+        _in_line(asked, seen, life),
+        _story(asked, life, seen) if life.pods_seen <= _STORY else None,
+        h("h2", f"Pods ({len(pods):,})"),
+        _pods(pods, seen, title, life.id),
+    ]
+    data = {
+        "group": finding.podgroup(life),
+        "waits": waits,
+        "decisions": decided,
+        "preemptions": preempted,
+        "pods": pods[seen.offset : seen.offset + ROWS],
+        "podsInAll": len(pods),
+    }
+    return Page(title=title, data=data, body=h("div", body))
+
+
+def _life(asked: Asked, seen: Seen, namespace: str, name: str) -> LifeRow:
+    uid = seen.query.get("life", "")
+    fields = [Term("metadata.uid", "in", (uid,))] if uid else []
+    if uid:
+        rows, _ = finding.lives(
+            asked.model, namespace, Listing(fields=tuple(fields)), 1, note=asked.note
+        )
+        found = rows[0] if rows else None
+    else:
+        found = finding.life(asked.model, namespace, name)
+    if found is None:
+        raise Refused(
+            404,
+            f"there is no group or pod {namespace}/{name}, and there was none that is remembered",
+        )
+    return found
+
+
+def _standing(life: LifeRow, seen: Seen) -> Html:
+    what = "single pod" if life.kind == "single" else f"group of {life.total_count} pods"
+    cluster_queue = (
+        [
+            " of ClusterQueue ",
+            h("a", life.cluster_queue, href=seen.link(f"/queues/{life.cluster_queue}")),
+        ]
+        if life.cluster_queue
+        else None
+    )
+    message = plain(life.wait_message or life.message)
+    return h(
+        "div",
+        h(
+            "p",
+            state(life.state),
+            f" {what}, queue {life.queue or '(none)'}",
+            cluster_queue,
+            f", priority {life.priority}, created ",
+            when(life.created_at, seen),
+        ),
+        h("p", message) if message else None,
+        h("p", f"Set aside: {life.parked}. An operator must release it.", class_="notice")
+        if life.parked
+        else None,
+        h(
+            "p",
+            "States and counts are those of now; the picture ends at the time you chose.",
+            class_="quiet",
+        )
+        if seen.at
+        else None,
+    )
+
+
+def _wait_table(waits: Iterable[WaitRow], seen: Seen) -> Html:
+    rows = [
+        [
+            one.reason,
+            clock(one.from_at),
+            span(((one.to_at or seen.moment) - one.from_at).total_seconds())
+            + ("" if one.to_at else ", and still"),
+            plain(one.message),
+        ]
+        for one in waits
+    ]
+    return table(["reason", "since", "for", "in words"], rows, "Newest first", "it never waited")
+
+
+def _preemptions(rows: Iterable[queries.PreemptedRow], seen: Seen, mine: str = "") -> Html:
+    shown = [
+        [
+            clock(one.issued_at),
+            group_link(seen, one.victim_namespace, one.victim, one.victim_id),
+            group_link(seen, one.preemptor_namespace, one.preemptor, one.preemptor_id),
+            str(one.priority),
+            plain(one.message),
+        ]
+        for one in rows
+    ]
+    empty = "nobody preempted it, and it preempted nobody" if mine else "nobody was preempted"
+    return table(
+        ["when", "had to go", "for", "of priority", "why"],
+        shown,
+        "Preemptions, newest first",
+        empty,
+    )
+
+
+def _in_line(asked: Asked, seen: Seen, life: LifeRow) -> Html | None:
+    if life.state != "Queued" or seen.at is not None:
+        return None
+    place = finding.position_of(asked.model, life)
+    if place is None:
+        return None
+    at = place.position
+    link = h("a", "who holds the quota", href=seen.link(f"/queues/{at.cluster_queue}"))
+    before = at.position_in_cluster_queue or "Nobody"
+    return h("p", f"{before} before it in ClusterQueue {at.cluster_queue}: ", link, ".")
+
+
+def _story(asked: Asked, life: LifeRow, seen: Seen) -> Html:
+    lines = [line for line in timeline.tell(asked.model.entries(life.id)) if line.at <= seen.moment]
+    rows = [
+        [
+            clock(line.at),
+            line.state or "",
+            line.text(),
+            f"{line.rule}: {line.because()}" if line.rule else line.because(),
+        ]
+        for line in lines
+    ]
+    return h(
+        "div",
+        h("h2", "Story"),
+        table(["when", "state", "what", "why"], rows, "Everything that happened, in order"),
+    )
+
+
+def _pods(pods: list[picture.PodRow], seen: Seen, title: str, uid: str) -> Html:
+    rows = [
+        [
+            one.name,
+            one.phase,
+            one.node or "–",
+            one.fate or "–",
+            one.exit_reason or "–",
+            when(one.created_at, seen),
+            when(one.started_at, seen),
+        ]
+        for one in pods[seen.offset : seen.offset + ROWS]
+    ]
+    head = ["pod", "phase", "node", "fate", "ended by", "created", "started"]
+    shown = len(pods) - seen.offset
+    return h(
+        "div", table(head, rows, "By creation"), pager(seen, f"/groups/{title}", shown, life=uid)
+    )
+
+
+# The rest.
+
+
+def preemptions(asked: Asked, seen: Seen) -> Page:
+    """Return who was preempted in the week before the moment."""
+    namespace = seen.query.get("namespace", "")
+    given = {
+        "since": seen.moment - timedelta(days=7),
+        "until": seen.moment,
+        "group_id": "",
+        "namespace": namespace,
+    }
+    rows = asked.rows(
+        "preemptions", queries.PreemptedRow, queries.PREEMPTED, {**given, "limit": ROWS * 2}
+    )
+    body = [
+        h("h1", "Preemptions"),
+        h("p", "In the seven days before, a hundred at most.", class_="quiet"),
+        _preemptions(rows, seen),
+    ]
+    return Page(title="Preemptions", data={"preemptions": rows}, body=h("div", body))
+
+
+def usage(asked: Asked, seen: Seen) -> Page:
+    """Return resource-hours by namespace on the day of the moment."""
+    namespace = seen.query.get("namespace", "")
+    day = seen.moment.date()
+    given = {"namespace": namespace, "day": day.isoformat(), "limit": _MOST}
+    rows = asked.rows("usage of a day", UsageRow, sql.USAGE, given)
+    shown = [
+        [one.namespace, one.resource, f"{float(one.resource_hours):,.2f}", str(one.pods)]
+        for one in rows
+    ]
+
+    def other(to: date) -> str:
+        return (
+            seen.link("/usage", namespace=namespace)
+            if to == seen.now.date()
+            else (
+                "/usage?"
+                + urlencode(
+                    {"at": f"{to}T23:59:59Z", **({"namespace": namespace} if namespace else {})}
+                )
+            )
+        )
+
+    body = [
+        h("h1", f"Usage on {day}"),
+        h(
+            "p",
+            "What pods asked for while they ran, times hours; cpu in cores. Days are UTC.",
+            class_="quiet",
+        ),
+        h(
+            "p",
+            h("a", "← day before", href=other(day - timedelta(days=1)), rel="prev"),
+            " ",
+            h("a", "day after →", href=other(day + timedelta(days=1)), rel="next")
+            if day < seen.now.date()
+            else None,
+        ),
+        table(["namespace", "resource", "hours", "pods"], shown, f"{day}", "nothing ran"),
+    ]
+    return Page(
+        title=f"Usage on {day}", data={"day": day.isoformat(), "usage": rows}, body=h("div", body)
+    )
+
+
+def operators(asked: Asked, seen: Seen) -> Page:
+    """Return what operators look at: how far the projector is, what is parked, what is missing."""
+    given = {"limit": ROWS}
+    shards = asked.rows("checkpoints", queries.ShardRow, queries.SHARDS, given)
+    parked = asked.rows("parked", queries.ParkedRow, queries.PARKED, given)
+    gaps = asked.rows("beginnings of the log", queries.GapRow, queries.GAPS, given)
+    unresolved = asked.rows(
+        "decisions without outcome", queries.UnresolvedRow, queries.UNRESOLVED, given
+    )
+    body = [
+        h("h1", "Health"),
+        h("h2", "Projector"),
+        table(
+            ["shard", "position", "mode", "newest event", "last written"],
+            [
+                [str(s.shard), f"{s.seq:,}", s.mode, when(s.at, seen), when(s.written_at, seen)]
+                for s in shards
+            ],
+            "Checkpoints",
+            "No projector has written to this database yet.",
+        ),
+        h("h2", "Parked"),
+        table(
+            ["position", "when", "reason", "object", "why"],
+            [
+                [f"{p.seq}/{p.ord}", when(p.at, seen), p.reason, p.object or "–", plain(p.message)]
+                for p in parked
+            ],
+            "Set aside until a person releases it (gatelog parked)",
+            "nothing is parked",
+        ),
+        h("h2", "Decisions without outcome"),
+        table(
+            ["action", "how many", "oldest"],
+            [[u.action, str(u.decisions), when(u.oldest, seen)] for u in unresolved],
+            "Under way, or nobody carries them out",
+            "none",
+        ),
+        h("h2", "Beginnings of the log"),
+        table(
+            ["shard", "number", "when", "why", "may be missing"],
+            [[str(g.shard), str(g.number), when(g.at, seen), g.reason, _missing(g)] for g in gaps],
+            "Newest first",
+            "one, without gaps",
+        ),
+    ]
+    data = {"shards": shards, "parked": parked, "unresolved": unresolved, "epochs": gaps}
+    return Page(title="Health", data=data, body=h("div", body))
+
+
+def _missing(gap: queries.GapRow) -> str:
+    if gap.lost_from is None:
+        return "nothing"
+    return f"positions {gap.lost_from} to {gap.lost_to if gap.lost_to is not None else '?'}"
+
+
+def read_moment(text: str, now: datetime) -> datetime | None:
+    """Return the time that an address chose, None for now; without a zone it is UTC.
+
+    Raises:
+        Refused: 400, it is no time, or lies ahead.
+    """
+    if not text.strip():
+        return None
+    try:
+        at = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
+    except ValueError:
+        raise bad(f"at is {text[:40]!r}: a time such as 2026-11-22T10:00:00Z is allowed") from None
+    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    if at > now:
+        return None
+    return at
