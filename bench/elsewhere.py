@@ -25,7 +25,7 @@ KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 GATE = "gatelog.io/bench"
 """The gate of pods that no queue is to see."""
 MERGE, STEPS = "application/merge-patch+json", "application/json-patch+json"
-LET_GO_S, GONE_S = 30.0, 120.0
+LET_GO_S, GONE_S = 30.0, 300.0
 """Seconds until finalizers are taken off, and until what is then still there is told."""
 POLL_S = 0.5
 LINE_BYTES = 16 * 1024**2
@@ -38,6 +38,11 @@ class Unusable(Exception):
 
 class Refused(Unusable):
     """The API server answered, and refused."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.passing = status == 429 or status >= 500
+        """It may say something else when it is less busy."""
 
 
 class Meta(Struct, frozen=True):
@@ -156,7 +161,7 @@ class Cluster:
             return b""
         if answer.status >= 300:
             said = text[:500].decode(errors="replace")
-            raise Refused(f"{method} {path}: {answer.status}: {said}")
+            raise Refused(f"{method} {path}: {answer.status}: {said}", answer.status)
         return text
 
     async def claim(self) -> None:
@@ -208,7 +213,7 @@ class Cluster:
             Unusable: some are still there after `GONE_S` seconds.
         """
         for path in (self._workloads, self.pods):
-            await self.call("DELETE", f"{path}?gracePeriodSeconds=0")
+            await self._delete(path)
         for path in (self.pods, self._workloads):
             await self._gone(path, collection=True)
 
@@ -225,12 +230,20 @@ class Cluster:
             await self.clear()
         for path in reversed(self._made):
             try:
-                await self.call("DELETE", path)
+                await self._delete(path)
                 await self._gone(path)
             except Unusable as error:
                 left.append(str(error))
         if left:
             raise Unusable("left behind: " + "; ".join(left))
+
+    async def _delete(self, path: str) -> None:
+        """Delete an object or a collection; one too big for a busy server is asked for again."""
+        try:
+            await self.call("DELETE", f"{path}?gracePeriodSeconds=0")
+        except Refused as error:
+            if not error.passing:
+                raise
 
     async def _gone(self, path: str, *, collection: bool = False) -> None:
         begin, stripped = time.monotonic(), False
@@ -246,6 +259,7 @@ class Cluster:
                 raise Unusable(f"{path}: {left[0]} is still there after {GONE_S:.0f} s: delete it")
             if waited_s > LET_GO_S and not stripped:
                 stripped = True
+                await self._delete(path)
                 held = [f"{path}/{name}" async for name in self._all(path)] if collection else left
                 for one in held:
                     await self.call("PATCH", one, {"metadata": {"finalizers": None}}, MERGE)
