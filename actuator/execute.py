@@ -2,7 +2,8 @@
 
 Theory. A command says exactly what to write; this says in which requests, and what the answers
 mean. The table of answers is in `verdicts`; the commands on pods are in `podwrites`, those on
-Workloads in `workloadwrites`; records (`AdmitGroup`, ...) write nothing and have no outcome.
+Workloads in `workloadwrites`, that on queues in `queuewrites`; records (`AdmitGroup`, ...) write
+nothing and have no outcome.
 
     200, 201   applied      409 conflict   read again, then retried   429        retried, paced
     404        obsolete     409 exists     ours: applied, else        5xx        retried
@@ -16,7 +17,7 @@ state of the cluster, and an object with another uid is never touched.
 
 from typing import Final
 
-from actuator import podwrites, workloadwrites
+from actuator import podwrites, queuewrites, workloadwrites
 from actuator.kubeapi import KubeApi
 from actuator.kubeevents import Emitter
 from actuator.verdicts import Verdict, judge
@@ -34,6 +35,7 @@ from podgroup.commands import (
     StopPod,
     UngatePod,
     UpdateWorkload,
+    WriteQueueStatus,
     WriteWorkloadStatus,
 )
 from podgroup.events import Decision
@@ -84,6 +86,8 @@ async def _once(api: KubeApi, emitter: Emitter, decision: Decision) -> Verdict |
             return await workloadwrites.write_status(api, command, decision.at)
         case FinalizeWorkload() as command:
             return await workloadwrites.finalize(api, command)
+        case WriteQueueStatus() as command:
+            return await queuewrites.write_status(api, command, decision.at)
         case EmitEvent():
             return await _emit(emitter, decision)
         case AdmitGroup() | EvictGroup() | ReleaseQuota() | FinishGroup():

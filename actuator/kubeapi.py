@@ -2,8 +2,8 @@
 
 Theory. A request ends in a `Reply` whatever happens: an HTTP status, or status 0 when no answer
 came (then the write may or may not have happened, which is why every write can be repeated).
-Pods are at v1; Workloads are written at the best version both sides know, found out once and again
-when their path turns out not to be served (Kueue installed, upgraded or removed meanwhile).
+Pods are at v1; Workloads and queues are written at the best version both sides know, found out
+once and again when a path turns out not to be served (Kueue installed, upgraded or removed).
 
 Invariant: no request leaves without a turn of `Pace`; nothing here decides what a reply means,
 that is `verdicts`.
@@ -27,6 +27,12 @@ from podgroup.runtime.kube import KubeError, KubeUnauthorized
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+
+_PLURALS: Final = {
+    "Workload": "workloads",
+    "ClusterQueue": "clusterqueues",
+    "LocalQueue": "localqueues",
+}
 
 FORGET_S = 60.0
 """Seconds after which "Workloads are not served" is found out anew."""
@@ -52,7 +58,7 @@ Answered = Callable[[str, str, int, float], None]
 
 
 class KubeApi:
-    """Verbs on pods, Workloads and Events."""
+    """Verbs on pods, Workloads, queues and Events."""
 
     def __init__(self, http: Http, pace: Pace, answered: Answered | None = None) -> None:
         self._http = http
@@ -144,9 +150,11 @@ class KubeApi:
             message = f"this cluster serves no {GROUP} Workloads: install Kueue's CRDs"
             path = f"/apis/{GROUP}"
             return Reply(verb=verb, path=path, status=404, reason=NOT_INSTALLED, message=message)
-        path = f"/apis/{GROUP}/{version}/namespaces/{ref.namespace}/workloads{tail}"
+        place = f"namespaces/{ref.namespace}/" if ref.namespace else ""
+        path = f"/apis/{GROUP}/{version}/{place}{_PLURALS[ref.kind]}{tail}"
         reply = await self._send(verb, path, body, content_type)
-        self.seen.note(ref, reply, gone=verb == "DELETE")
+        if ref.kind == "Workload":
+            self.seen.note(ref, reply, gone=verb == "DELETE")
         if reply.status == 404 and not reply.named:
             # The body may have been made for this version, so the whole command starts over.
             self._version = None

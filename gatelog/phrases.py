@@ -65,5 +65,5 @@ ACTIONS = {
     "CreateWorkload": ("write the Workload", ""),
 }
 QUIET_ACTIONS = frozenset(
-    {"WriteWorkloadStatus", "UpdateWorkload", "FinalizeWorkload", "EmitEvent"}
+    {"WriteWorkloadStatus", "UpdateWorkload", "FinalizeWorkload", "WriteQueueStatus", "EmitEvent"}
 )

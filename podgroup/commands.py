@@ -175,6 +175,12 @@ class FinalizeWorkload(Command, tag="FinalizeWorkload", frozen=True, kw_only=Tru
     delete: bool = False
 
 
+class WriteQueueStatus(Command, tag="WriteQueueStatus", frozen=True, kw_only=True):
+    """Merge a condition into the status of a ClusterQueue or LocalQueue."""
+
+    condition: Condition
+
+
 class EmitEvent(Command, tag="EmitEvent", frozen=True, kw_only=True):
     """Write nothing but the Kubernetes Events in `events`."""
 
@@ -219,6 +225,7 @@ Write = (
     | UpdateWorkload
     | WriteWorkloadStatus
     | FinalizeWorkload
+    | WriteQueueStatus
     | EmitEvent
 )
 Record = AdmitGroup | EvictGroup | ReleaseQuota | FinishGroup

@@ -34,6 +34,7 @@ from podgroup.events import (
 )
 from podgroup.fold import FOLDS, At
 from podgroup.fold.common import new_members, park, reindex
+from podgroup.fold.queues import unsay
 from podgroup.fold.workloads import recharge
 from podgroup.ids import GroupID, PodUID
 from podgroup.journal import Journal
@@ -152,6 +153,7 @@ def load_world(
     world.loaded = True
     for name in world.cluster_queues:
         world.quotas.dirty[name] = None
+    unsay(world)
     world.journal = Journal()
     return world
 

@@ -103,6 +103,15 @@ DEACTIVATION_TARGET: Final[str] = "DeactivationTarget"
 WAITING_FOR_REPLACEMENT_PODS: Final[str] = "WaitingForReplacementPods"
 BLOCKED_ON_PREEMPTION_GATES: Final[str] = "BlockedOnPreemptionGates"
 
+ACTIVE: Final[str] = "Active"  # of a ClusterQueue or LocalQueue
+
+# -- reasons of Active -------------------------------------------------------------------------
+ACTIVE_READY: Final[str] = "Ready"
+ACTIVE_STOPPED: Final[str] = "Stopped"
+ACTIVE_FLAVOR_NOT_FOUND: Final[str] = "FlavorNotFound"
+ACTIVE_NO_CLUSTER_QUEUE: Final[str] = "ClusterQueueDoesNotExist"
+ACTIVE_CLUSTER_QUEUE_IS_NOT: Final[str] = "ClusterQueueIsInactive"
+
 # -- reasons of Finished -----------------------------------------------------------------------
 FINISHED_SUCCEEDED: Final[str] = "Succeeded"
 FINISHED_FAILED: Final[str] = "Failed"

@@ -256,6 +256,8 @@ class LocalQueueView(View, tag_field="kind", tag="LocalQueue", frozen=True, kw_o
     resource_version: str
     cluster_queue: str
     stop_policy: str = "None"
+    active: tuple[str, ...] = ()
+    """Status, reason and message of its condition Active; () without one."""
 
 
 class Quota(View, frozen=True, kw_only=True):
@@ -297,6 +299,8 @@ class ClusterQueueView(View, tag_field="kind", tag="ClusterQueue", frozen=True, 
     cohort: str = ""
     stop_policy: str = "None"
     checks: tuple[str, ...] = ()
+    active: tuple[str, ...] = ()
+    """As in `LocalQueueView`."""
 
 
 class FlavorView(View, tag_field="kind", tag="ResourceFlavor", frozen=True, kw_only=True):

@@ -322,6 +322,8 @@ class Meta(Struct):
 
 
 Key = tuple[str, str]
+QueueKey = tuple[str, str, str]
+"""Kind, namespace and name of a ClusterQueue or LocalQueue."""
 
 
 class World(Struct):
@@ -346,6 +348,8 @@ class World(Struct):
     classes: dict[str, PriorityClassView] = field(default_factory=dict)
     namespaces: dict[str, NamespaceView] = field(default_factory=dict)
     quotas: Quotas = field(default_factory=Quotas)
+    unsaid: dict[QueueKey, None] = field(default_factory=dict)
+    """Queues whose condition Active may have to say something else; a start looks at all."""
     journal: Journal = field(default_factory=Journal)
     gone_pods: dict[str, Pod] = field(default_factory=dict)
     """Pods that left the state since the last journal was taken: their last row is still due."""

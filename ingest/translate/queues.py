@@ -11,15 +11,18 @@ this has to know defaults.
 from msgspec import field
 
 from ingest.translate.fields import (
+    ConditionWire,
     ObjectWire,
     RefusedError,
     RequirementWire,
     TolerationWire,
     Wire,
+    conditions,
     requirements,
     tolerations,
 )
 from podgroup import objects
+from podgroup.names import ACTIVE
 from podgroup.quantities import amount
 
 _Quantity = str | int
@@ -31,10 +34,15 @@ class _LocalQueueSpec(Wire, frozen=True):
     stop_policy: str | None = None
 
 
+class _Status(Wire, frozen=True):
+    conditions: tuple[ConditionWire, ...] | None = None
+
+
 class LocalQueueWire(ObjectWire, frozen=True):
     """kueue.x-k8s.io LocalQueue."""
 
     spec: _LocalQueueSpec = _LocalQueueSpec()
+    status: _Status = _Status()
 
 
 class _ResourceQuota(Wire, frozen=True):
@@ -94,6 +102,7 @@ class ClusterQueueWire(ObjectWire, frozen=True):
     """kueue.x-k8s.io ClusterQueue, v1beta1 and v1beta2."""
 
     spec: _ClusterQueueSpec = _ClusterQueueSpec()
+    status: _Status = _Status()
 
 
 class _FlavorSpec(Wire, frozen=True):
@@ -129,6 +138,7 @@ def local_queue_view(wire: LocalQueueWire) -> objects.LocalQueueView:
         resource_version=meta.resource_version,
         cluster_queue=wire.spec.cluster_queue,
         stop_policy=wire.spec.stop_policy or "None",
+        active=_active(wire.status),
     )
 
 
@@ -158,7 +168,15 @@ def cluster_queue_view(wire: ClusterQueueWire) -> objects.ClusterQueueView:
         cohort=spec.cohort_name or spec.cohort,
         stop_policy=spec.stop_policy or "None",
         checks=tuple(dict.fromkeys((*checks, *(spec.admission_checks or ())))),
+        active=_active(wire.status),
     )
+
+
+def _active(status: _Status) -> tuple[str, ...]:
+    for found in conditions(status.conditions):
+        if found.type == ACTIVE:
+            return (found.status, found.reason, found.message)
+    return ()
 
 
 def flavor_view(wire: FlavorWire) -> objects.FlavorView:

@@ -22,6 +22,10 @@ After each message, for every group it touched (in order of first touch):
     explaining  state and reason in words
     reporting   condition and Event on the pods, once a reason has held for 5 s
 
+and, for no group but for queues that changed, in builtin mode:
+
+    queueing    whether a ClusterQueue or LocalQueue is active
+
 Nothing is decided before every kind was listed completely, nor for a parked group; what was decided
 is applied whatever this release would wait for. A rule
 that fails for a group (a bug of ours, or a value nobody thought of) parks that group alone.
@@ -46,6 +50,7 @@ from podgroup.decide.failing import failing
 from podgroup.decide.following import following
 from podgroup.decide.mirroring import mirroring
 from podgroup.decide.prebuilt import prebuilding
+from podgroup.decide.queueing import queueing
 from podgroup.decide.reporting import reporting
 from podgroup.decide.restoring import restoring
 from podgroup.decide.retaining import retaining
@@ -105,6 +110,8 @@ def decide(world: World, here: At, recorded: Mapping[str, Decision] | None = Non
         d.here = here
     if world.meta.untold:
         tell_refused(d)
+    if world.unsaid:
+        queueing(d)
     rest = d.apply_rest() if recorded is not None else []
     for decision in rest:
         group = world.groups.get(GroupID(decision.group))
@@ -125,7 +132,9 @@ def _due(world: World) -> bool:
         if look != 0:
             return True
     quotas = world.quotas
-    return bool(world.meta.untold or quotas.dirty or quotas.left) or any(quotas.fresh.values())
+    if world.meta.untold or world.unsaid or quotas.dirty or quotas.left:
+        return True
+    return any(quotas.fresh.values())
 
 
 def _before_timers(world: World, here: At) -> datetime:

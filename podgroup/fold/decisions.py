@@ -26,11 +26,13 @@ from podgroup.commands import (
     StopPod,
     UngatePod,
     UpdateWorkload,
+    WriteQueueStatus,
     WriteWorkloadStatus,
 )
 from podgroup.events import Decision
 from podgroup.fold.common import EXCESS, REPLACED, At, expect, note, touch
 from podgroup.fold.placing import needed, replace
+from podgroup.fold.queues import say
 from podgroup.fold.workloads import admit, recharge, release, role_of
 from podgroup.ids import PodUID
 from podgroup.names import EVICTED_PODS_READY_TIMEOUT
@@ -44,6 +46,9 @@ def apply_decision(world: World, decision: Decision) -> None:
     meta = world.meta
     meta.decisions = max(meta.decisions, decision.number)
     world.journal.decisions.append(decision)
+    command = decision.command
+    if isinstance(command, WriteQueueStatus):
+        say(world, command)
     group = world.groups.get(decision.group)  # type: ignore[call-overload] # text in a decision
     if group is None:
         return

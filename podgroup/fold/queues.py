@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from podgroup.commands import WriteQueueStatus
 from podgroup.fold.common import At, listed, stale, touch
 from podgroup.ids import newer
 from podgroup.objects import (
@@ -36,9 +37,9 @@ def object_applied(world: World, here: At, view: QueueObject, relist: str) -> No
         return
     store[key] = view
     world.journal.objects.add((kind, view.namespace, view.name))
-    if known is not None and msgspec.structs.replace(known, resource_version="") == (
-        msgspec.structs.replace(view, resource_version="")
-    ):
+    if isinstance(view, ClusterQueueView | LocalQueueView):
+        world.unsaid[(kind, view.namespace, view.name)] = None
+    if known is not None and _asked_for(known) == _asked_for(view):
         return  # its status, or something else that admission does not ask for
     _concerns(world, kind, view.namespace, view.name)
 
@@ -71,6 +72,32 @@ def object_deleted(
     _concerns(world, kind, namespace, name)
 
 
+def _asked_for(view: QueueObject) -> QueueObject:
+    if isinstance(view, ClusterQueueView | LocalQueueView):
+        return msgspec.structs.replace(view, resource_version="", active=())
+    return msgspec.structs.replace(view, resource_version="")
+
+
+def say(world: World, command: WriteQueueStatus) -> None:
+    """Let a queue's condition say what was decided, until the object itself shows what it says."""
+    on, said = command.target, command.condition
+    store: dict[Any, Any] = world.local_queues
+    key: Any = (on.namespace, on.name)
+    if on.kind == "ClusterQueue":
+        store, key = world.cluster_queues, on.name
+    known = store.get(key)
+    if known is not None and known.uid == on.uid:
+        active = (said.status, said.reason, said.message)
+        store[key] = msgspec.structs.replace(known, active=active)
+        world.journal.objects.add((on.kind, on.namespace, on.name))
+
+
+def unsay(world: World) -> None:
+    """Have the conditions of all queues looked at: what one rests on has changed."""
+    world.unsaid.update(dict.fromkeys(("ClusterQueue", "", name) for name in world.cluster_queues))
+    world.unsaid.update(dict.fromkeys(("LocalQueue", *key) for key in world.local_queues))
+
+
 def _place(world: World, view: QueueObject) -> tuple[Any, Any]:
     match view:
         case LocalQueueView():
@@ -89,6 +116,8 @@ def _place(world: World, view: QueueObject) -> tuple[Any, Any]:
 
 def _concerns(world: World, kind: str, namespace: str, name: str) -> None:
     """Touch the groups whose admission may now be answered differently."""
+    if kind in ("ClusterQueue", "ResourceFlavor"):
+        unsay(world)
     if kind == "ClusterQueue":
         world.quotas.dirty[name] = None
     elif kind in ("ResourceFlavor", "Namespace"):

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from actuator import podwrites
@@ -24,6 +25,7 @@ from podgroup.commands import (
     ReportPod,
     StopPod,
     UpdateWorkload,
+    WriteQueueStatus,
     WriteWorkloadStatus,
 )
 from podgroup.objects import Assignment, Condition, Toleration
@@ -610,3 +612,53 @@ async def test_a_refused_event_does_not_fail_the_command_it_belongs_to(lab: Lab)
 async def test_records_have_no_outcome(lab: Lab) -> None:
     record = AdmitGroup(target=workload_ref(), cluster_queue="cq", assignments=())
     assert await execute(lab.api, lab.emitter, decision(record)) is None
+
+
+# -- queues --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("plural", "namespaced"), [("clusterqueues", False), ("localqueues", True)]
+)
+async def test_a_queue_is_told_whether_it_is_active_and_nothing_else_changes(
+    lab: Lab, plural: str, namespaced: bool
+) -> None:
+    kind = "LocalQueue" if namespaced else "ClusterQueue"
+    theirs = {
+        "type": "Theirs",
+        "status": "True",
+        "reason": "R",
+        "message": "m",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    group, place = "kueue.x-k8s.io", NAMESPACE if namespaced else ""
+    spec: dict[str, Any] = {"stopPolicy": "Hold"}
+    made = await lab.cluster.create(group, plural, {"metadata": {"name": "q"}, "spec": spec}, place)
+    path = f"/apis/{group}/v1beta2/" + (f"namespaces/{place}/" if place else "") + f"{plural}/q"
+    status, _ = await lab.kube.json(
+        "PATCH",
+        f"{path}/status",
+        body={"status": {"conditions": [theirs], "pendingWorkloads": 3}},
+        content_type="application/merge-patch+json",
+    )
+    assert status == 200
+    target = ObjectRef(kind=kind, namespace=place, name="q", uid=made["metadata"]["uid"])
+    stopped = Condition(type=names.ACTIVE, status="False", reason="Stopped", message="m")
+    first, second = await twice(lab, WriteQueueStatus(target=target, condition=stopped))
+    live = await lab.live(target)
+    assert live is not None
+    assert live["spec"]["stopPolicy"] == "Hold"
+    assert live["status"]["pendingWorkloads"] == 3
+    kept, ours = live["status"]["conditions"]
+    assert kept == theirs
+    assert {key: ours[key] for key in ("type", "status", "reason", "message")} == {
+        "type": "Active",
+        "status": "False",
+        "reason": "Stopped",
+        "message": "m",
+    }
+    assert ours["observedGeneration"] == live["metadata"]["generation"]
+    assert first.status == second.status == "applied"
+    assert first.resource_version == second.resource_version, "written once"
+    other = WriteQueueStatus(target=msgspec.structs.replace(target, uid="u"), condition=stopped)
+    assert (await carry_out(lab, other)).status == "obsolete"

@@ -243,6 +243,10 @@ def test_the_actuator_may_write_what_its_commands_write():
         ("kueue.x-k8s.io", "workloads", "patch"),
         ("kueue.x-k8s.io", "workloads", "delete"),
         ("kueue.x-k8s.io", "workloads/status", "patch"),
+        ("kueue.x-k8s.io", "clusterqueues", "get"),
+        ("kueue.x-k8s.io", "clusterqueues/status", "patch"),
+        ("kueue.x-k8s.io", "localqueues", "get"),
+        ("kueue.x-k8s.io", "localqueues/status", "patch"),
         ("events.k8s.io", "events", "create"),
     }
 

@@ -91,6 +91,31 @@ async def test_a_pod_without_its_label_is_let_go_and_queued_again_with_it(stack:
         await conditioned(api, "label", "foo", "True Admitted")
 
 
+async def test_queues_say_whether_they_are_active(stack: Stack) -> None:
+    async with stack.api() as api:
+        await make_queue(api, "active", cpu="1")
+        base = "/apis/kueue.x-k8s.io/v1beta2"
+        cluster, local = f"{base}/clusterqueues/cq-active", f"{base}/namespaces/active/localqueues"
+
+        async def says(path: str, status: str, reason: str) -> None:
+            async def so() -> bool:
+                found = (await api.call("GET", path)).get("status", {}).get("conditions", [])
+                return [(c["type"], c["status"], c["reason"]) for c in found] == [
+                    ("Active", status, reason)
+                ]
+
+            await api.until(f"{path} says {status} {reason}", so)
+
+        await says(cluster, "True", "Ready")
+        await says(f"{local}/user-queue", "True", "Ready")
+        merge = "application/merge-patch+json"
+        await api.call("PATCH", cluster, {"spec": {"stopPolicy": "Hold"}}, kind=merge)
+        await says(cluster, "False", "Stopped")
+        await says(f"{local}/user-queue", "False", "ClusterQueueIsInactive")
+        await api.call("PATCH", cluster, {"spec": {"stopPolicy": "None"}}, kind=merge)
+        await says(f"{local}/user-queue", "True", "Ready")
+
+
 async def test_a_pod_after_the_end_of_its_group_is_told_and_queued_anew(stack: Stack) -> None:
     async with stack.api() as api:
         await make_queue(api, "late")

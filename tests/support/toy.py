@@ -137,7 +137,12 @@ class Toy:
             "ClusterQueue": [self.cluster_queue(cpu, strategy, within)],
             "LocalQueue": [
                 LocalQueueView(
-                    uid="lq", namespace="ns", name="lq", resource_version=v(), cluster_queue="cq"
+                    uid="lq",
+                    namespace="ns",
+                    name="lq",
+                    resource_version=v(),
+                    cluster_queue="cq",
+                    active=("True", "Ready", "Can submit new workloads to localQueue"),
                 )
             ],
         }
@@ -150,6 +155,7 @@ class Toy:
     def cluster_queue(
         self, cpu: int, strategy: str = "BestEffortFIFO", within: str = "LowerPriority", **more: Any
     ) -> ClusterQueueView:
+        more.setdefault("active", ("True", "Ready", "Can admit new workloads"))
         return ClusterQueueView(
             uid="cq",
             name="cq",
@@ -407,12 +413,27 @@ class Toy:
                     )
                 )
                 return "applied", w.resource_version, w.uid
+            case c.WriteQueueStatus():
+                return "applied", self._write_queue(t, command.condition), t.uid
             case c.EmitEvent() | c.ReportPod():
                 return "applied", "", ""
             case c.UpdateWorkload() | c.WriteWorkloadStatus() | c.FinalizeWorkload():
                 return self._write_workload(command)
         p2 = self.pods.get(t.uid)
         return "applied", p2.resource_version if p2 else "", t.uid
+
+    def _write_queue(self, on: c.ObjectRef, said: Condition) -> str:
+        world = self.world
+        cluster = on.kind == "ClusterQueue"
+        live = (
+            world.cluster_queues[on.name]
+            if cluster
+            else world.local_queues[(on.namespace, on.name)]
+        )
+        active = (said.status, said.reason, said.message)
+        after = msgspec.structs.replace(live, resource_version=self.bump(), active=active)
+        self.send(e.ObjectApplied(object=after))
+        return after.resource_version
 
     def _strip(self, uid: str) -> None:
         p = self.pods[uid]
