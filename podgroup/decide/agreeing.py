@@ -53,6 +53,9 @@ def disagreement(d: Deciding, group: Group) -> tuple[str, str] | None:
     if dialect != SETS:
         return _values(d, group, _DIFFERENT[dialect], ANNOTATIONS[dialect])
     one, other = pair(d, group, SETS, declaration, lambda pod: bool(pod.view.sets_key))
+    # Sets that cannot be read contradict nobody: it is that pod which has to be mended.
+    if (bad := unreadable(one.view) or unreadable(other.view)) is not None:
+        return bad
     first, second = summary(one.view.sets), summary(other.view.sets)
     values = f"{first} and {second}" if first != second else f"{first}, with other templates"
     return (
@@ -60,6 +63,13 @@ def disagreement(d: Deciding, group: Group) -> tuple[str, str] | None:
         f"pods '{one.view.name}' and '{other.view.name}' have different '{POD_GROUP_SETS}' "
         f"values: {values}",
     )
+
+
+def unreadable(view: PodView) -> tuple[str, str] | None:
+    """Say where the sets that a pod declares cannot be read, None if they can."""
+    if not view.sets_problem:
+        return None
+    return "BadSets", f"pod {view.name}: annotation {POD_GROUP_SETS}: {view.sets_problem}"
 
 
 def _mixed(d: Deciding, group: Group) -> tuple[str, str] | None:

@@ -11,7 +11,7 @@ Invariant: what a group is composed of depends on its pods and not on the order 
 """
 
 from podgroup.commands import PodSetSpec
-from podgroup.decide.agreeing import pair
+from podgroup.decide.agreeing import pair, unreadable
 from podgroup.decide.context import Deciding, pod_ref
 from podgroup.decide.order import active_key, start_key
 from podgroup.fold.dialects import (
@@ -114,8 +114,8 @@ def _live(name: str, count: int, sample: Pod) -> PodSetSpec:
 def _sets(d: Deciding, group: Group) -> Found:
     members = d.members(group)
     uid = members.declaring()
-    if uid is not None and (view := d.pod(uid).view).sets_problem:
-        return "BadSets", f"pod {view.name}: annotation {POD_GROUP_SETS}: {view.sets_problem}"
+    if uid is not None and (bad := unreadable(d.pod(uid).view)) is not None:
+        return bad
     missing = tuple(
         one
         for one in group.sets

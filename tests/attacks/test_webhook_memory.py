@@ -37,7 +37,7 @@ async def main():
     certificates.ensure(datetime.now(UTC))
     tls = server_context()
     certificates.load(tls)
-    server = WebhookServer(Admission(WebhookPolicy(), Cluster()), tls=tls, body_s=8.0, head_s=4.0)
+    server = WebhookServer(Admission(WebhookPolicy(), Cluster()), tls=tls, body_s=8.0, head_s=10.0)
     await server.start()
     print("listening", server.url, flush=True)
     await asyncio.Event().wait()

@@ -455,6 +455,23 @@ def test_sets_that_could_not_be_read_block_the_group_and_say_where() -> None:
     assert told(toy) == [("d", "BadSets")]
 
 
+@pytest.mark.parametrize("first", ["good", "bad"])
+def test_sets_that_could_not_be_read_contradict_nobody(first: str) -> None:
+    """Of two drivers the one with the mistake is named, with its line and column, and alone."""
+    toy = Toy()
+    sets: dict[str, Any] = {
+        "good": {"sets": (DeclaredSet(name="workers", count=2),)},
+        "bad": {"sets": (), "sets_key": "bad", "sets_problem": "line 2, column 3: [0].count: no"},
+    }
+    for name in (first, *({*sets} - {first})):
+        driver(toy, name, **sets[name])
+    toy.wait(6)
+    state, reason, message = blocked(toy)
+    assert (state, reason) == ("Blocked", "BadSets")
+    assert "pod bad: annotation" in message and "line 2, column 3" in message
+    assert "'good'" not in message
+
+
 NOTES = {
     "total": {GROUP_TOTAL_COUNT: "2"},
     "count": {POD_GROUP_COUNT: "2"},
