@@ -11,7 +11,7 @@ from typing import Any
 
 from gatelog import clusterinfo, install, manifests
 from gatelog.errors import CommandFailed, explain
-from gatelog.examine import leases
+from gatelog.examine import leases, topology
 from gatelog.examine.findings import Finding, fail, ok, warn
 from podgroup.runtime.kube import KubeClient, KubeError, connect
 from podgroup.runtime.settings import Settings
@@ -143,7 +143,7 @@ async def _admission(kube: KubeClient, settings: Settings) -> list[Finding]:
         )
     if found.kueue_pods:
         findings.append(await _kueue(kube, settings, found.kueue_pods))
-    return findings
+    return findings + await topology.examine(kube, settings, found.policy and not found.webhook)
 
 
 async def _kueue(kube: KubeClient, settings: Settings, configuration: str) -> Finding:

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from gatelog import install
+from podgroup import names
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.kube import KubeClient
-from podgroup.runtime.settings import NatsSettings
+from podgroup.runtime.settings import NatsSettings, Settings, WebhookSettings
 from projector import migrate
 from simcluster import SimCluster
 from tests.cli.conftest import Ran
@@ -175,3 +177,46 @@ def _webhook(name: str, url: str) -> dict[str, Any]:
         "failurePolicy": "Ignore",
         "rules": [],
     }
+
+
+@pytest.mark.parametrize("way", ["policy", "webhook"])
+async def test_a_topology_that_nobody_waits_for_is_told(
+    gatelog: Gatelog, bare_cluster: tuple[SimCluster, KubeClient], tmp_path: Path, way: str
+) -> None:
+    _, kube = bare_cluster
+    await install.install_kinds(kube)
+    args = ("--kubeconfig", str(tmp_path / "kubeconfig"), "--state-dir", str(tmp_path / "s"))
+    off = Settings(mode="kueue", webhook=WebhookSettings(topology_gate=False))
+    if way == "policy":
+        await install.install_policy(kube, off)
+    beside = (*args, "--set", "mode=kueue")
+    if way == "webhook":
+        beside = (*beside, "--set", "webhook.topology_gate=false")
+    _, found = await _in_thread(gatelog, *beside)
+    assert ("cluster", "topology") not in found
+    asking = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "rank-0",
+            "labels": {names.MANAGED_LABEL: "true"},
+            "annotations": {names.TOPOLOGY_REQUIRED: "example.com/block"},
+        },
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    assert (await kube.json("POST", "/api/v1/namespaces/default/pods", body=asking))[0] == 201
+    _, found = await _in_thread(gatelog, *beside)
+    told = found["cluster", "topology"]
+    assert told["verdict"] == "warn"
+    assert (
+        "pod default/rank-0 asks for a topology" in told["detail"]
+        and "may run before" in told["detail"]
+    )
+    _, found = await _in_thread(gatelog, *args)
+    assert "builtin" in found["cluster", "topology"]["detail"]
+    if way == "policy":
+        await install.install_policy(kube, Settings(mode="kueue"))
+    else:
+        beside = (*args, "--set", "mode=kueue")
+    _, found = await _in_thread(gatelog, *beside)
+    assert found["cluster", "topology"]["verdict"] == "ok"

@@ -53,6 +53,8 @@ def test_every_file_is_reached_and_every_reference_leads_somewhere():
     assert all(file.is_file() for file in reached)
     optional = {"default-queue.yaml"}  # applied by hand where namespaces have default queues
     for file in DEPLOY.rglob("*.yaml"):
+        if file.parent.name == "examples":
+            continue  # to be changed and applied by hand
         if file.name != "kustomization.yaml" and file.name not in optional:
             patches = [
                 (directory / patch["path"]).resolve()

@@ -1,0 +1,84 @@
+"""Who asks for a topology, and whether pods wait until it is assigned.
+
+Theory. Kueue's topology ungater can place a pod only while the topology gate holds it. Without the
+gate a pod of a flavor with a topology runs wherever the scheduler likes, and nothing says so.
+
+Invariant: nothing is written; of the pods a bounded number is looked at.
+"""
+
+from typing import Any
+
+from gatelog import clusterinfo
+from gatelog.examine.findings import Finding, ok, warn
+from ingest.webhook.settings import topology_gate
+from podgroup import names
+from podgroup.runtime.kube import KubeClient
+from podgroup.runtime.settings import Settings
+
+AREA = "cluster"
+_LOOKED_AT = 500
+_ASKING = (names.TOPOLOGY_REQUIRED, names.TOPOLOGY_PREFERRED, names.TOPOLOGY_UNCONSTRAINED)
+_POLICY = f"{clusterinfo.ADMISSION}/mutatingadmissionpolicies/gatelog-queued-pods"
+
+
+async def examine(kube: KubeClient, settings: Settings, policy: bool) -> list[Finding]:
+    """Say how topologies fare; nothing where nobody asks for one.
+
+    `policy`: pods get their gates by the policy, whatever the settings here say.
+    """
+    asking = await _asking(kube)
+    if not asking:
+        return []
+    if settings.mode == "builtin":
+        return [
+            warn(
+                AREA,
+                "topology",
+                f"{asking}, but nobody assigns topologies in builtin mode: pods run wherever the "
+                "scheduler puts them",
+                "set mode = kueue where Kueue's scheduler runs, or take the request away",
+            )
+        ]
+    gated = await _in_policy(kube) if policy else topology_gate(settings)
+    if gated:
+        return [ok(AREA, "topology", f"{asking}; queued pods get the gate {names.TOPOLOGY_GATE}")]
+    return [
+        warn(
+            AREA,
+            "topology",
+            f"{asking}, but queued pods do not get the gate {names.TOPOLOGY_GATE}: they may run "
+            "before Kueue has placed them",
+            "apply deploy/components/policy (its variable topologyGate is true), or gatelog up "
+            "--install policy with webhook.topology_gate = auto"
+            if policy
+            else "set webhook.topology_gate = auto (or true) and "
+            "queueing.topology_aware_scheduling = true where the webhook is served",
+        )
+    ]
+
+
+async def _asking(kube: KubeClient) -> str:
+    """Name a flavor or a pod that asks for a topology; "" for none."""
+    kind = (await clusterinfo.kueue(kube)).version
+    path = f"/apis/{clusterinfo.KUEUE_GROUP}/{kind}/resourceflavors"
+    for flavor in _items(await clusterinfo.get(kube, path) if kind else {}):
+        if (flavor.get("spec") or {}).get("topologyName"):
+            return f"flavor {flavor['metadata']['name']} has a topology"
+    selector = f"labelSelector={names.MANAGED_LABEL}%3D{names.MANAGED_VALUE}"
+    for pod in _items(await clusterinfo.get(kube, f"/api/v1/pods?limit={_LOOKED_AT}&{selector}")):
+        meta = pod["metadata"]
+        if any(key in (meta.get("annotations") or {}) for key in _ASKING):
+            return f"pod {meta['namespace']}/{meta['name']} asks for a topology"
+    return ""
+
+
+async def _in_policy(kube: KubeClient) -> bool:
+    spec = (await clusterinfo.get(kube, _POLICY)).get("spec") or {}
+    return any(
+        variable.get("name") == "topologyGate" and variable.get("expression") == "true"
+        for variable in spec.get("variables") or ()
+    )
+
+
+def _items(listed: dict[str, Any]) -> list[dict[str, Any]]:
+    return listed.get("items") or []
