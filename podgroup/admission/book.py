@@ -32,7 +32,7 @@ from podgroup.admission.model import (
 )
 from podgroup.admission.queue import Queue
 from podgroup.admission.shape import Shape, Shapes
-from podgroup.admission.tree import Forest, Usage
+from podgroup.admission.tree import Forest, Node, Usage
 from podgroup.admission.ways import Ways
 from podgroup.admission.wording import (
     AT_ONCE,
@@ -94,7 +94,9 @@ class Book:
         self.forest = Forest((), ())
         self.present = self.forest
         self._stale = True
-        self._names: list[str] = []
+        self._trees: dict[Node, list[str]] = {}
+        self._to_try: set[str] = set()
+        """ClusterQueues in which somebody may be to be tried."""
         self._released: set[str] = set()
         self._sleepers: list[tuple[float, str, Waiter]] = []
         self._in_use: dict[tuple[str, str], dict[str, int]] = {}
@@ -295,12 +297,13 @@ class Book:
         if not self._released:
             return
         roots = {self.forest.queues[name].root for name in self._released if name in self.queues}
-        for name, queue in self.queues.items():
-            if self.forest.queues[name].root not in roots:
-                continue
-            self._forget_failed(queue)
-            self._unblock(queue)
-            queue.lines.try_again()
+        for root in roots:
+            for name in self._trees[root]:
+                queue = self.queues[name]
+                self._forget_failed(queue)
+                self._unblock(queue)
+                queue.lines.try_again()
+                self._to_try.add(name)
         self._released.clear()
 
     def reconsider(self) -> None:
@@ -325,13 +328,18 @@ class Book:
     def ready(self) -> list[Queue]:
         """Return the ClusterQueues that have somebody to try, by name."""
         found = []
-        for name in self._names:
-            queue = self.queues[name]
-            if not queue.active or not queue.lines.active or queue.blocked:
-                continue
-            if queue.claims and queue.strict:
-                continue
-            found.append(queue)
+        for name in sorted(self._to_try):
+            queue = self.queues.get(name)
+            if (
+                queue is None
+                or not queue.active
+                or not queue.lines.active
+                or queue.blocked
+                or (queue.claims and queue.strict)
+            ):
+                self._to_try.discard(name)  # until one of these changes
+            else:
+                found.append(queue)
         return found
 
     def in_line(self, name: str) -> list[Waiter]:
@@ -371,6 +379,7 @@ class Book:
         unfinished = waiter.last is not None and waiter.last.unfinished
         if at_once or (unfinished and not hopeless and requeue != NAMESPACE_MISMATCH):
             queue.lines.put(waiter, aside=False)
+            self._to_try.add(queue.spec.name)
             return
         queue.lines.put(waiter, aside=True)
         if requeue in (NO_FIT, NO_CANDIDATES) and (not queue.strict or hopeless):
@@ -391,6 +400,7 @@ class Book:
             return None
         if (queue := self.queues.get(claim.queue)) is not None:
             queue.claims.discard(id)
+            self._to_try.add(claim.queue)
         if claim.queue in self.forest.queues:
             self.forest.queues[claim.queue].give(claim.usage)
         if claim.queue in self.queues:
@@ -413,11 +423,7 @@ class Book:
     def leaving_beside(self, name: str) -> int:
         """Return how many evictions are under way in the tree of a ClusterQueue."""
         root = self.forest.queues[name].root
-        return sum(
-            queue.leaving
-            for other, queue in self.queues.items()
-            if queue.leaving and self.forest.queues[other].root is root
-        )
+        return sum(self.queues[other].leaving for other in self._trees[root])
 
     def admitted(self, waiter: Waiter, reservation: Reservation) -> None:
         """Enter an admission that was decided."""
@@ -481,6 +487,7 @@ class Book:
                 heapq.heappush(self._sleepers, (waiter.waiting_until, waiter.id, waiter))
         else:
             queue.lines.put(waiter, aside=self._answered(queue, waiter))
+            self._to_try.add(queue.spec.name)
             if queue.blocked and self._first(queue) is waiter:
                 self._unblock(queue)  # it goes before who blocks
 
@@ -629,7 +636,6 @@ class Book:
     def _build(self) -> None:
         """Build the trees anew, and let everybody be tried again."""
         self._stale = False
-        self._names = sorted(self.queues)
         for id in list(self.claims):
             waiter = self.claims[id].waiter
             self.end_claim(id)
@@ -649,6 +655,9 @@ class Book:
         self.present = self.forest
         if self.ways.keep_for_preemptor:
             self.present = Forest(specs, self.cohorts.values(), inactive)
+        self._trees = {}
+        for name, node in self.forest.queues.items():
+            self._trees.setdefault(node.root, []).append(name)
         for holding in self.holdings.values():
             self._count(holding)
         self._released.update(self.queues)
@@ -669,6 +678,7 @@ class Book:
             if any(queue.reserved.values()):
                 self._released.add(queue.spec.name)
             queue.blocked, queue.reserved = False, {}
+            self._to_try.add(queue.spec.name)
 
     def _look_at_use(self) -> None:
         if self.ledger is None:

@@ -409,3 +409,25 @@ def test_a_stopped_queue_lends_and_admits_nobody() -> None:
     tree.submit("other", "b")
     tree.settle()
     assert tree.holding == {"other"}
+
+
+def test_the_example_of_the_page() -> None:
+    """docs/queues.md: red and blue with 10 cores each, red lends at most 4."""
+
+    def most(idle: str) -> int:
+        tree = Tree(BETTER)
+        tree.book.set_flavor(Flavor(name="f"))
+        for name, lending in (("red", 4), ("blue", None)):
+            quota = Quota(nominal=10, lending_limit=lending)
+            flavors = (FlavorQuotas(name="f", resources={"cpu": quota}),)
+            group = ResourceGroup(covered=("cpu",), flavors=flavors)
+            tree.book.set_cluster_queue(ClusterQueue(name=name, cohort="lab", groups=(group,)))
+            tree.book.set_local_queue(LocalQueue(namespace="ns", name=name, cluster_queue=name))
+        busy = "blue" if idle == "red" else "red"
+        for number in range(25):
+            tree.submit(f"{busy}{number}", busy)
+        tree.settle()
+        return len(tree.holding)
+
+    assert most(idle="blue") == 20
+    assert most(idle="red") == 14
