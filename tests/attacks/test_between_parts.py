@@ -1,0 +1,372 @@
+"""Between the parts: what somebody does who has the log password of one of them.
+
+The server is a real one with the configuration that is shipped; decisions are signed as the
+manifests have it; the actuator is `run_actuator` with its own account, on the stand-in.
+"""
+
+import asyncio
+import json
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import nats as client
+import pytest
+
+from actuator.bootstrap import run_actuator
+from podgroup import subjects
+from podgroup.codec import encode_decision
+from podgroup.commands import DeletePod, ObjectRef
+from podgroup.events import Decision
+from podgroup.runtime.embedded import server_binary
+from podgroup.runtime.health import Checks
+from podgroup.runtime.jetstream import Bus, connect
+from podgroup.runtime.settings import (
+    ActuatorSettings,
+    KubernetesSettings,
+    NatsSettings,
+    Settings,
+    StreamSettings,
+)
+from podgroup.runtime.signing import Signer
+from simcluster.cluster import SimCluster
+from simcluster.settings import Settings as SimSettings
+from tests.actuator.commands import decision, pod, pod_ref
+from tests.deploy.compose import free_port
+from tests.deploy.manifests import DEPLOY
+
+DECISIONS = "decisions.default.0"
+USERS = ("ingest", "projector", "actuator", "operator", "logreader")
+OWN = {"ingest": "watch", "projector": "projector", "actuator": "actuator", "operator": "operator"}
+
+
+class Server:
+    """nats-server with deploy/components/nats/nats.conf and passwords of deploy/secrets.sh."""
+
+    def __init__(self, folder: Path) -> None:
+        self.secrets = folder / "secrets"
+        command = ["sh", str(DEPLOY / "secrets.sh"), str(self.secrets)]
+        subprocess.run(command, check=True, capture_output=True)
+        self.port = free_port()
+        text = (DEPLOY / "components" / "nats" / "nats.conf").read_text()
+        text = text.replace("0.0.0.0:4222", f"127.0.0.1:{self.port}")
+        text = text.replace('http: "0.0.0.0:8222"', "").replace("/data", str(folder / "data"))
+        text = text.replace("../nats-secrets/passwords.conf", "secrets/passwords.conf")
+        (folder / "nats.conf").write_text(text)
+        arguments = [server_binary(), "-c", str(folder / "nats.conf")]
+        self.process = subprocess.Popen(arguments, stderr=subprocess.DEVNULL)
+
+    def settings(self, user: str) -> NatsSettings:
+        return NatsSettings(
+            url=f"nats://127.0.0.1:{self.port}",
+            user=user,
+            password_file=str(self.secrets / user),
+        )
+
+
+class Attacker:
+    """Somebody with the password of one user and a client of their own."""
+
+    def __init__(self, server: Server, user: str) -> None:
+        self.server = server
+        self.user = user
+        self.complaints: list[str] = []
+
+    async def __aenter__(self) -> "Attacker":
+        async def note(error: Exception) -> None:
+            self.complaints.append(str(error).lower())
+
+        self.nc = await client.connect(
+            f"nats://127.0.0.1:{self.server.port}",
+            user=self.user,
+            password=(self.server.secrets / self.user).read_text(),
+            inbox_prefix=f"_INBOX.{self.user}".encode(),
+            error_cb=note,
+            allow_reconnect=False,
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.nc.close()
+
+    async def may(self, subject: str, body: Any = b"", **more: Any) -> bool:
+        """Publish; tell whether the server let it through."""
+        self.complaints.clear()
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        await self.nc.publish(subject, data, **more)
+        await self.nc.flush()
+        await asyncio.sleep(0.02)
+        return not any("permissions violation" in each for each in self.complaints)
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    found = Server(tmp_path)
+    try:
+        yield found
+    finally:
+        found.process.terminate()
+        found.process.wait(20)
+
+
+@pytest.fixture
+async def bus(server: Server) -> AsyncIterator[Bus]:
+    """As `streams`, who makes what `gatelog migrate` does."""
+    one = await connect(server.settings("streams"), "migrate", deadline_s=20)
+    await one.ensure_streams(StreamSettings())
+    consumer = subjects.actuator_consumer("default")
+    await one.ensure_consumer("DECISIONS", consumer, subjects.actuator_filter("default", 1), 15)
+    yield one
+    await one.close()
+
+
+@pytest.fixture
+async def sim() -> AsyncIterator[SimCluster]:
+    async with SimCluster(SimSettings(scheduler=False)) as cluster:
+        await cluster.create("", "namespaces", {"metadata": {"name": "team"}})
+        yield cluster
+
+
+@pytest.fixture
+async def actuator(
+    server: Server, bus: Bus, sim: SimCluster, tmp_path: Path
+) -> AsyncIterator[Checks]:
+    keys = str(server.secrets / "decision-keys.pem")
+    settings = Settings(
+        nats=server.settings("actuator"),
+        streams=StreamSettings(create=False),
+        kubernetes=KubernetesSettings(kubeconfig=str(sim.kubeconfig(tmp_path / "kubeconfig"))),
+        actuator=ActuatorSettings(decision_keys_file=keys),
+    )
+    stop, checks = asyncio.Event(), Checks()
+    task = asyncio.create_task(run_actuator(settings, stop, checks=checks))
+    try:
+        yield checks
+    finally:
+        stop.set()
+        async with asyncio.timeout(20):
+            await task
+
+
+async def victim(sim: SimCluster, name: str = "victim") -> ObjectRef:
+    """A pod that the actuator may delete, as far as the fence goes."""
+    made = await sim.create("", "pods", pod(name), "team")
+    meta = made["metadata"]
+    return ObjectRef(kind="Pod", namespace="team", name=name, uid=meta["uid"])
+
+
+def alive(sim: SimCluster, name: str = "victim") -> bool:
+    return any(o["metadata"]["name"] == name for o in sim.objects("", "pods"))
+
+
+async def until(condition: Any, what: str) -> None:
+    try:
+        async with asyncio.timeout(30):
+            while not condition():
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        raise AssertionError(f"not within 30 s: {what}") from None
+
+
+def refused(checks: Checks) -> int:
+    page = checks.metrics().decode() if checks.metrics is not None else ""
+    for line in page.splitlines():
+        if line.startswith("gatelog_actuator_refused_messages_total "):
+            return int(float(line.split()[1]))
+    return 0
+
+
+@pytest.mark.parametrize("user", USERS)
+async def test_nobody_makes_a_way_to_where_they_may_not_speak(
+    server: Server, bus: Bus, user: str
+) -> None:
+    to_decisions = {"src": ">", "dest": DECISIONS}
+    mirror = {"name": "EVIL", "sources": [{"name": "EVENTS"}], "republish": to_decisions}
+    async with Attacker(server, user) as evil:
+        assert await evil.may(DECISIONS, b"x") is (user == "projector")
+        republishing = {"name": "EVIL", "subjects": ["evil"], "republish": to_decisions}
+        assert not await evil.may("$JS.API.STREAM.CREATE.EVIL", republishing)
+        assert not await evil.may("$JS.API.STREAM.CREATE.EVIL", mirror)
+        changed = {"name": "EVENTS", "subjects": ["events.>"], "republish": to_decisions}
+        assert not await evil.may("$JS.API.STREAM.UPDATE.EVENTS", changed)
+        for source in OWN.values():
+            may = await evil.may(f"events.default.0.{source}", b"{}")
+            assert may is (source == OWN.get(user)), source
+        # What answers with the bytes of a message, and so could carry a forged one.
+        assert not await evil.may("$JS.API.DIRECT.GET.EVENTS", {"seq": 1}, reply=DECISIONS)
+        push = {"name": "p", "deliver_subject": DECISIONS, "ack_policy": "none"}
+        made = await evil.may("$JS.API.CONSUMER.CREATE.EVENTS.p", {"config": push})
+        named = await evil.may("$JS.API.CONSUMER.CREATE.EVENTS.p.events.>", {"config": push})
+        pulled = await evil.may("$JS.API.CONSUMER.MSG.NEXT.EVENTS.p", b"1", reply=DECISIONS)
+        if user in ("ingest", "actuator"):
+            assert not (made or named or pulled)
+        if user != "projector":
+            traced = {"Nats-Trace-Dest": DECISIONS}
+            own = f"events.default.0.{OWN[user]}" if user in OWN else "$JS.API.STREAM.INFO.EVENTS"
+            assert not await evil.may(own, b"{}", headers=traced)
+        # Nobody hears another's answers, or decisions that are not handed to them.
+        for subject in ("_INBOX.>", "_INBOX.projector.>", "decisions.>", ">"):
+            if subject == f"_INBOX.{user}.>":
+                continue
+            evil.complaints.clear()
+            await evil.nc.subscribe(subject)
+            await evil.nc.flush()
+            await asyncio.sleep(0.02)
+            assert any("permissions violation" in each for each in evil.complaints), subject
+
+
+async def test_answers_led_among_the_decisions_are_nobodys(
+    server: Server, bus: Bus, actuator: Checks, sim: SimCluster
+) -> None:
+    """Where an answer goes is no matter of permissions: what comes so is set aside, in the open."""
+    target = await victim(sim)
+    forged = encode_decision(decision(DeletePod(target=target)))
+    async with Attacker(server, "ingest") as evil:
+        assert await evil.may("events.default.0.watch", forged, reply=DECISIONS)
+        assert await evil.may("$JS.API.STREAM.MSG.GET.EVENTS", {"seq": 1}, reply=DECISIONS)
+    async with Attacker(server, "operator") as evil:
+        # An operator may read, so that the very bytes can be led there.
+        await evil.may("events.default.0.operator", forged)
+        pull = {"name": "p", "filter_subject": "events.default.0.operator", "ack_policy": "none"}
+        create = "$JS.API.CONSUMER.CREATE.EVENTS.p.events.default.0.operator"
+        config = json.dumps({"stream_name": "EVENTS", "config": pull}).encode()
+        answer = await evil.nc.request(create, config, timeout=10)
+        assert "error" not in json.loads(answer.data), answer.data
+        await evil.may("$JS.API.CONSUMER.MSG.NEXT.EVENTS.p", b"1", reply=DECISIONS)
+        # nats-server 2.15 hands out only to somebody who listens, and a stream is nobody.
+        await asyncio.sleep(0.5)
+    await until(lambda: refused(actuator) >= 2, "what came to be refused")
+    assert alive(sim)
+    assert (await bus.stream_state("PARKED")).messages == refused(actuator)
+
+
+async def test_only_what_the_projector_signed_is_carried_out(
+    server: Server, bus: Bus, actuator: Checks, sim: SimCluster, tmp_path: Path
+) -> None:
+    """Even with the projector's own account: the key is not in the log server."""
+    target, other = await victim(sim), await victim(sim, "other")
+    signer = Signer(str(server.secrets / "decision-key.pem"))
+    strange_key = tmp_path / "strange.pem"
+    command = ["openssl", "genpkey", "-algorithm", "ed25519", "-out", str(strange_key)]
+    subprocess.run(command, check=True, capture_output=True)
+    stranger = Signer(str(strange_key))
+    projector = await connect(server.settings("projector"), "projector", deadline_s=20)
+
+    def body(found: Decision) -> bytes:
+        return encode_decision(found)
+
+    forged = body(decision(DeletePod(target=target), 1))
+    signed = body(decision(DeletePod(target=other), 2))
+    good = signer.sign(DECISIONS, "good", signed)
+    for number, (payload, msg_id, signature) in enumerate(
+        (
+            (forged, "m1", ""),
+            (forged, "m2", "nonsense"),
+            (forged, "m3", stranger.sign(DECISIONS, "m3", forged)),
+            (forged, "m4", good),
+            (signed, "m5", good),
+            (signed, "m6", signer.sign("decisions.other.0", "m6", signed)),
+            (signed, "m7", good.replace(".", ".1", 1)),
+        )
+    ):
+        await projector.publish(DECISIONS, payload, msg_id, signature=signature)
+        await until(lambda n=number: refused(actuator) == n + 1, f"{msg_id} to be refused")
+    assert alive(sim)
+    assert alive(sim, "other")
+    await projector.publish(DECISIONS, signed, "good", signature=good)
+    await until(lambda: not alive(sim, "other"), "what is signed to be carried out")
+    assert refused(actuator) == 7
+    parked = await bus.stream_state("PARKED")
+    assert parked.messages == 7
+    reader = await connect(server.settings("logreader"), "reader", deadline_s=20)
+    said = await reader.last("EVENTS", "events.default.0.actuator")
+    assert said is not None
+    first = await reader.at_or_after("EVENTS", 1, "events.default.0.actuator")
+    assert first is not None
+    (event,) = msgspec.json.decode(first.body)["events"]
+    assert (event["type"], event["reason"]) == ("decision_refused.v1", "it is not signed")
+    await reader.close()
+    await projector.close()
+
+
+async def test_an_old_message_that_is_stored_again_is_refused(
+    server: Server, bus: Bus, actuator: Checks, sim: SimCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = await victim(sim)
+    body = encode_decision(decision(DeletePod(target=target)))
+    signer = Signer(str(server.secrets / "decision-key.pem"))
+    with monkeypatch.context() as then:
+        import time
+
+        now = time.time()
+        then.setattr(time, "time", lambda: now - 3600)
+        old = signer.sign(DECISIONS, "old", body)
+    projector = await connect(server.settings("projector"), "projector", deadline_s=20)
+    await projector.publish(DECISIONS, body, "old", signature=old)
+    await until(lambda: refused(actuator) == 1, "it to be refused")
+    assert alive(sim)
+    await projector.close()
+
+
+async def test_keys_change_without_a_restart_and_without_a_gap(
+    server: Server, bus: Bus, actuator: Checks, sim: SimCluster, tmp_path: Path
+) -> None:
+    """Both keys are known for a while; then the old one is not any more."""
+    new_key = tmp_path / "new.pem"
+    make = ["openssl", "genpkey", "-algorithm", "ed25519", "-out", str(new_key)]
+    subprocess.run(make, check=True, capture_output=True)
+    print_it = ["openssl", "pkey", "-in", str(new_key), "-pubout"]
+    public = subprocess.run(print_it, check=True, capture_output=True).stdout
+    keys = server.secrets / "decision-keys.pem"
+    before = keys.read_bytes()
+    projector = await connect(server.settings("projector"), "projector", deadline_s=20)
+
+    async def carried_out(signer: Signer, name: str) -> bool:
+        body = encode_decision(decision(DeletePod(target=await victim(sim, name)), 1))
+        count = refused(actuator)
+        sign = signer.sign(DECISIONS, name, body)
+        await projector.publish(DECISIONS, body, name, signature=sign)
+        await until(lambda: refused(actuator) > count or not alive(sim, name), name)
+        return not alive(sim, name)
+
+    old, new = Signer(str(server.secrets / "decision-key.pem")), Signer(str(new_key))
+    assert await carried_out(old, "a")
+    assert not await carried_out(new, "b")
+    keys.write_bytes(before + public)
+    await asyncio.sleep(5.1)
+    assert await carried_out(new, "c")
+    assert await carried_out(old, "d")
+    keys.write_bytes(public)
+    await asyncio.sleep(5.1)
+    assert not await carried_out(old, "e")
+    assert await carried_out(new, "f")
+    await projector.close()
+
+
+async def test_a_part_says_what_to_do_where_the_streams_are_not_made(
+    server: Server, sim: SimCluster, tmp_path: Path
+) -> None:
+    settings = Settings(
+        nats=server.settings("actuator"),
+        streams=StreamSettings(create=False),
+        kubernetes=KubernetesSettings(kubeconfig=str(sim.kubeconfig(tmp_path / "kubeconfig"))),
+    )
+    stop, checks = asyncio.Event(), Checks()
+    task = asyncio.create_task(run_actuator(settings, stop, checks=checks))
+    said = ""
+    async with asyncio.timeout(20):
+        while "gatelog migrate" not in said:
+            said = str(await checks.readiness())
+            await asyncio.sleep(0.05)
+    stop.set()
+    await task
+
+
+def test_a_pod_of_another_name_is_no_way_out() -> None:
+    """The reference is a name and not a path: what the fence lets through stays where it is."""
+    from actuator.fence import forbidden
+
+    command = DeletePod(target=pod_ref("x/../../kube-system/pods/dns"))
+    assert forbidden(command, labels_of_checks=False)
