@@ -269,7 +269,9 @@ def _release_due(d: Deciding, group: Group, workload: WorkloadView) -> bool:
 def _released(d: Deciding, group: Group, said: Said, wanted: Wanted) -> None:
     evicted = group.evicted
     assert evicted is not None
-    dies = group.single and d.world.policy.skip_reassignment
+    # A single pod that was started never comes back; one that is still at its gate waits again.
+    started = group.single and not d.members(group).count(Flag.GATED)
+    dies = started and d.world.policy.skip_reassignment
     requeue = evicted.reason in (EVICTED_PREEMPTED, "NodeFailures") and not dies
     requeue = requeue and group.finish is None
     wanted.append((QUOTA_RESERVED, False, PENDING_EVALUATION, evicted.message))

@@ -145,6 +145,20 @@ def test_with_the_feature_off_an_evicted_single_pod_is_queued_again(reason: str)
     assert toy.condition(name, "Requeued") == (requeued, reason, "By test")
 
 
+def test_a_single_pod_that_is_evicted_at_its_gate_is_queued_again() -> None:
+    """The eviction overtakes the start: nothing is stopped, and nobody else would let it in."""
+    toy = Toy(mode="kueue")
+    toy.pod("foo")
+    (name,) = toy.workloads
+    toy.reserve(name)
+    toy.evict(name)
+    assert toy.gated("foo") and toy.named("foo").deleted_at is None
+    assert toy.workloads[name].cluster_queue == ""
+    assert toy.condition(name, "Requeued") == ("True", "Preempted", "By test")
+    toy.admit(name)
+    assert not toy.gated("foo")
+
+
 @pytest.mark.parity("C-112", "C-114", "C-115")
 @pytest.mark.parametrize("fast", [True, False])
 def test_quick_release_does_not_wait_for_pods_that_are_going(fast: bool) -> None:
