@@ -24,7 +24,7 @@ After each message, for every group it touched (in order of first touch):
 
 and, for no group but for queues that changed, in builtin mode:
 
-    queueing    whether a ClusterQueue or LocalQueue is active
+    queueing    announce: whether a ClusterQueue or LocalQueue is active
 
 Nothing is decided before every kind was listed completely, nor for a parked group; what was decided
 is applied whatever this release would wait for. A rule

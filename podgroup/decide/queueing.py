@@ -50,7 +50,7 @@ def _tell(d: Deciding, kind: str, queue: ClusterQueueView | LocalQueueView, want
         return
     status, reason, message = wanted
     d.emit_apart(
-        "queueing",
+        "announce",
         reason,
         f"{kind} {queue.name} should say {ACTIVE}={status}: {message}",
         WriteQueueStatus(

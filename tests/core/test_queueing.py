@@ -18,7 +18,7 @@ def said(toy: Toy, since: int = 0) -> list[tuple[str, str, str]]:
     return [
         (d.command.target.name, d.command.condition.status, d.command.condition.reason)
         for d in toy.decisions[since:]
-        if isinstance(d.command, WriteQueueStatus)
+        if d.rule == "announce" and isinstance(d.command, WriteQueueStatus)
     ]
 
 
