@@ -66,7 +66,7 @@ class KubeApi:
         self._answered = answered
         self._version: str | None = None
         self._looked_at = float("-inf")
-        self.unread = {single: Unread() for single in (False, True)}
+        self.unread = {single: Unread(annotated=not single) for single in (False, True)}
         """What is guessed of pods of groups, and of single ones."""
         self.seen = Seen()
         """Workloads as the last answers showed them."""

@@ -27,24 +27,28 @@ CONFLICT = 409
 
 async def ungate(api: KubeApi, command: UngatePod) -> Verdict:
     """Remove the gates and merge what goes with them, in one patch."""
-    unread = _unread(api, command)
-    operations = None
+    unread = api.unread[command.labels.get(PODSET_LABEL) == SINGLE_PODSET]
+    operations, tried = None, unread.annotated
     if unread.guess.worth_trying():
-        operations = patches.ungate_unread(command, annotated=unread.annotated)
+        operations = patches.ungate_unread(command, annotated=tried)
     if operations is not None:
         reply = await api.patch(command.target, operations, JSON_PATCH, urgent=True)
         verdict = judge(reply)
         if verdict.status == "applied":
             api.inside.add(command.target.uid)
-        if verdict.status == "applied" or verdict.again:
-            unread.guess.learn(verdict.status == "applied")
+            unread.guess.learn(True)
         if not verdict.again:
             return verdict
-    return await ungate_read(api, command)
+    return await _ungate_read(api, command, unread, None if operations is None else tried)
 
 
-async def ungate_read(api: KubeApi, command: UngatePod) -> Verdict:
-    """Look at the pod, then ungate it: tells conflicts, other gates and repetitions apart."""
+async def _ungate_read(
+    api: KubeApi, command: UngatePod, unread: Unread, tried: bool | None
+) -> Verdict:
+    """Look at the pod, then ungate it: tells conflicts, other gates and repetitions apart.
+
+    `tried` is what was guessed of its annotations in vain, None if nothing was.
+    """
     target = command.target
     found = await api.get(target)
     gone = gone_from(found, target)
@@ -54,7 +58,7 @@ async def ungate_read(api: KubeApi, command: UngatePod) -> Verdict:
     if beyond is not None:
         return beyond
     pod = found.object()
-    _unread(api, command).annotated = bool(pod["metadata"].get("annotations"))
+    unread.looked(annotated=bool(pod["metadata"].get("annotations")), tried=tried)
     match patches.ungate(command, pod):
         case patches.Unchanged():
             return applied(found, f"{found.path}: the gates are gone already")
@@ -62,10 +66,6 @@ async def ungate_read(api: KubeApi, command: UngatePod) -> Verdict:
             return rejected(f"{found.path}: {message}", CONFLICT)
         case patches.Patch(operations=operations):
             return judge(await api.patch(target, operations, JSON_PATCH, urgent=True))
-
-
-def _unread(api: KubeApi, command: UngatePod) -> Unread:
-    return api.unread[command.labels.get(PODSET_LABEL) == SINGLE_PODSET]
 
 
 async def finalize(api: KubeApi, command: FinalizePod) -> Verdict:

@@ -52,11 +52,21 @@ class Unread:
     least the count of their group: a wrong guess costs a request that is refused and a look.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, annotated: bool) -> None:
         self.guess = Guess()
         """How such patches have fared."""
-        self.annotated = True
+        self.annotated = annotated
         """Whether the last pod that was looked at has annotations."""
+
+    def looked(self, *, annotated: bool, tried: bool | None) -> None:
+        """Learn from a pod: whether it is `annotated`, and what was `tried` on it in vain.
+
+        Many are tried at once, and what all of them got wrong in one way is one miss: those that
+        come back when the guess was mended already say nothing of it.
+        """
+        if tried is not None and tried in (annotated, self.annotated):
+            self.guess.learn(False)
+        self.annotated = annotated
 
 
 class Seen:
