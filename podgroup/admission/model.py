@@ -114,7 +114,7 @@ class Workload(Struct, frozen=True, kw_only=True):
 
     `id` tells it from all others, `uid` breaks ties and is shown to people. `waiting_until` is when
     its back-off is over; None: it is not to be tried before it is submitted anew. `invalid` says
-    what is wrong with it, "" if nothing.
+    what is wrong with it, "" if nothing. `fixed`: it holds quota and is never told to give it back.
     """
 
     id: str
@@ -128,6 +128,7 @@ class Workload(Struct, frozen=True, kw_only=True):
     evicted: Eviction | None = None
     waiting_until: float | None = 0
     invalid: str = ""
+    fixed: bool = False
 
 
 class PodSetAssignment(Struct, frozen=True, kw_only=True):

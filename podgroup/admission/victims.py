@@ -60,6 +60,7 @@ def candidates(
         for other in holder.holdings.values()
         if not needs.isdisjoint(other.keys)
         and other.id not in preemptor.spared
+        and not other.workload.fixed
         and _permitted(preemptor, other, policy)
     ]
 
