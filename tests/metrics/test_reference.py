@@ -4,7 +4,6 @@ import re
 from typing import Any
 
 import pytest
-import yaml
 
 from ingest.metrics import reason_class
 from podgroup.runtime.metrics import UNBOUNDED, Family
@@ -75,9 +74,9 @@ def test_expressions_name_metrics_and_labels_that_exist() -> None:
 
 
 def rules() -> list[dict[str, Any]]:
-    (block,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    groups = yaml.safe_load(block)["spec"]["groups"]
-    return [rule for group in groups for rule in group["rules"]]
+    from tests.serve.test_dashboards import rules as found
+
+    return found()
 
 
 def test_alerts_are_rules_and_cover_what_they_should() -> None:
