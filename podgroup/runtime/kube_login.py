@@ -1,8 +1,9 @@
 """Who we are to the API server: kubeconfig or service account, TLS, and the session that uses them.
 
-kubernetes_asyncio reads the configuration (contexts, exec plugins, OIDC, in-cluster files) and
-that is all it does here; its models and its watch are not used (the watch decodes each item three
-times, and a token refresh closes the session under running watches, kopf#980).
+kubernetes_asyncio reads kubeconfigs (contexts, exec plugins, OIDC) and that is all it does here; in
+a pod nothing of it is needed (`kube_incluster`). Its models and its watch are not used: the watch
+decodes each item three times, and a token refresh closes the session under running watches
+(kopf#980).
 
 A `Login` is one reading of the configuration with one aiohttp session. When the server says 401, or
 certificates change, a new Login replaces it; the old session is closed only after its last user
@@ -20,6 +21,7 @@ from typing import Any
 import aiohttp
 
 from podgroup.runtime.kube_errors import KubeError, KubeUnavailable
+from podgroup.runtime.kube_incluster import InCluster
 from podgroup.runtime.settings import KubernetesSettings
 
 _IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
@@ -78,40 +80,37 @@ async def log_in(settings: KubernetesSettings, user_agent: str) -> Login:
         KubeError: no configuration, or one that cannot be used; the message says which.
         KubeUnavailable: an exec plugin or an OIDC provider failed.
     """
-    # Importing kubernetes_asyncio costs 40 MB (36.1); only those who talk to a cluster pay.
+    path = _kubeconfig(settings)
+    if path is None:
+        try:
+            return Login(InCluster(), settings, user_agent)
+        except OSError as error:  # covers a bad certificate (ssl.SSLError)
+            raise KubeError(f"cannot use the service account: {error}") from error
+    # Importing kubernetes_asyncio costs 40 MB (36.1); only those with a kubeconfig pay.
     import yaml
     from kubernetes_asyncio import config
     from kubernetes_asyncio.client import Configuration
 
     configuration = Configuration()
-    path = _kubeconfig(settings)
     try:
-        if path is None:
-            load: Any = config.load_incluster_config  # untyped
-            load(client_configuration=configuration)
-        else:
-            await config.load_kube_config(
-                config_file=path,
-                context=settings.context or None,
-                client_configuration=configuration,
-                persist_config=False,
-            )
+        await config.load_kube_config(
+            config_file=path,
+            context=settings.context or None,
+            client_configuration=configuration,
+            persist_config=False,
+        )
         return Login(configuration, settings, user_agent)
     except config.ConfigException as error:
         text = str(error)
-        where = path or "the service account in /var/run/secrets/kubernetes.io"
         if text.startswith("exec:"):
-            raise KubeUnavailable(f"login plugin of {where} failed: {text}") from error
-        raise KubeError(f"cannot use {where}: {text}") from error
+            raise KubeUnavailable(f"login plugin of {path} failed: {text}") from error
+        raise KubeError(f"cannot use {path}: {text}") from error
     except (TypeError, AttributeError) as error:
         # How kubernetes_asyncio meets a file that is YAML but no kubeconfig.
-        raise KubeError(
-            f"cannot use {path or 'the service account'}: it is empty, or no kubeconfig"
-        ) from error
+        raise KubeError(f"cannot use {path}: it is empty, or no kubeconfig") from error
     except (OSError, ValueError, yaml.YAMLError) as error:
         # OSError covers bad certificates (ssl.SSLError).
-        where = path or "the service account"
-        raise KubeError(f"cannot use {where}: {type(error).__name__}: {error}") from error
+        raise KubeError(f"cannot use {path}: {type(error).__name__}: {error}") from error
 
 
 def _kubeconfig(settings: KubernetesSettings) -> str | None:
