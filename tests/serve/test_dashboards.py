@@ -61,7 +61,8 @@ def targets(kind: str) -> list[tuple[str, str]]:
 def expressions() -> list[tuple[str, str]]:
     alerts = [(a["alert"], a["expr"]) for a in rules()]
     shown = [(w, e.replace('=~"$queue"', '=~".*"')) for w, e in targets("prometheus")]
-    page = re.findall(r"^\| [^|]+\? \| `(.+)` \|$", PAGE.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| [^|]+\? \| (`.+`) \|$", PAGE.read_text(), re.MULTILINE)
+    page = [one for row in rows for one in re.findall(r"`([^`]+)`", row)]
     return [*alerts, *shown, *(("docs/metrics.md", one) for one in page)]
 
 
