@@ -30,6 +30,7 @@ from podgroup.commands import (
     FinalizePod,
     FinalizeWorkload,
     FinishGroup,
+    KeepPod,
     ReleaseQuota,
     ReportPod,
     StopPod,
@@ -74,6 +75,8 @@ async def _once(api: KubeApi, emitter: Emitter, decision: Decision) -> Verdict |
             return await podwrites.finalize(api, command)
         case DeletePod() as command:
             return await podwrites.delete(api, command)
+        case KeepPod() as command:
+            return await podwrites.keep(api, command)
         case ReportPod() as command:
             return await podwrites.report(api, command, decision.at)
         case StopPod() as command:

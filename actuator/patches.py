@@ -5,8 +5,9 @@ Three forms are used, each where it is exact:
 
     JSON patch (RFC 6902)   ungating; `test` operations compare the uid and the resource version, or
                             (`ungate_unread`) every single value the patch relies on
-    strategic merge         finalizers; `$deleteFromPrimitiveList` takes one entry out of the list
-                            and leaves those of others (kueue#3899), `metadata.uid` is the guard.
+    strategic merge         the label by which pods are watched, and finalizers:
+                            `$deleteFromPrimitiveList` takes one entry out of the list and leaves
+                            those of others (kueue#3899), `metadata.uid` is the guard.
                             Conditions, which are merged by type: repeating it changes nothing, and
                             it takes the API server a third less than a server-side apply
 
@@ -154,6 +155,11 @@ def without_finalizer(uid: str, finalizer: str = POD_FINALIZER) -> Json:
     return {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [finalizer]}}
 
 
+def managed_again(uid: str) -> Json:
+    """Return the strategic merge patch that puts the label back by which pods are watched."""
+    return {"metadata": {"uid": uid, "labels": {MANAGED_LABEL: MANAGED_VALUE}}}
+
+
 def termination_target(command: StopPod, at: datetime) -> Json:
     """Return the merge into `pods/status`: the condition that says why the pod is stopped.
 
@@ -180,11 +186,16 @@ def _condition(
     return {"metadata": {"uid": target.uid}, "status": {"conditions": [condition]}}
 
 
-def delete_options(uid: str) -> Json:
-    """Return DeleteOptions that spare a successor of the same name ("" for no precondition)."""
+def delete_options(uid: str, grace_s: int | None = None) -> Json:
+    """Return DeleteOptions that spare a successor of the same name ("" for no precondition).
+
+    `grace_s` is the grace period in seconds, None for the object's own.
+    """
     options: Json = {"apiVersion": "v1", "kind": "DeleteOptions"}
     if uid:
         options["preconditions"] = {"uid": uid}
+    if grace_s is not None:
+        options["gracePeriodSeconds"] = grace_s
     return options
 
 

@@ -18,7 +18,15 @@ from actuator.kubeapi import JSON_PATCH, STRATEGIC_PATCH, KubeApi
 from actuator.replies import Reply
 from actuator.seen import Unread
 from actuator.verdicts import Verdict, applied, gone_from, judge, rejected
-from podgroup.commands import DeletePod, FinalizePod, ObjectRef, ReportPod, StopPod, UngatePod
+from podgroup.commands import (
+    DeletePod,
+    FinalizePod,
+    KeepPod,
+    ObjectRef,
+    ReportPod,
+    StopPod,
+    UngatePod,
+)
 from podgroup.names import PODSET_LABEL, SINGLE_PODSET
 
 CONFLICT = 409
@@ -77,6 +85,16 @@ async def finalize(api: KubeApi, command: FinalizePod) -> Verdict:
     return judge(reply)
 
 
+async def keep(api: KubeApi, command: KeepPod) -> Verdict:
+    """Put the label back by which pods are watched, if it still is this pod."""
+    target = command.target
+    reply = await api.patch(target, patches.managed_again(target.uid), STRATEGIC_PATCH)
+    if reply.status == 409:
+        found = await api.get(target)
+        return gone_from(found, target) or judge(reply)
+    return judge(reply)
+
+
 async def delete(api: KubeApi, command: DeletePod) -> Verdict:
     """Take our finalizer out, then delete."""
     beyond = await _beyond(api, command.target)
@@ -85,7 +103,7 @@ async def delete(api: KubeApi, command: DeletePod) -> Verdict:
     stripped = await _strip(api, command.target)
     if not stripped.ok:
         return judge(stripped)
-    verdict = await delete_only(api, command.target)
+    verdict = await delete_only(api, command.target, command.grace_s)
     if verdict.status == "obsolete":
         # It was there a moment ago: our finalizer was what kept it, or somebody was faster.
         return applied(stripped)
@@ -109,7 +127,7 @@ async def stop(api: KubeApi, command: StopPod, at: datetime) -> Verdict:
     )
     if not marked.ok:
         return judge(marked)
-    deleted = await delete_only(api, target)
+    deleted = await delete_only(api, target, command.grace_s)
     if deleted.status == "obsolete":
         return applied(marked)
     if deleted.status != "applied" or not command.finalize:
@@ -157,9 +175,9 @@ async def _strip(api: KubeApi, target: ObjectRef) -> Reply:
     return await api.patch(target, patches.without_finalizer(target.uid), STRATEGIC_PATCH)
 
 
-async def delete_only(api: KubeApi, target: ObjectRef) -> Verdict:
-    """Delete, if it still is this pod."""
-    reply = await api.delete(target, patches.delete_options(target.uid))
+async def delete_only(api: KubeApi, target: ObjectRef, grace_s: int | None = None) -> Verdict:
+    """Delete, if it still is this pod; `grace_s` as in `patches.delete_options`."""
+    reply = await api.delete(target, patches.delete_options(target.uid, grace_s))
     if reply.status != 409:
         return judge(reply)
     found = await api.get(target)

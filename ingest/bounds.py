@@ -31,8 +31,8 @@ def bounded(kind: Kind, event: Event) -> tuple[Event, bytes]:
     if size <= MAX_EVENT_BYTES:
         return event, body
     match event:
-        case PodDeleted(pod=pod):
-            fitting: Event = PodDeleted(pod=_bare_pod(pod))
+        case PodDeleted(pod=pod, filtered=filtered):
+            fitting: Event = PodDeleted(pod=_bare_pod(pod), filtered=filtered)
         case WorkloadDeleted(workload=workload):
             fitting = WorkloadDeleted(workload=_bare_workload(workload))
         case PodApplied(pod=view):

@@ -74,7 +74,7 @@ def watched_kinds(
 
     `annotated_names` and `copied` say which annotations of pods are read (`translate.pods`).
     """
-    pods = _pods(variant, annotated_names, copied)
+    pods = _pods(variant, annotated_names, copied, filtered=bool(pod_selector))
     rows = {row.kind: row for row in _rows(pod_selector, pods)}
     return tuple(rows[kind] for kind in WATCHED_KINDS)
 
@@ -122,7 +122,7 @@ def _kueue(plural: str) -> tuple[str, ...]:
 
 
 def _pods(
-    variant: RoleVariant, annotated_names: bool, copied: Collection[str]
+    variant: RoleVariant, annotated_names: bool, copied: Collection[str], *, filtered: bool
 ) -> Translator[PodWire]:
     def view(wire: PodWire, raw: bytes) -> PodView:
         return pod_view(wire, raw, variant, annotated_names, copied)
@@ -131,7 +131,7 @@ def _pods(
         return PodApplied(pod=view(wire, raw), relist=relist)
 
     def deleted(wire: PodWire, raw: bytes) -> Event:
-        return PodDeleted(pod=view(wire, raw))
+        return PodDeleted(pod=view(wire, raw), filtered=filtered)
 
     def unread(identity: Identity) -> Event:
         return PodDeleted(
@@ -141,7 +141,8 @@ def _pods(
                 name=identity.name,
                 resource_version=identity.version,
                 created_at=identity.created_at,
-            )
+            ),
+            filtered=filtered,
         )
 
     return Translator("Pod", PodWire, applied, deleted, unread)

@@ -287,7 +287,13 @@ def _forbidden(spec: Watched, state: State, refusal: Refusal) -> Trouble:
 
 
 def _completed(spec: Watched, relist: str, version: str, count: int) -> RelistCompleted:
-    return RelistCompleted(kind=spec.kind, relist=relist, resource_version=version, count=count)
+    return RelistCompleted(
+        kind=spec.kind,
+        relist=relist,
+        resource_version=version,
+        count=count,
+        filtered=bool(spec.selector),
+    )
 
 
 def _missing(spec: Watched, relist: str) -> RelistCompleted:

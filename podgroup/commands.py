@@ -84,18 +84,32 @@ class FinalizePod(Command, tag="FinalizePod", frozen=True, kw_only=True):
 
 
 class DeletePod(Command, tag="DeletePod", frozen=True, kw_only=True):
-    """Remove our finalizer, then delete the pod (an excess pod)."""
+    """Remove our finalizer, then delete the pod (an excess pod).
+
+    `grace_s` is its grace period in seconds; None leaves it to the pod.
+    """
+
+    grace_s: int | None = None
 
 
 class StopPod(Command, tag="StopPod", frozen=True, kw_only=True):
     """Write condition TerminationTarget=True with reason and message, then delete the pod.
 
-    With `finalize` our finalizer goes as well.
+    With `finalize` our finalizer goes as well. `grace_s` is its grace period in seconds; None
+    leaves it to the pod. One that is being deleted with a longer one is given the shorter.
     """
 
     reason: str
     message: str
     finalize: bool = False
+    grace_s: int | None = None
+
+
+class KeepPod(Command, tag="KeepPod", frozen=True, kw_only=True):
+    """Put label kueue.x-k8s.io/managed back on a pod that runs, so that it stays in sight.
+
+    Obsolete where there is no such pod: that is how it becomes known that it is gone.
+    """
 
 
 class ReportPod(Command, tag="ReportPod", frozen=True, kw_only=True):
@@ -220,6 +234,7 @@ Write = (
     | FinalizePod
     | DeletePod
     | StopPod
+    | KeepPod
     | ReportPod
     | CreateWorkload
     | UpdateWorkload

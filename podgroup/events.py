@@ -8,7 +8,7 @@ meaning needs a new tag and an upcast in `codec`. Unknown tags are parked, never
 of one kind, what is not delivered in the frame is gone: the fold infers its deletion.
 
 Schema history: 2026-11 first version of everything (v1); `WorkloadView.owner_pods` (new field);
-`DecisionRefused`.
+`DecisionRefused`; `PodDeleted.filtered`, `RelistCompleted.filtered` (new fields).
 Invariant: an event never changes once published, and equal deltas have equal `event_id`.
 """
 
@@ -31,9 +31,14 @@ class PodApplied(EventBase, tag="pod_applied.v1", frozen=True, kw_only=True):
 
 
 class PodDeleted(EventBase, tag="pod_deleted.v1", frozen=True, kw_only=True):
-    """A pod is gone; `pod` is its last state."""
+    """A pod is gone; `pod` is its last state.
+
+    `filtered`: the watch has a label selector, so it may be there still, without the label; `pod`
+    is then its last state with it.
+    """
 
     pod: PodView
+    filtered: bool = False
 
 
 class WorkloadApplied(EventBase, tag="workload_applied.v1", frozen=True, kw_only=True):
@@ -75,13 +80,17 @@ class RelistStarted(EventBase, tag="relist_started.v1", frozen=True, kw_only=Tru
 
 
 class RelistCompleted(EventBase, tag="relist_completed.v1", frozen=True, kw_only=True):
-    """The LIST is complete as of `resource_version`; `installed` False: no such kind there."""
+    """The LIST is complete as of `resource_version`; `installed` False: no such kind there.
+
+    `filtered`: it has a label selector, so what is not in it may be there still.
+    """
 
     kind: Kind
     relist: str
     resource_version: str
     count: int = 0
     installed: bool = True
+    filtered: bool = False
 
 
 class WatchProgressed(EventBase, tag="watch_progressed.v1", frozen=True, kw_only=True):

@@ -45,6 +45,10 @@ class _Flags:
         self.BUSY: Final = (
             131072  # a decision about it is in flight, or was rejected for this version of it
         )
+        self.LIVE: Final = 262144  # it may run: past its gate, not ended, not gone; it is charged
+        self.LARGER: Final = 524288  # asks for more than its role, for which quota is given
+        self.HIDDEN: Final = 1048576  # out of the watch's sight, and may run
+        self.TOLD: Final = 2097152  # its condition says that it waits
 
 
 Flag: Final = _Flags()
@@ -57,14 +61,17 @@ LISTED = (
     | Flag.STOPPABLE
     | Flag.UNOWNED
     | Flag.EXCESS
+    | Flag.LARGER
+    | Flag.HIDDEN
+    | Flag.TOLD
 )
 """Flags whose pods are kept in sets, because a rule goes over just those."""
 
-IDLE_ONLY = Flag.GATED | Flag.DELETING | Flag.HELD | Flag.STOPPABLE | Flag.EXCESS
+IDLE_ONLY = Flag.GATED | Flag.DELETING | Flag.HELD | Flag.STOPPABLE | Flag.EXCESS | Flag.HIDDEN
 """Of the listed flags, those whose sets leave busy pods out: a rule that acts on a whole group once
 must not go over it again for each of the observations that follow."""
 
-_BITS: tuple[int, ...] = tuple(1 << i for i in range(Flag.BUSY.bit_length()))
+_BITS: tuple[int, ...] = tuple(1 << i for i in range(Flag.TOLD.bit_length()))
 _LISTED_BITS: tuple[int, ...] = tuple(b for b in _BITS if b & LISTED)
 _WIDTH: Final = 32
 _MASK: Final = (1 << _WIDTH) - 1
@@ -72,7 +79,10 @@ _PLACES: dict[int, int] = {bit: place * _WIDTH for place, bit in enumerate(_BITS
 """Flag -> where its count is: all counts of a role are one number, 32 bits for each flag."""
 
 
-_UNCOUNTED = Flag.UNOWNED | Flag.BUSY
+_CHARGED = Flag.LIVE | Flag.DELETING
+"""Flags on which it depends what is charged without an admission."""
+
+_UNCOUNTED = Flag.UNOWNED | Flag.BUSY | Flag.LARGER | Flag.TOLD
 """Flags that have no count: nobody asks how many pods have them, and they change often."""
 
 
@@ -125,7 +135,7 @@ class Members:
         self.queues: Counter[str] = Counter()
         self.stamps: dict[str, tuple[datetime, str, str, str]] = {}
         self.moves = 0
-        """How often a pod became, or ceased to be, one that runs."""
+        """How often what runs has changed: a pod began or ended, was resized or told to stop."""
         self.charged_for: object = None
         """What quota that is held without an admission was last worked out from."""
         self.owned: frozenset[str] = frozenset()
@@ -157,7 +167,7 @@ class Members:
         """Take over the new flags of a pod that declares what it did before; `old` are its own."""
         counted, listed, kept = _MOVES.get((old, flags)) or _move(old, flags)
         self.flags[uid] = kept
-        if (old ^ flags) & Flag.STOPPABLE:
+        if (old ^ flags) & _CHARGED:
             self.moves += 1
         if counted:
             counts = self.counts

@@ -52,6 +52,18 @@ class Expectation(Struct, gc=False):
     result_version: str = ""
 
 
+class Hiding(Struct, gc=False):
+    """A pod that may run was out of the watch's sight: without its label, or gone.
+
+    `since` is None once it has been seen again. `kept` is how often its label was put back, each
+    time soon after the last, which was decided at `kept_at`.
+    """
+
+    since: datetime | None = None
+    kept: int = 0
+    kept_at: datetime | None = None
+
+
 class Pod(Struct, gc=False):
     """A pod that exists: the latest view of it and what its past was.
 
@@ -82,6 +94,12 @@ class Pod(Struct, gc=False):
     """(reason, message) that its condition says now."""
     refused_version: str = ""
     """Version of the pod at which the API server rejected a decision: wait for a newer one."""
+    let_in: bool = False
+    """We decided that it may start: it is past its gate by our leave."""
+    larger: bool = False
+    """It asks for more than its role, for which quota is given."""
+    hiding: Hiding | None = None
+    """How it lost its label while it may run, if it ever did."""
 
     @property
     def gated(self) -> bool:
@@ -102,6 +120,11 @@ class Pod(Struct, gc=False):
     def deleting(self) -> bool:
         """Someone asked for its deletion."""
         return self.view.deleted_at is not None
+
+    @property
+    def hidden(self) -> bool:
+        """It is out of the watch's sight, and may run."""
+        return self.hiding is not None and self.hiding.since is not None
 
     @property
     def free(self) -> bool:

@@ -2,7 +2,8 @@
 
 After each message, for every group it touched (in order of first touch):
 
-    disowning   disown: pods that lost the managed label
+    disowning   disown: pods that lost the managed label at their gate
+    keeping     keep: pods that run and have lost it
     failing     what can never start ends
     closing     ends: orphan, discard, dissolve, finish, release
     prebuilt    a Workload that the pods bring along
@@ -48,6 +49,7 @@ from podgroup.decide.expiring import expiring
 from podgroup.decide.explaining import explain
 from podgroup.decide.failing import failing
 from podgroup.decide.following import following
+from podgroup.decide.keeping import keeping
 from podgroup.decide.mirroring import mirroring
 from podgroup.decide.prebuilt import prebuilding
 from podgroup.decide.queueing import queueing
@@ -214,6 +216,7 @@ def _guarded(d: Deciding, group: Group, rules: Callable[[Deciding, Group], None]
 def _shape_up(d: Deciding, group: Group) -> None:
     builtin = d.world.mode == "builtin"
     disowning(d, group)
+    keeping(d, group)
     if group.parked:
         d.world.quotas.dequeue(group.id)
         return

@@ -2,14 +2,16 @@
 
 Rules, in this order; a pod claimed by one is in flight for the next:
 
-1. orphan      a single pod is being deleted: its Workload is finished, both are released at once
+1. orphan      a single pod is being deleted and does not run (any more): its Workload is finished,
+               both are released at once
 2. discard     a pod of a group was deleted while it was gated: it never ran and never will, it is
                released at once (B2), also where the deletion overtook its ungating
 3. dissolve    the Workload is being deleted or was: stop the pods, release them and the Workload
 4. finish      everything succeeded, or nothing can go on (retriable-in-group=false): the group ends
 5. release     the group has ended: all pods and the Workload lose our finalizers
 
-Invariant: a finalizer of ours comes off only when nothing about the pod is still to be counted.
+Invariant: a finalizer of ours comes off only when nothing about the pod is still to be counted, and
+it runs no more.
 """
 
 from podgroup.commands import (
@@ -25,9 +27,11 @@ from podgroup.decide.context import (
     group_ref,
     normal,
     pod_ref,
+    short_grace,
     workload_free,
     workload_ref,
 )
+from podgroup.decide.timing import may_run, still_running
 from podgroup.fold.placing import replace_all
 from podgroup.members import Flag
 from podgroup.names import (
@@ -63,7 +67,13 @@ def closing(d: Deciding, group: Group) -> None:
 
 
 def finalize(d: Deciding, group: Group, pod: Pod, rule: str, reason: str, message: str) -> None:
-    """Decide that a pod loses our finalizer, if it has it and nothing is in flight."""
+    """Decide that a pod loses our finalizer, if it has it and nothing is in flight.
+
+    One that may run keeps it until it has ended, or its kubelet does not answer any more. (Not in
+    kueue mode, where the books are Kueue's, and so is the custom.)
+    """
+    if d.world.mode != "kueue" and may_run(d, pod):
+        return
     if pod.held and pod.free:
         d.emit(group, rule, reason, message, FinalizePod(target=pod_ref(pod)))
 
@@ -79,6 +89,8 @@ def _orphan(d: Deciding, group: Group) -> None:
     if group.left:
         _withdraw(d, group)
         return
+    if deleting and still_running(d, group):
+        return  # it runs on until it has ended, with what it holds
     if members.count(Flag.TERMINATED):
         return  # finished rather than orphaned: the finish rule says how it ended
     d.emit(
@@ -132,7 +144,9 @@ def delete_excess(d: Deciding, group: Group, pod: Pod, why: str) -> None:
         "ExcessPod",
         f"pod {pod.view.name}: {why}",
         DeletePod(
-            target=pod_ref(pod), events=normal(EVENT_EXCESS_POD_DELETED, "Excess pod deleted")
+            target=pod_ref(pod),
+            grace_s=short_grace(pod),
+            events=normal(EVENT_EXCESS_POD_DELETED, "Excess pod deleted"),
         ),
     )
 
@@ -165,7 +179,7 @@ def _dissolve(d: Deciding, group: Group) -> None:
                 target=pod_ref(pod),
                 reason=reason,
                 message=message,
-                finalize=deleting,
+                finalize=deleting and (d.world.mode == "kueue" or not may_run(d, pod)),
                 events=normal(EVENT_STOPPED, message),
             ),
         )
@@ -204,7 +218,8 @@ def _finish(d: Deciding, group: Group) -> None:
         if members.count(Flag.TERMINATED):
             pod = d.pod(next(iter(members.flags)))
             good = pod.view.phase == "Succeeded"
-            _end(d, group, good, pod.view.message or pod.exit_reason or f"Pod {pod.view.phase}")
+            why = pod.view.message or pod.exit_reason or f"Pod {pod.view.phase}"
+            _end(d, group, good, group.evicted.message if group.evicted and not good else why)
         return
     total = group.composed_total if group.composed else group.total
     succeeded = members.count(Flag.SUCCEEDED)

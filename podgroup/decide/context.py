@@ -17,6 +17,8 @@ from podgroup.ids import GroupID, decision_id
 from podgroup.members import Members
 from podgroup.state import Group, Pod, World
 
+UNADMITTED_GRACE_S = 2
+"""Seconds of grace for a pod that somebody else let past its gate."""
 _AFTER_EVENTS = 1_000_000
 """Ordinals of what is parked while deciding: after those of all events of the message."""
 
@@ -137,6 +139,15 @@ def pod_ref(pod: Pod) -> ObjectRef:
     """Return the reference by which commands name a pod."""
     view = pod.view
     return ObjectRef(kind="Pod", namespace=view.namespace, name=view.name, uid=view.uid)
+
+
+def short_grace(pod: Pod) -> int | None:
+    """Return the grace period in seconds for a pod that has no admission, None for its own.
+
+    One that was seen at its gate and never let in has nothing to wind up: with its own it could run
+    for a year.
+    """
+    return UNADMITTED_GRACE_S if (pod.opened or pod.gated) and not pod.let_in else None
 
 
 def workload_ref(group: Group) -> ObjectRef:

@@ -1,13 +1,14 @@
 """Rules about pods that are not in our hands: no longer, or not yet.
 
-    disown    a pod lost label kueue.x-k8s.io/managed: our finalizer comes off, so that nothing of
-              ours keeps it when it is deleted, and it is told. Its gate stays: nothing has
-              admitted it, and whoever wants it to run without quota can take the gate off.
+    disown    a pod lost label kueue.x-k8s.io/managed at its gate: our finalizer comes off, so that
+              nothing of ours keeps it when it is deleted, and it is told. Its gate stays: nothing
+              has admitted it. (What runs without its label stays in our hands: `keeping`.)
     refuse    a pod cannot be read (an annotation that is too long, a field of another type): it is
               told what is wrong, once for each thing
 
 A pod that gets the label back is queued again. A pod that a complete list no longer contains, and
 that nobody released, may be gone or only without its label: the finalizer comes off if it is there.
+So it does when a pod that has ended loses the label.
 
 Invariant: these are the only decisions about pods that are members of no group.
 """

@@ -13,12 +13,16 @@ Invariant: a group that holds quota, or is over, waits for nothing.
 from podgroup.decide.context import Deciding
 from podgroup.fold.common import note
 from podgroup.fold.pods import close_wait
+from podgroup.fold.workloads import beyond_admission
 from podgroup.journal import WaitRow
 from podgroup.members import Flag
-from podgroup.names import PENDING_EVALUATION
+from podgroup.names import MANAGED_LABEL, PENDING_EVALUATION
+from podgroup.quantities import format_amount
 from podgroup.state import Group, Wait
 
 WORKLOAD_REFUSED = "WorkloadRefused"
+UNMANAGED = "Unmanaged"
+LARGER_THAN_ADMITTED = "LargerThanAdmitted"
 
 BLOCKED = frozenset(
     {
@@ -57,7 +61,7 @@ def explain(d: Deciding, group: Group) -> None:
     """Bring state, reason and the current wait up to date; write what changed."""
     _wait(d, group)
     state = _state(d, group)
-    reason, message = _why(group)
+    reason, message = _why(d, group)
     if (state, reason, message) == (group.state, group.reason, group.message):
         return
     if state != group.state:
@@ -85,7 +89,7 @@ def _state(d: Deciding, group: Group) -> str:
     return "Queued" if group.composed else "Composing"
 
 
-def _why(group: Group) -> tuple[str, str]:
+def _why(d: Deciding, group: Group) -> tuple[str, str]:
     if group.finish is not None:
         return group.finish.reason, group.finish.message
     if group.wait is not None:
@@ -96,6 +100,11 @@ def _why(group: Group) -> tuple[str, str]:
         by = f"admitted by ClusterQueue {group.holding.admission.cluster_queue}"
         if group.workload_refused:
             return WORKLOAD_REFUSED, f"{by}; {refusal(group)}"
+        if d.members(group).count(Flag.HIDDEN):
+            return UNMANAGED, f"{by}; {_unmanaged(d, group)}"
+        more = _beyond(d, group)
+        if more:
+            return LARGER_THAN_ADMITTED, f"{by}; {more}"
         return "", by
     return "", ""
 
@@ -133,6 +142,29 @@ def _reason(d: Deciding, group: Group) -> tuple[str, str] | None:
     if group.composed:
         return PENDING_EVALUATION, "waiting to be looked at by quota admission"
     return "WaitingForPods", "waiting for the pods of the group"
+
+
+def _unmanaged(d: Deciding, group: Group) -> str:
+    """Say that pods run without their label, and how the one most fought over has fared."""
+    hidden = (d.pod(uid).hiding for uid in d.members(group).sets[Flag.HIDDEN])
+    often = max((one.kept for one in hidden if one is not None), default=0)
+    again = f" (put back {often} times, and taken off again)" if often > 1 else ""
+    return (
+        f"label {MANAGED_LABEL} was taken off pods that run{again}; it is put back, and they are "
+        "charged until they have ended"
+    )
+
+
+def _beyond(d: Deciding, group: Group) -> str:
+    """Say how much more than it was given a group takes, since its pods were resized."""
+    if group.holding is None or not d.members(group).sets[Flag.LARGER] or d.world.mode == "kueue":
+        return ""
+    more = beyond_admission(d.world, group, group.holding.admission)
+    amounts = ", ".join(
+        f"{format_amount(resource, more[flavor, resource])} {resource} of {flavor}"
+        for flavor, resource in sorted(more)
+    )
+    return f"it takes {amounts} more than it was given, which is charged too" if more else ""
 
 
 def refusal(group: Group) -> str:

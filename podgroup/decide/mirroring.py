@@ -263,7 +263,7 @@ def _release_due(d: Deciding, group: Group, workload: WorkloadView) -> bool:
         return False
     if d.members(group).count(Flag.OPENING):
         return False  # its gate may be off by now
-    return group.single or not still_running(d, group)
+    return not still_running(d, group)
 
 
 def _released(d: Deciding, group: Group, said: Said, wanted: Wanted) -> None:

@@ -14,7 +14,7 @@ from datetime import timedelta
 
 from podgroup.commands import FinalizePod, StopPod
 from podgroup.decide.context import Deciding, normal, pod_ref
-from podgroup.decide.timing import no_wake, wake_at
+from podgroup.decide.timing import may_run, no_wake, wake_at
 from podgroup.names import EVENT_DELETED, EVICTED_DEACTIVATED_PREFIX, REASON_EVICTED_PREFIX
 from podgroup.state import Group
 
@@ -45,7 +45,7 @@ def retaining(d: Deciding, group: Group) -> None:
     reason = REASON_EVICTED_PREFIX + evicted.reason
     for uid in list(d.members(group).flags):
         pod = d.pod(uid)
-        if not pod.free or (pod.deleting and not pod.held):
+        if not pod.free or (pod.deleting and (not pod.held or may_run(d, pod))):
             continue
         target, events = pod_ref(pod), normal(EVENT_DELETED, MESSAGE)
         command: FinalizePod | StopPod = FinalizePod(target=target, events=events)

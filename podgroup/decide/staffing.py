@@ -22,6 +22,7 @@ from podgroup.commands import FinalizePod, UpdateWorkload
 from podgroup.decide.closing import delete_excess
 from podgroup.decide.context import Deciding, normal, pod_ref, workload_free, workload_ref
 from podgroup.decide.order import active_key, replace_key, start_key
+from podgroup.decide.timing import may_run
 from podgroup.fold.decisions import RULE_REPLACED
 from podgroup.members import Flag, Members
 from podgroup.names import EVENT_OWNER_REFERENCES_ADDED, MAX_OWNERS
@@ -107,7 +108,7 @@ def _replace(d: Deciding, group: Group, role: Role) -> None:
         key=replace_key,
     )
     for pod in pods[:over]:
-        if pod.held and pod.free:
+        if pod.held and pod.free and not may_run(d, pod):
             d.emit(
                 group,
                 RULE_REPLACED,

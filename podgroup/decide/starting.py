@@ -3,10 +3,10 @@
 Rules, in this order:
 
 1. evict     the group was evicted: stop its running pods; gated and ended pods stay
-2. yield     an evicted group has nothing running any more: its quota is released. A single pod
-             yields at once, while it may still be terminating (as Kueue does)
+2. yield     an evicted group has nothing running any more: its quota is released
 3. unadmit   a pod is past the gate without an admission: it is stopped, if our log has seen the
-             gate on it; a pod that never had one is left to run and reported (B17)
+             gate on it; a pod that never had one is left to run and reported (B17). One that we
+             never let in has `UNADMITTED_GRACE_S` to end, whatever grace period it asks for
 4. ungate    the group is admitted: gated pods start, oldest first, one per free place of their role
 
 Invariant: open pods plus pods being opened never exceed a role's count.
@@ -15,9 +15,16 @@ Invariant: open pods plus pods being opened never exceed a role's count.
 from typing import NamedTuple
 
 from podgroup.commands import KubeEvent, ReleaseQuota, StopPod, UngatePod
-from podgroup.decide.context import Deciding, group_ref, normal, pod_ref
+from podgroup.decide.context import (
+    UNADMITTED_GRACE_S,
+    Deciding,
+    group_ref,
+    normal,
+    pod_ref,
+    short_grace,
+)
 from podgroup.decide.order import start_key
-from podgroup.decide.timing import still_running
+from podgroup.decide.timing import may_run, still_running
 from podgroup.fold.workloads import role_of
 from podgroup.members import Flag
 from podgroup.names import (
@@ -54,12 +61,28 @@ def stopping(d: Deciding, group: Group) -> None:
         return
     evicted = group.evicted
     if evicted is not None:
-        _stop(d, group, "evict", REASON_EVICTED_PREFIX + evicted.reason, evicted.message)
+        _stop_all(d, group, "evict", REASON_EVICTED_PREFIX + evicted.reason, evicted.message)
         _yield(d, group)
-    elif group.holding is None and group.composed:
-        opened = [u for u in d.members(group).listed(Flag.STOPPABLE) if d.pod(u).opened]
-        if opened and not _about_to_be_held(group):
-            _stop(d, group, "unadmit", REASON_NOT_ADMITTED, NOT_ADMITTED_MESSAGE)
+    elif group.holding is None:
+        _unadmit(d, group)
+
+
+def _unadmit(d: Deciding, group: Group) -> None:
+    members = d.members(group)
+    started = [d.pod(uid) for uid in members.listed(Flag.STOPPABLE)]
+    # Who was never let in is not about to be held, and may have been deleted with a long grace.
+    known = group.composed and not _about_to_be_held(group)
+    going = [d.pod(uid) for uid in members.listed(Flag.DELETING)]
+    for pod in [*started, *(pod for pod in going if _lingers(d, pod))]:
+        if pod.opened and pod.free and (known or not pod.let_in):
+            grace_s = short_grace(pod)
+            _stop(d, group, pod, "unadmit", REASON_NOT_ADMITTED, NOT_ADMITTED_MESSAGE, grace_s)
+
+
+def _lingers(d: Deciding, pod: Pod) -> bool:
+    """Tell whether a pod that was never let in was given longer to end than it is due."""
+    grace_s = pod.view.grace_s
+    return may_run(d, pod) and not pod.let_in and (grace_s or 0) > UNADMITTED_GRACE_S
 
 
 def _about_to_be_held(group: Group) -> bool:
@@ -67,22 +90,35 @@ def _about_to_be_held(group: Group) -> bool:
     return group.workload is None
 
 
-def _stop(d: Deciding, group: Group, rule: str, reason: str, message: str) -> None:
+def _stop_all(d: Deciding, group: Group, rule: str, reason: str, message: str) -> None:
     for uid in d.members(group).listed(Flag.STOPPABLE):
         pod = d.pod(uid)
         if pod.free:
-            d.emit(
-                group,
-                rule,
-                reason,
-                f"stop pod {pod.view.name}: {message}",
-                StopPod(
-                    target=pod_ref(pod),
-                    reason=reason,
-                    message=message,
-                    events=normal(EVENT_STOPPED, message),
-                ),
-            )
+            _stop(d, group, pod, rule, reason, message)
+
+
+def _stop(
+    d: Deciding,
+    group: Group,
+    pod: Pod,
+    rule: str,
+    reason: str,
+    message: str,
+    grace_s: int | None = None,
+) -> None:
+    d.emit(
+        group,
+        rule,
+        reason,
+        f"stop pod {pod.view.name}: {message}",
+        StopPod(
+            target=pod_ref(pod),
+            reason=reason,
+            message=message,
+            grace_s=grace_s,
+            events=normal(EVENT_STOPPED, message),
+        ),
+    )
 
 
 def _yield(d: Deciding, group: Group) -> None:
@@ -91,7 +127,7 @@ def _yield(d: Deciding, group: Group) -> None:
         return
     if d.members(group).count(Flag.OPENING):
         return  # a gate that is being removed may be off by now: stop that pod first
-    if not group.single and still_running(d, group):
+    if still_running(d, group):
         return
     # A single pod that was started is stopped and never comes back; one at its gate waits again.
     again = not group.single or bool(d.members(group).count(Flag.GATED))

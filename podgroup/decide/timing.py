@@ -3,10 +3,11 @@
 A rule that waits for a moment asks for a timer of its group; when it fires the rules look at the
 group again and compare times. A timer says nothing by itself, so an old one does no harm.
 
-A group that must stop holds its quota until none of its pods runs. A pod whose deletion time plus
-its grace period is over is taken for gone: its kubelet does not answer any more, and Kubernetes'
-deletion time already includes the grace period once. An operator may choose not to wait for the
-grace period at all (`Policy.fast_quota_release`): being deleted is enough then.
+A group that must stop holds its quota until none of its pods may run: each has ended, is gone, or
+was never bound and is being deleted. A pod whose deletion time is over by its grace period, or by
+`PATIENCE_S` where that is more, is taken for gone: its kubelet does not answer any more, and
+Kubernetes' deletion time already includes the grace period once. An operator may choose not to wait
+for the grace period at all (`Policy.fast_quota_release`): being deleted is enough then.
 
 Invariant: a group has at most one timer of each purpose.
 """
@@ -18,6 +19,8 @@ from podgroup.members import Flag
 from podgroup.state import Group, Pod, Timer
 
 GRACE = "grace"
+PATIENCE_S = 30
+"""Seconds that a kubelet has at least to say that a pod has ended, after it must have."""
 
 
 def wake_at(d: Deciding, group: Group, purpose: str, at: datetime) -> None:
@@ -39,13 +42,21 @@ def given_up_at(pod: Pod) -> datetime | None:
     deleted_at = pod.view.deleted_at
     if deleted_at is None or pod.view.grace_s is None:
         return None
-    return deleted_at + timedelta(seconds=pod.view.grace_s)
+    return deleted_at + timedelta(seconds=max(pod.view.grace_s, PATIENCE_S))
+
+
+def may_run(d: Deciding, pod: Pod) -> bool:
+    """Tell whether a pod may run, as far as anybody answers for it."""
+    if not d.members(d.world.groups[pod.group]).flags[pod.view.uid] & Flag.LIVE:
+        return False
+    lost_at = given_up_at(pod)
+    return lost_at is None or lost_at > d.here.at
 
 
 def still_running(d: Deciding, group: Group) -> bool:
     """Tell whether a pod of the group runs; asks for a look when the last one will be given up."""
     members = d.members(group)
-    if not members.count(Flag.RUNNING):
+    if not members.count(Flag.LIVE):
         no_wake(d, group, GRACE)
         return False
     if members.count(Flag.STOPPABLE) or not members.count(Flag.DELETING):
@@ -57,7 +68,7 @@ def still_running(d: Deciding, group: Group) -> bool:
     if wish is not None and wish.due_at > d.here.at:
         return True  # looked at before: constant work per event
     ends: list[datetime] = []
-    for uid in members.with_flags(Flag.RUNNING):
+    for uid in members.with_flags(Flag.LIVE):
         end = given_up_at(d.pod(uid))
         if end is None:
             return True

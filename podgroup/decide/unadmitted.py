@@ -1,19 +1,30 @@
-"""Pods that run without ever having been gated: accounted, reported, left alone (B17).
+"""What runs in groups that hold no quota is charged all the same, until it has ended or is gone.
 
-A gate cannot be added to a pod that exists (KEP-3521), so a pod created while admission was down
-or bypassed runs whatever we decide. It is neither stopped nor hidden: its group is Blocked with
-reason RunningUnadmitted, and what it takes is charged to the ClusterQueue its queue leads to, in
-the first flavor its shape may use, so that others do not start on quota that is not there.
+- A gate cannot be added to a pod that exists (KEP-3521), so a pod created while admission was down
+  or bypassed runs whatever we decide. It is left alone, and its group is Blocked with reason
+  RunningUnadmitted (B17).
+- A pod whose gate somebody else took off is stopped, and runs until it has obeyed.
+- A pod may outlive its group: one that is beyond the count, or whose group is over.
+
+Each is charged to the ClusterQueue its queue leads to, in the first flavor its shape may use, so
+that others do not start on quota that is not there. A pod of an evicted group that is being deleted
+is not, where an operator does not want to wait for it (`Policy.fast_quota_release`), nor one whose
+kubelet does not answer any more (`timing.given_up_at`).
 
 Invariant: this alone may take usage above a nominal quota; nothing is ever admitted on top of it.
 """
 
+from datetime import datetime
+
 from podgroup.decide.context import Deciding
 from podgroup.decide.flavors import counted, usable_flavor
+from podgroup.decide.timing import given_up_at, no_wake, wake_at
 from podgroup.members import Flag
 from podgroup.objects import ClusterQueueView, FlavorView
 from podgroup.quota import Charge, FlavorResource
 from podgroup.state import Group
+
+LAPSE = "lapse"
 
 
 def charge_unadmitted(d: Deciding, group: Group) -> None:
@@ -23,11 +34,12 @@ def charge_unadmitted(d: Deciding, group: Group) -> None:
     quotas, members = d.world.quotas, d.members(group)
     local = d.world.local_queues.get((group.namespace, group.queue))
     queue = d.world.cluster_queues.get(local.cluster_queue) if local is not None else None
-    if not members.count(Flag.STOPPABLE) or queue is None:
+    if not members.count(Flag.LIVE) or queue is None:
         quotas.discharge(group.id)
+        no_wake(d, group, LAPSE)
         return
     # One pass whenever a pod starts or ends to run, not for every other event of the group.
-    source = (members.moves, group.composed, group.priority, queue, _flavors(d, queue))
+    source = (members.moves, _lapsed(d, group), group.priority, queue, _flavors(d, queue))
     if source == members.charged_for and group.id in quotas.charges:
         return
     members.charged_for = source
@@ -39,16 +51,29 @@ def charge_unadmitted(d: Deciding, group: Group) -> None:
         quotas.charge(group.id, charge)
 
 
+def _lapsed(d: Deciding, group: Group) -> bool:
+    """Tell whether a kubelet should have answered for a pod by now."""
+    timers = d.world.meta.timers
+    return f"{LAPSE}/{group.id}/" not in timers
+
+
 def _flavors(d: Deciding, queue: ClusterQueueView) -> tuple[FlavorView | None, ...]:
     return tuple(d.world.flavors.get(f.name) for r in queue.groups for f in r.flavors)
 
 
 def _usage(d: Deciding, group: Group, queue: ClusterQueueView) -> dict[FlavorResource, int]:
     usage: dict[FlavorResource, int] = {}
-    for uid in d.members(group).with_flags(Flag.STOPPABLE):
+    leaving = group.evicted is not None and d.world.policy.fast_quota_release
+    lapses: list[datetime] = []
+    for uid in d.members(group).with_flags(Flag.LIVE):
         pod = d.pod(uid)
-        if group.composed and pod.opened:
-            continue  # its gate was seen: it is being stopped
+        if pod.deleting and leaving:
+            continue
+        lost_at = given_up_at(pod)
+        if lost_at is not None:
+            if lost_at <= d.here.at:
+                continue
+            lapses.append(lost_at)
         for resources in queue.groups:
             flavor = usable_flavor(d.world, resources, pod.view)
             for resource in resources.covered:
@@ -56,4 +81,8 @@ def _usage(d: Deciding, group: Group, queue: ClusterQueueView) -> dict[FlavorRes
                 if amount and flavor and (resource == "pods" or counted(d.world, resource)):
                     key = (flavor, resource)
                     usage[key] = usage.get(key, 0) + amount
+    if lapses:
+        wake_at(d, group, LAPSE, min(lapses))
+    else:
+        no_wake(d, group, LAPSE)
     return usage

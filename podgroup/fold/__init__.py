@@ -160,7 +160,9 @@ def _group_refused(world: World, event: DeltaRefused) -> str:
 
 FOLDS: dict[type[Event], Callable[[World, At, Any, int], object]] = {
     PodApplied: _pod_applied,
-    PodDeleted: lambda world, here, event, _: pod_deleted(world, here, event.pod),
+    PodDeleted: lambda world, here, event, _: pod_deleted(
+        world, here, event.pod, filtered=event.filtered
+    ),
     WorkloadApplied: _workload_applied,
     WorkloadDeleted: lambda world, here, event, _: workload_deleted(world, here, event.workload),
     ObjectApplied: lambda w, here, event, _: object_applied(w, here, event.object, event.relist),

@@ -166,8 +166,11 @@ def _classified(key: int) -> int:
             flags |= Flag.UNOWNED
     if gated:
         flags |= Flag.GATED
-    elif not ended and not deleting:
-        flags |= Flag.STOPPABLE
+    elif not ended:
+        if not deleting:
+            flags |= Flag.STOPPABLE
+        if not deleting or key & _BOUND or flags & Flag.RUNNING:
+            flags |= Flag.LIVE
     return flags | Flag.DELETING if deleting else flags
 
 
@@ -179,7 +182,10 @@ def flags_of(pod: Pod, serving: bool, owned: bool) -> int:
 
     Active = not Failed, and not deleted before it was bound to a node (KEP-976: "runnable or
     succeeded"). In a serving group a terminated or terminating pod gives its place up as well. An
-    excess pod counts for nothing but its clean-up.
+    excess pod counts for nothing but its clean-up, and for what it takes while it runs.
+
+    Live = whatever may run: past our gate, not ended, and not deleted before it was bound (nobody
+    binds a pod that is being deleted). That is what is charged, whatever else the pod is.
     """
     view, expected = pod.view, pod.expect
     key = _PHASES.get(view.phase, 0)
@@ -193,7 +199,7 @@ def flags_of(pod: Pod, serving: bool, owned: bool) -> int:
         key |= _DELETING | _BOUND if view.node else _DELETING
     flags = _CLASSES[key]
     if pod.fate == EXCESS:
-        flags = flags & Flag.DELETING | Flag.EXCESS
+        flags = flags & (Flag.DELETING | Flag.LIVE) | Flag.EXCESS
     else:
         if view.conditions and not flags & Flag.READY:
             for condition in view.conditions:
@@ -205,6 +211,12 @@ def flags_of(pod: Pod, serving: bool, owned: bool) -> int:
             flags |= Flag.OPENING
     if POD_FINALIZER in view.finalizers:
         flags |= Flag.HELD
+    if pod.larger:
+        flags |= Flag.LARGER
+    if pod.hidden:
+        flags |= Flag.HIDDEN
+    if pod.reported is not None:
+        flags |= Flag.TOLD
     if expected is not None or pod.refused_version == view.resource_version:
         flags |= Flag.BUSY  # not `pod.free`
     return flags

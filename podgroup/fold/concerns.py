@@ -32,6 +32,7 @@ _LOUD = (
     | Flag.UNRETRIABLE
     | Flag.EXCESS
     | Flag.OPENING
+    | Flag.HIDDEN
 )
 """Pods with one of these are what the rules of an admitted group are about."""
 _RUNS = (
@@ -44,13 +45,14 @@ _RUNS = (
     | Flag.GATED
     | Flag.OPENING
     | Flag.OPEN
+    | Flag.LIVE
 )
 _RESTS = ~_RUNS
 _TELLS = Flag.RUNNING | Flag.READY | Flag.SUCCEEDED
 _WAITS = Flag.ACTIVE | Flag.GATED | Flag.SOLID | Flag.HELD | Flag.UNOWNED
 _STARTS = Flag.GATED | Flag.OPENING
 _ENDS = Flag.HELD | Flag.BUSY
-_LEAVES_ALONE = Flag.HELD | Flag.STOPPABLE | Flag.GATED
+_LEAVES_ALONE = Flag.HELD | Flag.STOPPABLE | Flag.GATED | Flag.LIVE
 
 
 def calm(world: World, group: Group) -> bool:

@@ -20,6 +20,7 @@ from podgroup.commands import (
     FinalizePod,
     FinalizeWorkload,
     FinishGroup,
+    KeepPod,
     PodSetSpec,
     ReleaseQuota,
     ReportPod,
@@ -30,13 +31,13 @@ from podgroup.commands import (
     WriteWorkloadStatus,
 )
 from podgroup.events import Decision
-from podgroup.fold.common import EXCESS, REPLACED, At, expect, note, touch
+from podgroup.fold.common import EXCESS, REPLACED, At, expect, note, reindex, touch
 from podgroup.fold.placing import needed, replace
 from podgroup.fold.queues import say
 from podgroup.fold.workloads import admit, recharge, release, role_of
 from podgroup.ids import PodUID
 from podgroup.names import EVICTED_PODS_READY_TIMEOUT
-from podgroup.state import Eviction, Expectation, Finish, Group, Role, World
+from podgroup.state import Eviction, Expectation, Finish, Group, Hiding, Role, World
 
 RULE_REPLACED = "replace"
 
@@ -64,6 +65,11 @@ def _pod_is_written(world: World, group: Group, decision: Decision, command: Any
     if pod is None:
         return
     action = type(command).__name__
+    if action == "UngatePod":
+        pod.let_in = True
+    elif action == "KeepPod":
+        hiding = pod.hiding = pod.hiding or Hiding()
+        hiding.kept, hiding.kept_at = hiding.kept + 1, decision.at
     if action == "StopPod" and command.finalize:
         action = "DeletePod"  # seen when our finalizer is off as well, not at the deletion
     elif action == "DeletePod":
@@ -126,7 +132,7 @@ def _finished(world: World, group: Group, decision: Decision, command: FinishGro
     group.finish = Finish(command.reason, command.message, here.at)
     group.finished_at = here.at
     _note(world, here, group, "GroupFinished", decision, command)
-    release(world, here, group, "Finished")
+    release(world, here, group, group.evicted.reason if group.evicted else "Finished")
     world.quotas.dequeue(group.id)
 
 
@@ -177,7 +183,7 @@ def _report(world: World, group: Group, _: Decision, command: ReportPod) -> None
     waits = command.status == "False"
     pod.reported = (command.reason, command.message) if waits else None
     group.reported += pod.reported is not None
-    world.journal.pods.add(command.target.uid)
+    reindex(world, group, pod)
 
 
 def _compose(world: World, here: At, group: Group, command: CreateWorkload) -> None:
@@ -222,6 +228,7 @@ _APPLIED: Final[dict[type[Command], Callable[[World, Group, Decision, Any], None
     FinalizePod: _pod_is_written,
     DeletePod: _pod_is_written,
     StopPod: _pod_is_written,
+    KeepPod: _pod_is_written,
     ReportPod: _report,
     CreateWorkload: _workload_is_made,
     UpdateWorkload: _workload_is_changed,

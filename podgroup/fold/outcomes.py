@@ -15,6 +15,7 @@ from datetime import timedelta
 from podgroup.events import OutcomeRecorded, TimerFired
 from podgroup.fold.common import At, note, reflag, reindex, settle, stir, touch, unexpect
 from podgroup.fold.concerns import of_flags, of_workload
+from podgroup.fold.pods import gone
 from podgroup.ids import GroupID, newer
 from podgroup.journal import OutcomeRow
 from podgroup.names import WORKLOAD_FINALIZER
@@ -84,8 +85,12 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
             group.start_failed = event.message or "pod and admission contradict each other"
         else:
             pod.refused_version = pod.view.resource_version
+        if expectation.action == "UngatePod":
+            pod.let_in = False
         settle(world, group, pod)
         _retry_later(world, here, group, pod.view.uid)
+    elif event.status == "obsolete" and pod.hidden:
+        gone(world, here, group, pod)
     # obsolete: the pod is gone, the watch is about to say so
 
 

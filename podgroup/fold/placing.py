@@ -103,6 +103,7 @@ def replace(world: World, group: Group, pod: Pod) -> None:
         role.replaced += step * (pod.fate == "replaced")
     world.members[group.id].drop(pod.view.uid)
     pod.role = name
+    pod.larger = larger(group, name, pod.view)
     reindex(world, group, pod)
 
 
@@ -139,6 +140,14 @@ def beyond(group: Group, name: str, view: PodView) -> dict[str, int]:
     else:
         return {}
     return {r: amount for r, amount in view.requests.items() if amount > known.get(r, 0)}
+
+
+def larger(group: Group, name: str, view: PodView) -> bool:
+    """Tell whether a pod asks for more of anything than its role, for which quota is given."""
+    known = group.roles[name].requests
+    if view.requests is known or view.requests == known:
+        return False
+    return any(amount > known.get(r, 0) for r, amount in view.requests.items())
 
 
 def labelled(group: Group, view: PodView) -> str:

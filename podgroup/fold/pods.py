@@ -4,12 +4,19 @@ Theory. A delta carries the pod as it is; what *happened* is the difference to t
 Each difference worth telling becomes a note. A life of a group opens with its first pod and ends
 when its last pod and its Workload are gone; the next pod of that name opens another life.
 
+A pod that may run stays in its group until it has ended or is gone, whatever its labels say: what
+it takes is charged there. When it leaves the sight of a watch that has a label selector, it may be
+gone or without the label. It is *hidden* then, and stays what it was until either is known
+(`decide.keeping` has the label put back, which finds out).
+
 Order of lookups: uid first (a uid is forever), then group name, then pod name.
 Invariant: an older or equal resource version of a known pod changes nothing, and neither does a
 delta of an unknown one that is not newer than the newest seen of its kind unless a relist names it.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace as replace_fields
 
 from podgroup.fold.common import (
     EXCESS,
@@ -30,7 +37,7 @@ from podgroup.fold.common import (
 )
 from podgroup.fold.concerns import Look, of_flags, of_joining, of_leaving, same_to_rules
 from podgroup.fold.dialects import ROLES, declaration, told
-from podgroup.fold.placing import declare, declared_total, place, replace
+from podgroup.fold.placing import declare, declared_total, larger, place, replace
 from podgroup.ids import GroupID, PodUID, group_id, newer
 from podgroup.journal import GateRow, WaitRow
 from podgroup.members import Flag
@@ -54,9 +61,13 @@ from podgroup.names import (
     workload_name,
 )
 from podgroup.objects import PodView
+from podgroup.quantities import format_amount
 from podgroup.sharing import one_map_of_times, renewed, resembling, share_new
-from podgroup.state import GROUP, SINGLE, Group, Pod, Role, World
+from podgroup.state import GROUP, SINGLE, Group, Hiding, Pod, Role, World
 
+KEEP = "keep"
+QUIET = timedelta(minutes=10)
+"""After this long in peace a pod that loses its label has lost it for the first time."""
 MAX_EAGER = 2
 """Refusals of a Workload after which changes of pods are no reason any more to try it again."""
 
@@ -85,11 +96,12 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
     if not wanted[2]:
         wanted = (SINGLE, view.namespace, view.name)
     moved = False
-    if not _concerns_us(view):
+    stays = known is not None and bool(_flags(world, known) & Flag.LIVE)
+    if not stays and not _concerns_us(view):
         if known is not None:
             _disown(world, here, world.groups[known.group], known)
         return
-    if known is not None:
+    if known is not None and not stays:
         group = world.groups[known.group]
         if (group.kind, group.namespace, group.name) != wanted:
             _leave(world, here, group, known, "group name changed")
@@ -100,8 +112,13 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
         _change(world, here, world.groups[known.group], known, view, False)
 
 
-def pod_deleted(world: World, here: At, view: PodView, *, inferred: bool = False) -> None:
-    """Fold the end of a pod. `inferred`: a relist did not list it, nobody saw it go."""
+def pod_deleted(
+    world: World, here: At, view: PodView, *, inferred: bool = False, filtered: bool = False
+) -> None:
+    """Fold the end of a pod. `inferred`: a relist did not list it, nobody saw it go.
+
+    `filtered`: the watch or list has a label selector, so the pod may only have lost the label.
+    """
     uid = view.uid
     _see_version(world, view)
     if world.meta.refused:
@@ -110,7 +127,15 @@ def pod_deleted(world: World, here: At, view: PodView, *, inferred: bool = False
     if pod is None:
         return
     group = world.groups[pod.group]
-    if not inferred and view.deleted_at is None and POD_FINALIZER in view.finalizers:
+    ended = view.phase in ("Succeeded", "Failed")
+    # Past its gate, or its gate is being removed: it may run by now.
+    if filtered and not ended and _flags(world, pod) & (Flag.LIVE | Flag.OPENING):
+        _hide(world, here, group, pod, view)
+        return
+    if filtered and ended and not inferred and view.deleted_at is None and pod.held:
+        # It ended in our hands and lost the label: its end counts, and nothing of ours keeps it.
+        group.disowned += ((PodUID(uid), view.name, False),)
+    elif not inferred and view.deleted_at is None and POD_FINALIZER in view.finalizers:
         # No object with a finalizer is deleted before somebody asked for it: it left our selector.
         _disown(world, here, group, pod)
         return
@@ -136,6 +161,44 @@ def pod_deleted(world: World, here: At, view: PodView, *, inferred: bool = False
     if unexpect(world, group, pod):
         touch(world, group.id)
     _forget(world, group, pod, flags)
+
+
+def _flags(world: World, pod: Pod) -> int:
+    return world.members[pod.group].flags[pod.view.uid]
+
+
+def _hide(world: World, here: At, group: Group, pod: Pod, view: PodView) -> None:
+    """A pod that may run is out of the watch's sight: it is kept as it was until it is found."""
+    if view.resource_version != pod.view.resource_version:
+        pod.view = replace_fields(pod.view, resource_version=view.resource_version)
+    hiding = pod.hiding = pod.hiding or Hiding()
+    if hiding.kept_at is not None and here.at - hiding.kept_at > QUIET:
+        hiding.kept = 0
+    hiding.since = here.at
+    why = f"label {MANAGED_LABEL} was removed from a pod that runs, or the pod is gone"
+    note(world, here, "PodHidden", group.id, view.uid, "Unmanaged", why)
+    unexpect(world, group, pod)  # its effect would never be seen
+    reindex(world, group, pod)
+    if not hiding.kept:
+        world.meta.timers.pop(keep_timer(group.id), None)  # it need not wait for the others
+    touch(world, group.id)
+
+
+def gone(world: World, here: At, group: Group, pod: Pod) -> None:
+    """A hidden pod turned out to be gone."""
+    flags = world.members[group.id].flags[pod.view.uid]
+    pod.gone_at = here.at
+    pod.fate = pod.fate or LOST
+    how = "found out by a write: nobody saw it go"
+    note(world, here, "PodGone", group.id, pod.view.uid, pod.fate, how)
+    unexpect(world, group, pod)
+    _forget(world, group, pod, flags)
+    touch(world, group.id)
+
+
+def keep_timer(identity: GroupID) -> str:
+    """Return the name of the timer after which labels of a group's pods are put back."""
+    return f"{KEEP}/{identity}/"
 
 
 def _being_released(pod: Pod) -> bool:
@@ -227,6 +290,7 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
         role = group.roles[name] = Role(name=name, requests=view.requests)
     role.seen += 1
     pod = Pod(view, group.id, role.name, here.position, gated)
+    pod.larger = larger(group, role.name, view)
     world.pods[uid] = pod
     world.gone_pods.pop(uid, None)
     group.left = False
@@ -262,7 +326,8 @@ def _change(world: World, here: At, group: Group, pod: Pod, view: PodView, same:
     flags = world.members[group.id].flags
     old = flags[view.uid]
     _see(world, here, group, pod, view, same)
-    if same or _counts_same(before, view):
+    resized = not same and view.requests != before.requests
+    if same or (_counts_same(before, view) and not resized):
         new = reflag(world, group, pod, old)
     else:
         reindex(world, group, pod)
@@ -272,7 +337,11 @@ def _change(world: World, here: At, group: Group, pod: Pod, view: PodView, same:
     led = (not settled or (old ^ new) & Flag.FAILED) and lead(world, group)
     retried = group.workload is None and _retry_workload(group)
     look: Look = None
-    if not (led or retried) and pod.role == role and world.touched.get(group.id, 0) is not None:
+    if (
+        not (led or retried or resized)
+        and pod.role == role
+        and world.touched.get(group.id, 0) is not None
+    ):
         look = of_flags(world, group, old, new)
         if look is None and old == new and same_to_rules(world, group, before, view, new):
             look = 0
@@ -292,6 +361,9 @@ def _counts_same(before: PodView, view: PodView) -> bool:
 def _see(world: World, here: At, group: Group, pod: Pod, view: PodView, same: bool) -> None:
     """Write down what happened to a pod since it was seen last; its flags are still to be told."""
     before, pod.view = pod.view, view
+    if pod.hiding is not None and pod.hiding.since is not None:
+        pod.hiding.since = None
+        note(world, here, "PodFound", group.id, view.uid, "", "it is in sight again")
     deleted = view.deleted_at is not None
     if deleted and before.deleted_at is None:
         pod.doomed = ADMISSION_GATE in before.gates
@@ -302,11 +374,36 @@ def _see(world: World, here: At, group: Group, pod: Pod, view: PodView, same: bo
     if deleted or view.phase != before.phase or view.node != before.node:
         _progress(world, here, group, pod, before)
     if not same:
+        if view.requests != before.requests:
+            _resized(world, here, group, pod, before)
         _recount(world, here, group, before, view)
         if before.labels.get(POD_GROUP_ROLE) != view.labels.get(POD_GROUP_ROLE) and pod.gated:
             replace(world, group, pod)
     if pod.expect is not None and _observed(pod):
         unexpect(world, group, pod)
+
+
+def _resized(world: World, here: At, group: Group, pod: Pod, before: PodView) -> None:
+    """A pod asks for other amounts than it did (subresource `pods/resize`): those are charged.
+
+    One at its gate is placed anew: quota is asked for what it wants now, where nobody has given it
+    any, and what is more than its group was given keeps it at its gate.
+    """
+    view = pod.view
+    told_of = ", ".join(
+        f"{name} {format_amount(name, before.requests.get(name, 0))} became "
+        f"{format_amount(name, view.requests.get(name, 0))}"
+        for name in sorted({*before.requests, *view.requests})
+        if before.requests.get(name, 0) != view.requests.get(name, 0)
+    )
+    note(world, here, "PodResized", group.id, view.uid, "", f"pod {view.name}: {told_of}")
+    world.members[group.id].moves += 1
+    if ADMISSION_GATE in view.gates:
+        if group.single and group.holding is None:
+            group.roles[pod.role].requests = view.requests
+        elif not group.single:
+            replace(world, group, pod)
+    pod.larger = larger(group, pod.role, view)
 
 
 def _recount(world: World, here: At, group: Group, before: PodView, view: PodView) -> None:
@@ -508,7 +605,9 @@ def lead(world: World, group: Group) -> bool:
     declare(world, group)
     news = group.declared != declared
     labels = (view := world.pods[uid].view).labels
-    if group.holding is None and not (group.serving and group.composed):
+    # What runs without an admission is charged where its queue leads, whatever is written later.
+    settled = group.queue and members.count(Flag.LIVE)
+    if group.holding is None and not (group.serving and group.composed) and not settled:
         queue = labels.get(QUEUE_NAME, "")
         if queue != group.queue:
             group.queue, news = queue, True

@@ -6,7 +6,10 @@ it DeletedFinalStateUnknown). Only the newest frame of a kind counts; one that n
 concludes nothing. Until every kind has had one complete frame in this epoch nothing is decided,
 because half a view would look like half of the pods being gone.
 
-Invariant: after `RelistCompleted` the state holds exactly the objects the frame delivered.
+A list that has a label selector does not show a pod that runs and has lost the label. A pod that
+may run and is not in it is therefore not taken for gone but for hidden (`fold.pods`).
+
+Invariant: after `RelistCompleted` the state holds the objects the frame delivered, and hidden pods.
 """
 
 from podgroup.events import RelistCompleted, RelistStarted
@@ -41,7 +44,7 @@ def relist_completed(world: World, here: At, event: RelistCompleted) -> None:
     del world.meta.frames[event.kind]
     if event.kind == "Workload" and not event.installed:
         _unserved(world)
-    missing = _infer(world, here, event.kind, frame.seen)
+    missing = _infer(world, here, event.kind, frame.seen, event.filtered)
     _settle_written(world, event.kind, event.resource_version)
     # Also when it is lower than what was seen: etcd was restored, and the watch goes on from here.
     world.meta.versions[event.kind] = event.resource_version
@@ -117,11 +120,11 @@ def _settle_written(world: World, kind: str, version: str) -> None:
             settle(world, world.groups[pod.group], pod)
 
 
-def _infer(world: World, here: At, kind: str, seen: set[str]) -> int:
+def _infer(world: World, here: At, kind: str, seen: set[str], filtered: bool) -> int:
     if kind == "Pod":
         pods = [world.pods[uid].view for uid in sorted(world.pods) if uid not in seen]
         for view in pods:
-            pod_deleted(world, here, view, inferred=True)
+            pod_deleted(world, here, view, inferred=True, filtered=filtered)
         return len(pods)
     if kind == "Workload":
         views: list[WorkloadView] = [v for v in world.workloads.values() if v.uid not in seen]

@@ -38,7 +38,7 @@ from podgroup.names import (
     WAITING_FOR_REPLACEMENT_PODS,
     WORKLOAD_FINALIZER,
 )
-from podgroup.objects import Condition, WorkloadView
+from podgroup.objects import Assignment, ClusterQueueView, Condition, WorkloadView
 from podgroup.quota import Charge
 from podgroup.state import GROUP, SINGLE, Eviction, Finish, Group, Holding, Role, World
 
@@ -398,22 +398,79 @@ def recharge(world: World, group: Group) -> None:
 
     KEP-976 "Dynamically reclaiming Quota": a succeeded pod's share is free at once. Serving groups
     keep theirs. Kueue keeps its own books, so in kueue mode nothing is charged.
+
+    What runs is charged even where it is more than was given: pods beyond the count of their role
+    (in a serving group those that terminate have given their places up), pods of a role that has
+    no places, and what a pod was resized to.
     """
     holding = group.holding
     if world.mode == "kueue" or holding is None:
         return
     usage: dict[tuple[str, str], int] = {}
+    live = world.members[group.id].count
     for assignment in holding.admission.assignments:
         count = left = max(assignment.count, 1)
         if not group.serving:
             done = succeeded(world, group, assignment.name)
             left = count - done if done < count else 0
+        left = max(left, live(Flag.LIVE, role_of(group, assignment.name)))
         for resource, flavor in assignment.flavors.items():
             per_pod = assignment.usage.get(resource, 0) // count
             key = (flavor, resource)
             usage[key] = usage.get(key, 0) + per_pod * left
+    for key, amount in beyond_admission(world, group, holding.admission).items():
+        usage[key] = usage.get(key, 0) + amount
     queue = holding.admission.cluster_queue
     world.quotas.charge(group.id, Charge(queue, usage, group.priority, holding.at))
+
+
+def beyond_admission(
+    world: World, group: Group, admission: Admission
+) -> dict[tuple[str, str], int]:
+    """Return what live pods take above the share of a place: all of it where they have none."""
+    members = world.members[group.id]
+    given = {role_of(group, a.name): a for a in admission.assignments}
+    uids = [uid for uid in members.listed(Flag.LARGER) if members.flags[uid] & Flag.LIVE]
+    for name in group.roles:
+        if name not in given and members.count(Flag.LIVE, name):
+            uids += members.with_flags(Flag.LIVE, name)
+    if not uids:
+        return {}
+    found: dict[tuple[str, str], int] = {}
+    queue = world.cluster_queues.get(admission.cluster_queue)
+    for uid in dict.fromkeys(uids):
+        assignment = given.get(members.roles[uid])
+        requests = world.pods[uid].view.requests
+        for resource, amount in {**requests, "pods": 1}.items():
+            share = 0
+            if assignment is not None:
+                share = assignment.usage.get(resource, 0) // max(assignment.count, 1)
+                if resource == "pods":
+                    share = 1
+            flavor = _flavor_for(queue, assignment, resource)
+            excluded = resource.startswith(world.policy.exclude_resource_prefixes)
+            if amount > share and flavor and (resource == "pods" or not excluded):
+                key = (flavor, resource)
+                found[key] = found.get(key, 0) + amount - share
+    return found
+
+
+def _flavor_for(
+    queue: ClusterQueueView | None, assignment: Assignment | None, resource: str
+) -> str:
+    """Return the flavor that a resource is charged in, "" if the queue does not account for it.
+
+    That is the flavor given for it or for another resource of its resource group, else the first.
+    """
+    chosen = assignment.flavors if assignment is not None else {}
+    if resource in chosen:
+        return chosen[resource]
+    for resources in queue.groups if queue is not None else ():
+        if resource in resources.covered:
+            known = (chosen[other] for other in resources.covered if other in chosen)
+            first = resources.flavors[0].name if resources.flavors else ""
+            return next(known, first)
+    return ""
 
 
 def succeeded(world: World, group: Group, pod_set: str) -> int:

@@ -52,17 +52,6 @@ def test_a_pod_that_gets_the_label_back_is_queued_again() -> None:
     assert (last.status, last.reason) == ("True", "Admitted"), "and it is not told otherwise"
 
 
-def test_a_running_pod_that_loses_the_label_runs_on_and_its_group_misses_it() -> None:
-    toy = Toy()
-    for name in ("p0", "p1"):
-        toy.pod(name, "g", 2)
-    toy.run("p0", "p1")
-    toy.unlabel("p0")
-    assert toy.named("p0").phase == "Running" and not toy.held("p0") and toy.held("p1")
-    assert "its gate" not in said(toy, "Unmanaged")[0][1]
-    assert "WaitingForReplacementPods" in toy.true("g")
-
-
 def test_a_pod_that_really_went_is_not_let_go() -> None:
     """The last state of a deleted object has the finalizer whose removal deleted it."""
     toy = Toy(cpu=0)

@@ -57,7 +57,7 @@ def test_pages_are_one_frame_at_the_version_of_the_first():
     assert position(first.state) is None
     last = on_page(POD, first.state, page("10", "", "c"))
     assert last.events[-1] == RelistCompleted(
-        kind="Pod", relist="r1", resource_version="10", count=3
+        kind="Pod", relist="r1", resource_version="10", count=3, filtered=True
     )
     assert all(e.relist == "r1" for e in last.events)
     assert position(last.state) == "10"
@@ -65,7 +65,9 @@ def test_pages_are_one_frame_at_the_version_of_the_first():
 
 def test_an_empty_list_is_a_complete_frame():
     done = on_page(POD, Listing("r1"), page("3", ""))
-    assert done.events == (RelistCompleted(kind="Pod", relist="r1", resource_version="3", count=0),)
+    assert done.events == (
+        RelistCompleted(kind="Pod", relist="r1", resource_version="3", count=0, filtered=True),
+    )
     assert done.state == Watching("3")
 
 
@@ -91,7 +93,7 @@ def test_the_end_bookmark_completes_the_initial_watch_and_the_watch_goes_on():
     assert position(state) is None
     done = on_item(POD, state, Bookmark("277", initial_end=True))
     assert done.events == (
-        RelistCompleted(kind="Pod", relist="r1", resource_version="277", count=1),
+        RelistCompleted(kind="Pod", relist="r1", resource_version="277", count=1, filtered=True),
     )
     assert done.state == Watching("277", 1)
 

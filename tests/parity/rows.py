@@ -129,7 +129,7 @@ C-105 Y removing a finalizer fails once: done at the next try
 C-106 Y which kinds of owners take care of their pods themselves
 C-107 Y name of a pod's Workload: stable, other for another uid
 C-108 Y stopping fails at either request: tried again until the pod is gone
-C-109 Y a running single pod does not hold up the release of quota
+C-109 Y a running single pod does not hold up the release of quota (here it does: B21)
 C-110 Y nor do pods of a group that ended or whose grace period is over
 C-111 Y a running pod within its grace period does
 C-112 o quick release of quota: a running pod that is being deleted does not
@@ -425,6 +425,7 @@ B17 Y pods that were never gated
 B18 Y restart in the middle of a clean-up
 B19 Y role hash of Kueue, or of KEP-976
 B20 Y the pod that failed first is released first
+B21 Y what runs keeps its quota until it has ended or is gone
 """,
 }
 

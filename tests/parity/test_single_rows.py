@@ -199,18 +199,22 @@ def test_a_single_pod_is_ready_when_it_is() -> None:
     assert toy.condition(name, "PodsReady")[:2] == ("True", "Recovered")
 
 
-@pytest.mark.parity("C-109", "I-05", "I-06", "I-02")
+@pytest.mark.parity("B21", "C-109", "I-05", "I-06", "I-02")
 @pytest.mark.parametrize("reason", ["Preempted", "NodeFailures"])
-def test_quota_of_a_single_pod_goes_at_once_and_it_is_not_requeued(reason: str) -> None:
+def test_a_single_pod_that_must_go_keeps_its_quota_and_is_not_requeued(reason: str) -> None:
     toy = Toy(mode="kueue")
     toy.slow = True
     name = running(toy)
     toy.evict(name, reason)
     assert toy.named("foo").phase == "Running" and toy.named("foo").deleted_at is not None
-    workload = toy.workloads[name]
-    assert workload.cluster_queue == "", "released while it may still be running"
-    assert toy.condition(name, "QuotaReserved")[0] == "False"
-    assert toy.condition(name, "Requeued")[:2] == ("False", reason)
+    assert toy.workloads[name].cluster_queue == "cq", "held while it may still be running"
+    toy.act = False
+    toy.end("foo", phase="Failed")
+    finish = toy.group("foo").finish
+    assert finish is not None and (finish.reason, finish.message) == ("Failed", "By test")
+    toy.act = True
+    toy.settle()
+    assert not toy.workloads and not toy.pods, "it is over, and is not queued again"
 
 
 @pytest.mark.parity("I-02")

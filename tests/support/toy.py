@@ -239,7 +239,8 @@ class Toy:
             and (not view.node or view.phase in ("Succeeded", "Failed"))
         ):
             del self.pods[uid]
-            self.send(e.PodDeleted(pod=view))
+            if uid not in self.unseen:
+                self.send(e.PodDeleted(pod=view, filtered=True))
             self.collect(uid)
         elif MANAGED_LABEL in view.labels or uid not in self.unseen:
             self.unseen.discard(uid)
@@ -258,7 +259,7 @@ class Toy:
         self.pods[left.uid] = self.last[name] = left
         self.unseen.add(left.uid)
         seen = msgspec.structs.replace(before, resource_version=left.resource_version)
-        self.do(e.PodDeleted(pod=seen))
+        self.do(e.PodDeleted(pod=seen, filtered=True))
 
     def run(self, *names: str) -> None:
         for name in names:
@@ -363,6 +364,9 @@ class Toy:
                 )
             case c.FinalizePod():
                 self._strip(t.uid)
+            case c.KeepPod():
+                labels = {**self.pods[t.uid].labels, MANAGED_LABEL: "true"}
+                self.change(t.uid, settle=False, labels=labels)
             case c.DeletePod():
                 self._strip(t.uid)
                 if t.uid in self.pods:

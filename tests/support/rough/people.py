@@ -103,7 +103,7 @@ class People(Ground):
                 self.tampered.add(view.uid)
             case 5:
                 labels[MANAGED_LABEL] = "true"
-            case 6 if GROUP_NAME in labels:
+            case 6 if GROUP_NAME in labels and view.gates:  # what runs stays where it is
                 labels[GROUP_NAME] = "ga" if labels[GROUP_NAME] != "ga" else "gb"
                 self.tampered.add(view.uid)
         if (labels, annotations) != (view.labels, view.annotations):

@@ -1,0 +1,59 @@
+"""Rule about pods that run and are out of sight: their label is put back (`keep`).
+
+A watch with a label selector loses sight of a pod whose label somebody takes off, and cannot tell
+that from its end. The write that puts the label back can: it finds the pod by its uid, or nobody.
+Meanwhile the pod is what it was, and what it takes is charged.
+
+Who takes the label off again and again is answered more and more slowly, `CEILING_S` apart at most,
+so a fight costs little. It is told in history and by an Event on the pod, each time.
+
+Invariant: a hidden pod has either a write in flight, or a timer for the next.
+"""
+
+from datetime import datetime, timedelta
+
+from podgroup.commands import KeepPod, KubeEvent
+from podgroup.decide.context import Deciding, pod_ref
+from podgroup.decide.timing import no_wake, wake_at
+from podgroup.fold.pods import KEEP
+from podgroup.members import Flag
+from podgroup.names import MANAGED_LABEL
+from podgroup.state import Group, Pod
+
+CEILING_S = 60
+LABEL_PUT_BACK = "LabelPutBack"
+_MESSAGE = (
+    f"label {MANAGED_LABEL} was removed from a pod that runs: gatelog puts it back, and the pod "
+    "is charged to its queue until it has ended or is gone"
+)
+
+
+def keeping(d: Deciding, group: Group) -> None:
+    """Run the rule."""
+    members, timers = d.members(group), d.world.meta.timers
+    if not members.count(Flag.HIDDEN):
+        no_wake(d, group, KEEP)
+        return
+    wish = timers.get(f"{KEEP}/{group.id}/")
+    if wish is not None and wish.due_at > d.here.at:
+        return  # constant work per event: nothing is due before
+    later = []
+    for uid in members.listed(Flag.HIDDEN):
+        pod = d.pod(uid)
+        due = _due(pod)
+        if due > d.here.at:
+            later.append(due)
+        elif pod.free:
+            event = KubeEvent(type="Warning", reason=LABEL_PUT_BACK, message=_MESSAGE)
+            why = f"pod {pod.view.name} is out of sight: it has lost its label, or is gone"
+            d.emit(group, "keep", "Unmanaged", why, KeepPod(target=pod_ref(pod), events=(event,)))
+    if later:
+        wake_at(d, group, KEEP, min(later))
+
+
+def _due(pod: Pod) -> datetime:
+    hiding = pod.hiding
+    assert hiding is not None
+    assert hiding.since is not None
+    pause_s = min(2 ** (hiding.kept - 1), CEILING_S) if hiding.kept else 0
+    return hiding.since + timedelta(seconds=pause_s)

@@ -1,0 +1,251 @@
+"""What runs is charged, from when it may run until it has ended or is gone, whoever wrote what."""
+
+from datetime import timedelta
+
+import pytest
+
+from podgroup import events as e
+from podgroup.commands import DeletePod, KeepPod, StopPod
+from podgroup.names import MANAGED_LABEL, PRIORITY_CLASS, SERVING
+from podgroup.policy import Policy
+from tests.support.toy import Toy
+
+CPU = ("f", "cpu")
+
+
+def used(toy: Toy) -> int:
+    """CPUs that are charged, in thousandths."""
+    return toy.world.quotas.usage["cq"].get(CPU, 0)
+
+
+def kept(toy: Toy) -> list[str]:
+    return [d.command.target.name for d in toy.decisions if isinstance(d.command, KeepPod)]
+
+
+def stops(toy: Toy) -> list[tuple[str, int | None]]:
+    found = [d.command for d in toy.decisions if isinstance(d.command, StopPod | DeletePod)]
+    return [(command.target.name, command.grace_s) for command in found]
+
+
+def last_message(toy: Toy, name: str) -> str:
+    return toy.group(name).message
+
+
+@pytest.mark.parametrize("group", ["", "g"])
+def test_a_running_pod_that_loses_the_label_is_charged_and_gets_it_back(group: str) -> None:
+    toy = Toy(cpu=1)
+    toy.pod("p0", group, 1 if group else 0)
+    toy.run("p0")
+    toy.act = False
+    toy.unlabel("p0")
+    title = group or "p0"
+    assert used(toy) == 1000 and toy.held("p0")
+    assert "taken off pods that run" in last_message(toy, title)
+    toy.pod("next")
+    assert toy.gated("next"), "there is no room"
+    toy.act = True
+    toy.settle()
+    assert kept(toy) == ["p0"] and toy.named("p0").labels[MANAGED_LABEL] == "true"
+    assert toy.group(title).state == "Running" and "taken off" not in last_message(toy, title)
+    assert [what for on, what, _ in toy.said if on == "p0"].count("LabelPutBack") == 1
+    toy.end("p0")
+    assert not toy.gated("next")
+
+
+def test_a_fight_over_the_label_is_paced_and_named() -> None:
+    toy = Toy(cpu=1)
+    toy.pod("p0")
+    toy.run("p0")
+    begun = toy.now
+    for _ in range(8):
+        while MANAGED_LABEL not in toy.named("p0").labels:
+            toy.wait(1)
+        toy.unlabel("p0")
+    assert toy.now - begun > timedelta(seconds=60)
+    assert used(toy) == 1000 and "(put back 7 times" in last_message(toy, "p0")
+    while MANAGED_LABEL not in toy.named("p0").labels:
+        toy.wait(1)
+    toy.wait(700)
+    toy.unlabel("p0")
+    assert MANAGED_LABEL in toy.named("p0").labels, "after a while of peace it comes back at once"
+
+
+def test_a_pod_that_ends_out_of_sight_is_found_out() -> None:
+    toy = Toy(cpu=1)
+    toy.pod("p0")
+    toy.run("p0")
+    toy.act = False
+    toy.unlabel("p0")
+    gone = toy.named("p0")
+    del toy.pods[gone.uid]
+    toy.act = True
+    toy.settle()
+    assert gone.uid not in toy.world.pods and not used(toy)
+    assert toy.world.journal.pods is not None
+    (note,) = [n for n in toy.world.journal.notes if n.kind == "PodGone"]
+    assert "found out" in note.message
+
+
+def test_a_pod_that_is_not_in_a_list_may_have_lost_the_label() -> None:
+    toy = Toy(cpu=1)
+    toy.pod("p0")
+    toy.run("p0")
+    toy.do(
+        e.RelistStarted(kind="Pod", relist="again"),
+        e.RelistCompleted(kind="Pod", relist="again", resource_version=toy.bump(), filtered=True),
+    )
+    assert kept(toy) == ["p0"] and used(toy) == 1000
+    assert toy.group("p0").state == "Running"
+
+
+def test_a_list_without_a_selector_shows_what_is_gone() -> None:
+    toy = Toy(cpu=1)
+    toy.pod("p0")
+    toy.run("p0")
+    toy.pods.clear()
+    toy.do(
+        e.RelistStarted(kind="Pod", relist="again"),
+        e.RelistCompleted(kind="Pod", relist="again", resource_version=toy.bump()),
+    )
+    assert not kept(toy) and not used(toy)
+
+
+def test_without_a_selector_a_pod_that_loses_its_labels_stays_where_it_is() -> None:
+    toy = Toy(cpu=1)
+    toy.pod("p0", "g", 1)
+    toy.run("p0")
+    toy.change(toy.named("p0").uid, labels={})
+    assert used(toy) == 1000 and toy.group("g").state == "Running" and not kept(toy)
+    toy.end("p0")
+    assert not used(toy)
+
+
+@pytest.mark.parametrize("group", ["", "g"])
+def test_a_pod_that_lets_itself_in_is_stopped_soon_and_charged_until_it_has_ended(
+    group: str,
+) -> None:
+    toy = Toy(cpu=1)
+    toy.slow = True
+    toy.pod("hog")
+    toy.run("hog")
+    toy.pod("p0", group, 1 if group else 0)
+    toy.act = False
+    toy.change(toy.named("p0").uid, gates=())
+    toy.run("p0")
+    toy.act = True
+    toy.settle()
+    assert stops(toy) == [("p0", 2)], "whatever grace period it asks for"
+    assert toy.named("p0").deleted_at is not None and toy.held("p0")
+    assert used(toy) == 2000
+    toy.end("hog")
+    toy.pod("next")
+    assert toy.gated("next"), "what runs on is charged"
+    assert toy.group(group or "p0").finish is None
+    toy.end("p0")
+    assert not toy.gated("next")
+
+
+def test_a_pod_that_lets_itself_in_before_its_group_is_complete_is_stopped() -> None:
+    toy = Toy()
+    toy.pod("p0", "g", 2)
+    toy.change(toy.named("p0").uid, gates=())
+    assert stops(toy) == [("p0", 2)]
+
+
+def test_a_long_grace_period_does_not_help_who_let_himself_in() -> None:
+    toy = Toy(cpu=0)
+    toy.slow = True
+    toy.pod("p0")
+    toy.act = False
+    uid = toy.named("p0").uid
+    toy.change(uid, gates=())
+    toy.run("p0")
+    toy.queue.clear()
+    year = timedelta(days=365)
+    toy.change(uid, deleted_at=toy.now + year, grace_s=int(year.total_seconds()))
+    toy.wait(31)  # what was decided before has come to nothing
+    assert stops(toy)[-1] == ("p0", 2)
+    assert used(toy) == 1000
+
+
+@pytest.mark.parametrize("how", ["preempted", "deleted"])
+def test_a_single_pod_holds_its_quota_until_it_has_ended(how: str) -> None:
+    toy = Toy(cpu=1)
+    toy.slow = True
+    toy.pod("p0")
+    toy.run("p0")
+    if how == "preempted":
+        toy.pod("urgent", labels={PRIORITY_CLASS: "high"})
+    else:
+        toy.delete("p0")
+        toy.pod("urgent")
+    assert toy.named("p0").deleted_at is not None and toy.held("p0")
+    assert toy.gated("urgent") and used(toy) == 1000
+    assert toy.group("p0").finish is None
+    toy.end("p0", phase="Failed")
+    assert not toy.gated("urgent")
+    assert "p0" not in {p.name for p in toy.pods.values()}
+
+
+def test_with_quick_release_it_does_not_hold_its_quota_so_long() -> None:
+    toy = Toy(cpu=1, policy=Policy(fast_quota_release=True))
+    toy.slow = True
+    toy.pod("p0")
+    toy.run("p0")
+    toy.pod("urgent", labels={PRIORITY_CLASS: "high"})
+    assert toy.named("p0").phase == "Running" and not toy.gated("urgent")
+
+
+@pytest.mark.parametrize("group", ["", "g"])
+def test_a_resized_pod_is_charged_for_what_it_takes(group: str) -> None:
+    toy = Toy(cpu=10)
+    toy.pod("p0", group, 1 if group else 0)
+    toy.run("p0")
+    uid = toy.named("p0").uid
+    toy.change(uid, requests={"cpu": 9500})
+    assert used(toy) == 9500
+    toy.pod("next")
+    assert toy.gated("next")
+    toy.change(uid, requests={"cpu": 39_000})
+    assert used(toy) == 39_000, "above the quota too"
+    assert "it takes 38 cpu of f more" in last_message(toy, group or "p0")
+    toy.change(uid, requests={"cpu": 500})
+    assert used(toy) == 2000 and not toy.gated("next"), "it keeps what it was given"
+    toy.end("p0")
+    assert used(toy) == 1000
+
+
+def test_a_waiting_pod_that_is_resized_asks_for_what_it_wants_now() -> None:
+    toy = Toy(cpu=2)
+    toy.pod("hog", cpu=2)
+    toy.pod("p0")
+    toy.change(toy.named("p0").uid, requests={"cpu": 5000})
+    toy.end("hog")
+    assert toy.gated("p0") and toy.group("p0").reason == "ExceedsMaxQuota"
+
+
+def test_pods_of_a_serving_group_that_terminate_are_charged_beside_their_successors() -> None:
+    toy = Toy(cpu=10)
+    toy.slow = True
+    for name in ("s0", "s1"):
+        toy.pod(name, "g", 2, annotations={SERVING: "true"})
+    toy.run("s0", "s1")
+    toy.delete("s0")
+    toy.pod("s2", "g", 2, annotations={SERVING: "true"})
+    toy.run("s2")
+    assert used(toy) == 3000
+    toy.end("s0")
+    assert used(toy) == 2000
+
+
+def test_what_outlives_its_group_is_charged() -> None:
+    toy = Toy(cpu=10)
+    toy.slow = True
+    for name in ("p0", "p1"):
+        toy.pod(name, "g", 2)
+    toy.run("p0", "p1")
+    toy.delete_workload("g")
+    assert used(toy) == 2000 and toy.held("p0")
+    toy.end("p0")
+    toy.end("p1")
+    assert not used(toy)
