@@ -109,7 +109,8 @@ class PodView(View, frozen=True, kw_only=True):
     """A pod, as far as queueing and diagnosis care.
 
     `labels` are complete; `annotations` only those under kueue.x-k8s.io/. `requests` is what one
-    pod asks of a node, as kube-scheduler adds it up. `role` is the role-hash annotation, or the
+    pod takes of a node, as kube-scheduler adds it up: while it is resized in place the larger of
+    what it asks for and what it was granted. `role` is the role-hash annotation, or the
     hash computed from the pod when there is none (`role_annotated` says which). `writer` is the
     field manager of the latest write that was not a status write, as managedFields tell, and
     `written_at` its time (whole seconds).

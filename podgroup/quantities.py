@@ -84,13 +84,20 @@ def effective_requests(pod_spec: Mapping[str, Any]) -> Amounts:
     a pod-level request replaces it for cpu, memory and huge pages; overhead is added. A limit
     stands in for an absent request, as API-server defaulting does.
 
+    Pods are resized in place (KEP-1287): until the kubelet has done what is asked, a container
+    takes what it was granted. As kube-scheduler does, the larger of both counts, and only what was
+    granted where the kubelet has said that it can never do it.
+
     Args:
-        pod_spec: ``spec`` of a pod or of a pod template, as decoded from JSON.
+        pod_spec: ``spec`` of a pod or of a pod template, as decoded from JSON. In it and in its
+            containers `granted` may be a list of maps like `requests`: what the status says was
+            allocated and is in use; `infeasible` in it: what is asked beyond that never comes.
 
     Raises:
         QuantityError: a quantity is malformed; the message names the resource.
     """
-    total = _container_requests(pod_spec)
+    final = bool(pod_spec.get("infeasible"))
+    total = _container_requests(pod_spec, final)
     for resource, value in _pod_level_requests(pod_spec, total).items():
         total[resource] = value
     _add(total, _exact(pod_spec.get("overhead")))
@@ -132,14 +139,14 @@ def _bearers(
             yield container.get("resources") or {}
 
 
-def _container_requests(pod_spec: Mapping[str, Any]) -> _Exact:
+def _container_requests(pod_spec: Mapping[str, Any], final: bool) -> _Exact:
     running: _Exact = {}
     for container in pod_spec.get("containers") or ():
-        _add(running, _requests_of(container.get("resources")))
+        _add(running, _taken(_requests_of(container.get("resources")), container, final))
     sidecars: _Exact = {}
     peak: _Exact = {}
     for container in pod_spec.get("initContainers") or ():
-        own = _requests_of(container.get("resources"))
+        own = _taken(_requests_of(container.get("resources")), container, final)
         if container.get("restartPolicy") == "Always":
             # A sidecar stays: it counts beside the containers and beside later init steps.
             _add(running, own)
@@ -159,7 +166,18 @@ def _pod_level_requests(pod_spec: Mapping[str, Any], below: _Exact) -> _Exact:
         # With containers that ask for it themselves, their sum is the pod's default.
         if resource not in requests and resource not in below:
             requests[resource] = value
-    return requests
+    return _taken(requests, pod_spec, bool(pod_spec.get("infeasible"))) if requests else requests
+
+
+def _taken(asked: _Exact, bearer: Mapping[str, Any], final: bool) -> _Exact:
+    """What counts of what is asked, given what was granted; `final`: no more than that comes."""
+    granted: _Exact = {}
+    for given in bearer.get("granted") or ():
+        _raise_to(granted, _exact(given))
+    if final:
+        return asked | granted
+    _raise_to(asked, granted)
+    return asked
 
 
 def _requests_of(resources: Mapping[str, Any] | None) -> _Exact:

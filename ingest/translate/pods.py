@@ -29,6 +29,8 @@ from ingest.translate.fields import (
     writer,
 )
 from ingest.translate.podspec import (
+    NOTHING_GRANTED,
+    Granted,
     PodSpecWire,
     node_terms_of,
     requests_of,
@@ -72,6 +74,12 @@ class _ContainerStatus(Wire, frozen=True):
     name: str = ""
     state: _ContainerState | None = None
     last_state: _ContainerState | None = None
+    allocated_resources: Raw = _EMPTY
+    resources: Raw = _EMPTY
+
+
+class _Present(Wire, frozen=True):
+    requests: Raw = _EMPTY
 
 
 class _PodStatus(Wire, frozen=True):
@@ -81,6 +89,8 @@ class _PodStatus(Wire, frozen=True):
     qos_class: str = ""
     start_time: datetime | None = None
     conditions: tuple[ConditionWire, ...] | None = None
+    allocated_resources: Raw = _EMPTY
+    resources: _Present | None = None
     init_container_statuses: tuple[_ContainerStatus, ...] | None = None
     container_statuses: tuple[_ContainerStatus, ...] | None = None
 
@@ -140,7 +150,7 @@ def pod_view(
         written_at=written_at,
         role=computed_role(raw, variant) if annotated is None else annotated,
         role_annotated=annotated is not None,
-        requests=requests_of(spec),
+        requests=requests_of(spec, granted=_granted(status)),
         qos=status.qos_class,
         priority=spec.priority,
         priority_class=spec.priority_class_name,
@@ -159,6 +169,25 @@ def pod_view(
         sets_key=declared.key,
         sets_problem=declared.problem,
     )
+
+
+def _granted(status: _PodStatus) -> Granted:
+    """What the kubelet says it granted, which is not what is asked while a resize is under way."""
+    found = [
+        (one.name, bytes(one.allocated_resources), bytes(one.resources))
+        for statuses in (status.init_container_statuses, status.container_statuses)
+        for one in statuses or ()
+        if one.allocated_resources != _EMPTY or one.resources != _EMPTY
+    ]
+    present = status.resources.requests if status.resources is not None else _EMPTY
+    whole = tuple([bytes(raw) for raw in (status.allocated_resources, present) if raw != _EMPTY])
+    if not found and not whole:
+        return NOTHING_GRANTED
+    infeasible = any(
+        one.type == "PodResizePending" and one.status == "True" and one.reason == "Infeasible"
+        for one in status.conditions or ()
+    )
+    return Granted(tuple(found), whole, infeasible)
 
 
 def _ends(status: _PodStatus) -> tuple[objects.ContainerEnd, ...]:

@@ -8,6 +8,7 @@ Invariant: equal texts give equal results, and nobody changes a result.
 """
 
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -27,6 +28,7 @@ _EMPTY = Raw(b"null")
 
 
 class _Container(Wire, frozen=True):
+    name: str = ""
     resources: Raw = _EMPTY
     restart_policy: str = ""
 
@@ -56,18 +58,38 @@ class PodSpecWire(Wire, frozen=True):
     resources: Raw = _EMPTY
 
 
-def requests_of(spec: PodSpecWire, path: str = "spec") -> dict[str, int]:
-    """Return what one pod of this spec asks of a node (`podgroup.quantities`); do not change it.
+class Granted(NamedTuple):
+    """What the status of a pod says was granted, as JSON maps of quantities.
+
+    `containers` has the allocated and the present requests by name, `pod` those of the pod as a
+    whole. `infeasible`: the kubelet has said that more than this never comes.
+    """
+
+    containers: tuple[tuple[str, bytes, bytes], ...] = ()
+    pod: tuple[bytes, ...] = ()
+    infeasible: bool = False
+
+
+NOTHING_GRANTED = Granted()
+
+
+def requests_of(
+    spec: PodSpecWire, path: str = "spec", granted: Granted = NOTHING_GRANTED
+) -> dict[str, int]:
+    """Return what one pod of this spec takes of a node (`podgroup.quantities`); do not change it.
 
     Raises:
         RefusedError: resources are not a map, or a quantity is malformed.
     """
     try:
         return _requests(
-            tuple([bytes(c.resources) for c in spec.containers or ()]),
-            tuple([(bytes(c.resources), c.restart_policy) for c in spec.init_containers or ()]),
+            tuple([(c.name, bytes(c.resources)) for c in spec.containers or ()]),
+            tuple(
+                [(c.name, bytes(c.resources), c.restart_policy) for c in spec.init_containers or ()]
+            ),
             bytes(spec.overhead),
             bytes(spec.resources),
+            granted,
         )
     except ValueError as error:
         # Of the wrong type, or a quantity that is none; the message names the resource.
@@ -87,25 +109,39 @@ _amounts: msgspec.json.Decoder[dict[str, str | int | float] | None] = msgspec.js
 
 @lru_cache(maxsize=4096)
 def _requests(
-    containers: tuple[bytes, ...],
-    init_containers: tuple[tuple[bytes, str], ...],
+    containers: tuple[tuple[str, bytes], ...],
+    init_containers: tuple[tuple[str, bytes, str], ...],
     overhead: bytes,
     resources: bytes,
+    granted: Granted,
 ) -> dict[str, int]:
+    grants = {
+        name: [_amounts.decode(allocated), _resources_in(present).get("requests")]
+        for name, allocated, present in granted.containers
+    }
     return effective_requests(
         {
-            "containers": [{"resources": _resources_in(raw)} for raw in containers],
+            "containers": [
+                {"resources": _resources_in(raw), "granted": grants.get(name, ())}
+                for name, raw in containers
+            ],
             "initContainers": [
-                {"resources": _resources_in(raw), "restartPolicy": policy}
-                for raw, policy in init_containers
+                {
+                    "resources": _resources_in(raw),
+                    "restartPolicy": policy,
+                    "granted": grants.get(name, ()),
+                }
+                for name, raw, policy in init_containers
             ],
             "overhead": _amounts.decode(overhead),
             "resources": _resources_in(resources),
+            "granted": [_amounts.decode(raw) for raw in granted.pod],
+            "infeasible": granted.infeasible,
         }
     )
 
 
-def _resources_in(raw: bytes) -> dict[str, object]:
+def _resources_in(raw: bytes) -> dict[str, Any]:
     found = _resources.decode(raw)
     return {"requests": found.requests, "limits": found.limits} if found else {}
 

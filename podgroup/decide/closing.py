@@ -31,6 +31,7 @@ from podgroup.decide.context import (
     workload_free,
     workload_ref,
 )
+from podgroup.decide.starting import yield_quota
 from podgroup.decide.timing import may_run, still_running
 from podgroup.fold.placing import replace_all
 from podgroup.members import Flag
@@ -54,6 +55,7 @@ ORPHAN_MESSAGE = "The workload's owner no longer exists"
 def closing(d: Deciding, group: Group) -> None:
     """Run the rules of this module."""
     if group.single:
+        yield_quota(d, group)  # before its end, which is what an eviction of it comes to
         _orphan(d, group)
     else:
         _discard(d, group)
@@ -91,6 +93,9 @@ def _orphan(d: Deciding, group: Group) -> None:
         return
     if deleting and still_running(d, group):
         return  # it runs on until it has ended, with what it holds
+    workload = group.workload
+    if group.evicted and d.world.mode == "kueue" and workload and workload.cluster_queue:
+        return  # its quota is given back first (`mirroring`): Kueue asks what is to become of it
     if members.count(Flag.TERMINATED):
         return  # finished rather than orphaned: the finish rule says how it ended
     d.emit(

@@ -62,7 +62,7 @@ def stopping(d: Deciding, group: Group) -> None:
     evicted = group.evicted
     if evicted is not None:
         _stop_all(d, group, "evict", REASON_EVICTED_PREFIX + evicted.reason, evicted.message)
-        _yield(d, group)
+        yield_quota(d, group)
     elif group.holding is None:
         _unadmit(d, group)
 
@@ -121,7 +121,8 @@ def _stop(
     )
 
 
-def _yield(d: Deciding, group: Group) -> None:
+def yield_quota(d: Deciding, group: Group) -> None:
+    """Run rule 2."""
     evicted, holding = group.evicted, group.holding
     if evicted is None or holding is None or d.world.mode == "kueue":
         return

@@ -132,7 +132,7 @@ def _finished(world: World, group: Group, decision: Decision, command: FinishGro
     group.finish = Finish(command.reason, command.message, here.at)
     group.finished_at = here.at
     _note(world, here, group, "GroupFinished", decision, command)
-    release(world, here, group, group.evicted.reason if group.evicted else "Finished")
+    release(world, here, group, "Finished")
     world.quotas.dequeue(group.id)
 
 

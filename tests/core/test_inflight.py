@@ -146,10 +146,10 @@ def test_a_pod_that_goes_while_its_workload_is_written_leaves_no_quota_reserved(
         toy.evict(name)
     else:
         toy.pod("urgent", cpu=10, labels={PRIORITY_CLASS: "high"})
-    toy.change(toy.named("foo").uid, deleted_at=toy.now)
+    toy.change(toy.named("foo").uid, deleted_at=toy.now, phase="Failed")
     toy.act = True
     toy.settle()
-    assert toy.condition(name, "Finished")[:2] == ("True", "OwnerNotFound")
+    assert toy.condition(name, "Finished")[:2] == ("True", "Failed")
     assert toy.condition(name, "QuotaReserved")[0] == "False"
     assert toy.condition(name, "Admitted")[:2] == ("False", "NoReservation")
     assert toy.condition(name, "Requeued")[:2] == ("False", "Preempted")

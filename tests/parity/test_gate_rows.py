@@ -13,6 +13,7 @@ from podgroup.ids import PodUID
 from podgroup.names import (
     ADMISSION_GATE,
     GROUP_NAME,
+    POD_FINALIZER,
     SLICE_NAME,
     TOPOLOGY_GATE,
     TOPOLOGY_REQUIRED,
@@ -135,11 +136,9 @@ def test_with_the_feature_off_a_group_is_named_by_its_label_alone(
 @pytest.mark.parametrize("reason", ["Preempted", "NodeFailures", "ByTest"])
 def test_with_the_feature_off_an_evicted_single_pod_is_queued_again(reason: str) -> None:
     toy = Toy(mode="kueue", policy=Policy(skip_reassignment=False))
-    toy.slow = True
-    toy.pod("foo")
+    toy.pod("foo", finalizers=(POD_FINALIZER, "example.com/hold"))
     (name,) = toy.workloads
     toy.admit(name)
-    toy.run("foo")
     toy.evict(name, reason)
     requeued = "False" if reason == "ByTest" else "True"
     assert toy.condition(name, "Requeued") == (requeued, reason, "By test")
