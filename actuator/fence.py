@@ -5,8 +5,8 @@ is also looked at here. Some of it the command itself shows (`forbidden`): that 
 its names are names and no paths, that it takes away gates of ours only and puts nothing on a pod
 that would make it another one's. The rest the pod shows (`outside`): it must name a queue, or carry
 what marks a pod of ours. Ungating, which is most of the work, has that tested by the API server in
-the patch itself; before a pod is stopped or deleted it is read, unless its uid was seen inside
-before.
+the patch itself; before a pod is stopped, deleted or given its label back it is read, unless its
+uid was seen inside before.
 
 Invariant: no request that changes or deletes a pod is sent for a pod that is known to be outside,
 and none that deletes one before it is known to be inside.
@@ -22,6 +22,7 @@ from podgroup.commands import (
     DeletePod,
     FinalizePod,
     FinalizeWorkload,
+    KeepPod,
     ObjectRef,
     ReportPod,
     StopPod,
@@ -53,7 +54,7 @@ _IDENTITY: Final = frozenset(
 )
 """What says whose a pod is: its owner's to write."""
 _OURS: Final = (PREFIX, "gatelog.io/")
-_ON_PODS: Final = (UngatePod, FinalizePod, DeletePod, StopPod, ReportPod)
+_ON_PODS: Final = (UngatePod, FinalizePod, DeletePod, StopPod, KeepPod, ReportPod)
 _ON_WORKLOADS: Final = (CreateWorkload, UpdateWorkload, WriteWorkloadStatus, FinalizeWorkload)
 
 

@@ -88,6 +88,9 @@ async def finalize(api: KubeApi, command: FinalizePod) -> Verdict:
 async def keep(api: KubeApi, command: KeepPod) -> Verdict:
     """Put the label back by which pods are watched, if it still is this pod."""
     target = command.target
+    beyond = await _beyond(api, target)
+    if beyond is not None:
+        return beyond
     reply = await api.patch(target, patches.managed_again(target.uid), STRATEGIC_PATCH)
     if reply.status == 409:
         found = await api.get(target)
