@@ -121,7 +121,7 @@ def _decision_refused(world: World, here: At, event: DecisionRefused, ordinal: i
     """A message among the decisions that the actuators do not believe: shown, and nothing stops."""
     more = f" ({event.others} others like it since the last)" if event.others else ""
     what = f"message {event.sequence} of DECISIONS"
-    message = f"{what}, {event.subject}: {event.reason}{more}"
+    message = f"{event.subject}: {event.reason}{more}"
     park(world, here, ordinal, "DecisionRefused", message, raw=event.raw.encode(), name=what)
 
 
