@@ -23,6 +23,8 @@ from ingest.webhook.policy import (
     WebhookPolicy,
 )
 from podgroup import names
+from simcluster import Settings, SimCluster
+from simcluster.client import Client
 from tests.webhook.cel import Activation
 from tests.webhook.cluster import (
     RAW,
@@ -313,3 +315,32 @@ def test_an_owners_queue_is_copied_to_its_template(
         assert {**(template or {}), **same} == found
     else:
         assert not wanted
+
+
+async def test_a_namespace_with_a_default_queue_takes_pods_that_name_none() -> None:
+    """The policy's parameter is the LocalQueue `default` of the pod's own namespace."""
+    settings = Settings(scheduler=False)
+    async with SimCluster(settings) as cluster, Client(cluster.url, cluster.token) as client:
+        for obj in (*objects(DEFAULTING), *objects(MUTATING)):
+            plural = obj["kind"].lower() + "s"
+            plural = plural.replace("policys", "policies")
+            await client.create(f"{plural}.{obj['apiVersion']}", obj)
+        await client.create("namespaces", {"metadata": {"name": "with"}})
+        queues = "localqueues.kueue.x-k8s.io/v1beta2"
+        await client.create(queues, {"metadata": {"name": "default"}, "spec": {}}, "with")
+        taken = await client.create("pods", raw_pod(namespace="with"), "with")
+        left = await client.create("pods", raw_pod(namespace="default"), "default")
+    assert taken["metadata"]["labels"][names.QUEUE_NAME] == "default"
+    assert names.ADMISSION_GATE in [gate["name"] for gate in taken["spec"]["schedulingGates"]]
+    assert names.QUEUE_NAME not in left["metadata"].get("labels", {})
+    assert "schedulingGates" not in left["spec"]
+
+
+@pytest.mark.parametrize("file", [MUTATING, DEFAULTING, OWNERS])
+def test_what_becomes_a_label_is_said_to_be_a_text(file: str) -> None:
+    """The server's type checker refuses a map of literals and of what it knows nothing about."""
+    for obj in objects(file):
+        for mutation in obj["spec"].get("mutations", []):
+            text = mutation["applyConfiguration"]["expression"]
+            values = re.findall(r'"kueue[^"]*": *([a-z]\w*)', text)
+            assert set(values) <= {"string", "has"}, values
