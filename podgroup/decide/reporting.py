@@ -86,8 +86,8 @@ def reporting(d: Deciding, group: Group) -> None:
         for pod, (reason, message) in _reports(d, group):
             if pod.reported != (reason, message):
                 _tell(d, group, pod, reason, message)
-    elif group.reported and group.wait is None and not key:
-        _take_back(d, group)
+    if group.reported and group.wait is None:
+        _take_back(d, group, everyone=not key)
     if group.workload_refused != group.refusal_told:
         _refused(d, group)
     if group.recounted is not None:
@@ -239,8 +239,8 @@ def _tell(d: Deciding, group: Group, pod: Pod, reason: str, message: str) -> Non
     )
 
 
-def _take_back(d: Deciding, group: Group) -> None:
-    """Say that what was told no longer holds, to those it was told."""
+def _take_back(d: Deciding, group: Group, *, everyone: bool) -> None:
+    """Say that what was told no longer holds, to those it was told: `everyone`, or who started."""
     holding = group.holding
     if holding is not None:
         reason = ADMITTED
@@ -249,9 +249,9 @@ def _take_back(d: Deciding, group: Group) -> None:
         reason, message = group.finish.reason, group.finish.message
     else:
         return
-    for uid in list(d.members(group).flags):
+    for uid in d.members(group).listed(Flag.TOLD):
         pod = d.pod(uid)
-        if pod.reported is not None:
+        if everyone or not pod.gated:
             d.emit(
                 group,
                 "report",

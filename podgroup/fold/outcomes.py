@@ -16,6 +16,7 @@ from podgroup.events import OutcomeRecorded, TimerFired
 from podgroup.fold.common import At, note, reflag, reindex, settle, stir, touch, unexpect
 from podgroup.fold.concerns import of_flags, of_workload
 from podgroup.fold.pods import gone
+from podgroup.fold.workloads import workload_is_gone
 from podgroup.ids import GroupID, newer
 from podgroup.journal import OutcomeRow
 from podgroup.names import WORKLOAD_FINALIZER
@@ -123,6 +124,11 @@ def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecord
         if expectation.action == "CreateWorkload" and event.status != "obsolete":
             after = _refused(world, here, group, event)
         settle(world, group, None)
+        if event.status == "obsolete" and known is not None:
+            group.workload_refusals += 1
+            if group.workload_refusals > 1:
+                workload_is_gone(world, here, group)  # nobody is going to tell us
+                return
         _retry_later(world, here, group, "", after)
     touch(world, group.id)
 

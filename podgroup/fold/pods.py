@@ -668,7 +668,9 @@ def retire(world: World, here: At, identity: GroupID) -> None:
     key = (group.kind, group.namespace, group.name)
     if world.lives.get(key) == identity:
         del world.lives[key]
-    world.by_workload.pop((group.namespace, group.workload_name), None)
+    named = (group.namespace, group.workload_name)
+    if world.by_workload.get(named) == identity:
+        del world.by_workload[named]
     world.quotas.dequeue(identity)
     world.quotas.discharge(identity)
     world.meta.timers.pop(report_timer(identity), None)

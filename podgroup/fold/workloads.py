@@ -146,10 +146,17 @@ def workload_deleted(world: World, here: At, view: WorkloadView) -> None:
     group = world.groups.get(identity) if identity is not None else None
     if group is None or group.workload is None or group.workload.uid != view.uid:
         return
-    note(world, here, "WorkloadGone", group=group.id, message=f"Workload {view.name}")
+    workload_is_gone(world, here, group)
+
+
+def workload_is_gone(world: World, here: At, group: Group) -> None:
+    """A group's Workload is gone: somebody saw it go, or two writes in a row did not find it."""
+    name = group.workload_name
+    note(world, here, "WorkloadGone", group=group.id, message=f"Workload {name}")
     if group.finish is None and group.composed:
         group.workload_lost = True
     group.workload = None
+    group.workload_refusals = 0
     group.workload_refused_version = ""
     settle(world, group, None)
     own(world, group, frozenset())

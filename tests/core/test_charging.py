@@ -249,3 +249,34 @@ def test_what_outlives_its_group_is_charged() -> None:
     toy.end("p0")
     toy.end("p1")
     assert not used(toy)
+
+
+def test_a_workload_that_writes_do_not_find_is_gone() -> None:
+    """Two pods name it, and the news of its end reaches one of them only."""
+    toy = Toy()
+    toy.pod("p0", "g", 1)
+    toy.run("p0")
+    toy.act = False
+    toy.end("p0")
+    del toy.workloads["g"]
+    toy.act = True
+    toy.settle()
+    toy.wait(31)
+    tries = len(toy.decisions)
+    toy.wait(300)
+    assert len(toy.decisions) == tries, "no write is tried for ever"
+    assert toy.world.groups == {} or toy.group("g").workload is None
+
+
+def test_who_started_is_not_told_what_holds_for_a_stranger_in_its_group() -> None:
+    toy = Toy(cpu=0)
+    driver = toy.pod("driver", "g", 1)
+    toy.wait(6)
+    assert toy.world.pods[driver.uid].reported is not None, "it waits, and is told so"  # type: ignore[index] # a uid is a str
+    stranger = toy.pod("stranger", "g", 1, role="other")
+    toy.do(e.ObjectApplied(object=toy.cluster_queue(10)))
+    assert not toy.gated("driver") and toy.gated("stranger")
+    assert toy.world.pods[driver.uid].reported is None  # type: ignore[index] # a uid is a str
+    toy.wait(6)
+    assert toy.world.pods[stranger.uid].reported is not None  # type: ignore[index] # a uid is a str
+    assert toy.world.pods[driver.uid].reported is None  # type: ignore[index] # a uid is a str
