@@ -8,6 +8,10 @@ import pytest
 
 from podgroup.runtime.kube_errors import KubeError
 from podgroup.runtime.kube_incluster import InCluster
+from podgroup.runtime.kube_login import Login
+from podgroup.runtime.settings import KubernetesSettings
+from simcluster import SimCluster
+from simcluster.settings import Settings
 
 POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
@@ -71,3 +75,19 @@ def test_a_pod_does_not_pay_for_the_client_library(account: Path):
     said, imported = done.stdout.strip().splitlines()
     assert "/var/run/secrets/kubernetes.io/serviceaccount/token" in said
     assert imported == "False"
+
+
+async def test_the_files_open_a_server_that_they_verify(tmp_path: Path):
+    async with SimCluster(Settings(front_proxy=True)) as cluster:
+        assert cluster.authority is not None
+        (tmp_path / "ca.crt").write_bytes(cluster.authority.read_bytes())
+        (tmp_path / "token").write_text(cluster.token)
+        host, _, port = cluster.url.removeprefix("https://").partition(":")
+        where = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
+        login = Login(InCluster(tmp_path, where), KubernetesSettings(), "test")
+        headers = await login.headers()
+        async with login.session.get(f"{login.server}/api/v1/pods", headers=headers) as answer:
+            assert answer.status == 200
+        async with login.session.get(f"{login.server}/api/v1/pods") as answer:
+            assert answer.status == 401
+        await login.retire()

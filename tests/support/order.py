@@ -18,6 +18,11 @@ from xml.etree import ElementTree
 LEAST_S = 10
 
 SECONDS = {
+    "tests/serve/test_kubectl.py": 45,
+    "tests/serve/test_console.py": 45,
+    "tests/serve/test_plugin.py": 30,
+    "tests/serve/test_bad_requests.py": 25,
+    "tests/serve/test_door.py": 15,
     "tests/e2e/test_ha.py": 120,
     "tests/e2e/test_rebuild.py": 110,
     "tests/e2e/test_kill.py": 100,

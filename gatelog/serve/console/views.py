@@ -263,7 +263,7 @@ def queue(asked: Asked, seen: Seen, name: str) -> Page:
                 [f"{u.resource} of {u.flavor}", u.nominal, u.used, u.borrowed or "0", u.idle or "0"]
                 for u in usage.usage
             ],
-            "Quota",
+            "Quota as it is now, and what was held at the time" if seen.at else "Quota",
             "no quota",
         ),
         h("h2", "Held over time"),
