@@ -24,6 +24,7 @@ from podgroup.admission.model import ClusterQueue, Flavor, FlavorResource, PodSe
 from podgroup.admission.plan import Choice, Mode, Plan, SetPlan, gravest, overall
 from podgroup.admission.shape import Shape
 from podgroup.admission.tree import Node, Usage
+from podgroup.admission.verdicts import Shortage
 from podgroup.admission.victims import Victim
 from podgroup.admission.ways import Ways
 from podgroup.names import (
@@ -107,10 +108,12 @@ class Assigner:
         self._flavors = flavors
         self._shares_decide = shares_decide
         self._ways = ways
+        self._short: dict[FlavorResource, Shortage] = {}
 
     def plan(self, request: Request, search: Search) -> Plan:
         """Return which flavors a workload would get."""
         offer, shape = request.offer, request.shape
+        self._short = {}
         sets: list[SetPlan] = []
         usage: Usage = {}
         failure = ""
@@ -148,7 +151,7 @@ class Assigner:
                 usage[key] = usage.get(key, 0) + asked[resource]
             if failed:
                 break
-        return Plan(sets, usage, failure)
+        return Plan(sets, usage, failure, tuple(self._short.values()))
 
     def _flavor(
         self,
@@ -229,6 +232,9 @@ class Assigner:
         value = amount + assigned
         most = node.potential.get(key, 0)
         if value > most:
+            self._short[key] = Shortage(
+                node=node.name, cohort=False, key=key, wanted=value, available=most
+            )
             why = (
                 f"insufficient quota for {resource} in flavor {flavor}, previously considered "
                 f"podsets requests ({text(resource, assigned)}) + current podset request "
@@ -240,6 +246,14 @@ class Assigner:
         now = available if request.present is None else request.present.available(key)
         if value <= available and value <= now:
             return Rating(Kind.FIT, level), "", ""
+        ends = node.bottleneck(key)
+        self._short[key] = Shortage(
+            node=ends.name,
+            cohort=not ends.queue,
+            key=key,
+            wanted=value,
+            available=min(available, now),
+        )
         more = text(resource, value - min(available, now))
         why = f"insufficient unused quota for {resource} in flavor {flavor}, {more} more needed"
         if value <= available:

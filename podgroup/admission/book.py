@@ -31,7 +31,7 @@ from podgroup.admission.model import (
     Workload,
 )
 from podgroup.admission.queue import Queue
-from podgroup.admission.shape import Shape, Shapes
+from podgroup.admission.shape import Shapes
 from podgroup.admission.tree import Forest, Node, Usage
 from podgroup.admission.ways import Ways
 from podgroup.admission.wording import (
@@ -690,6 +690,3 @@ class Book:
         for one in self.queues.values():
             if one.blocked and one.lines.by_use:
                 self._unblock(one)  # use may have changed who is first
-
-
-__all__ = ["Book", "Claim", "Shape"]

@@ -7,7 +7,7 @@ from podgroup.admission.assign import Offer
 from podgroup.admission.holding import Waiter
 from podgroup.admission.plan import MODE_NAMES, Mode, Plan
 from podgroup.admission.tree import Node
-from podgroup.admission.verdicts import Chosen, HeadVerdict, Shortage, Target
+from podgroup.admission.verdicts import Chosen, HeadVerdict, Target
 from podgroup.admission.victims import Victim
 from podgroup.admission.wording import ASSUMED, GENERIC
 
@@ -25,7 +25,6 @@ class Head:
         "preemptor",
         "reason",
         "requeue",
-        "shortages",
         "status",
         "targets",
         "waiter",
@@ -45,7 +44,6 @@ class Head:
         self.message = ""
         self.requeue = GENERIC
         self.order: int | None = None
-        self.shortages: tuple[Shortage, ...] = ()
 
     @property
     def planned(self) -> Plan:
@@ -91,5 +89,5 @@ class Head:
                 Target(victim.holding.id, victim.reason)
                 for victim in sorted(self.targets, key=lambda v: v.holding.id)
             ),
-            shortages=self.shortages,
+            shortages=() if self.plan is None or self.status == ASSUMED else self.plan.shortages,
         )

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from podgroup.admission.model import PodSetAssignment
 from podgroup.admission.tree import Usage
+from podgroup.admission.verdicts import Shortage
 from podgroup.names import (
     PENDING_EXCEEDS_MAX_QUOTA,
     PENDING_NO_MATCHING_FLAVOR,
@@ -74,10 +75,18 @@ class SetPlan(NamedTuple):
 class Plan:
     """What a workload would get."""
 
-    __slots__ = ("borrowing", "mode", "reason", "sets", "usage")
+    __slots__ = ("borrowing", "mode", "reason", "sets", "shortages", "usage")
 
-    def __init__(self, sets: list[SetPlan], usage: Usage, reason: str) -> None:
+    def __init__(
+        self,
+        sets: list[SetPlan],
+        usage: Usage,
+        reason: str,
+        shortages: tuple[Shortage, ...] = (),
+    ) -> None:
         self.sets = sets
+        self.shortages = shortages
+        """What was short of what, in the flavors that were looked at."""
         self.usage = usage
         self.mode = min((one.mode for one in sets), default=Mode.NO_FIT)
         self.reason = reason

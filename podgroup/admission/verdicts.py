@@ -24,7 +24,11 @@ class Chosen(Struct, frozen=True):
 
 
 class Shortage(Struct, frozen=True, kw_only=True):
-    """What was short of what: the node of the tree that ends the search for room, and amounts."""
+    """What was short: of which flavor and resource, and which node ends the search for room.
+
+    That is the queue or cohort whose borrowing limit is reached, else the root of the tree; for
+    more than a queue may ever have, the queue.
+    """
 
     node: str
     cohort: bool

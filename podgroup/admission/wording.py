@@ -30,7 +30,6 @@ OVERLAP: Final = "Workload has overlapping preemption targets with another workl
 DEFERRED: Final = f"{OVERLAP}, but will fit after these preemptions complete"
 NO_LONGER_FITS: Final = "Workload no longer fits after processing another workload"
 EVICTIONS_UNDER_WAY: Final = "Workload fits once evictions under way are complete"
-GIVES_WAY: Final = "Waits for the workload that it was preempted for"
 
 _WHY: Final = {
     PREEMPTED_IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",
@@ -48,11 +47,6 @@ def inactive(queue: str) -> str:
 def no_namespace(namespace: str) -> str:
     """Say that a namespace is not there."""
     return f'workload namespace "{namespace}" does not exist'
-
-
-def reserved(queue: str) -> str:
-    """Say that quota was reserved."""
-    return f"Quota reserved in ClusterQueue {queue}"
 
 
 def pending_preemption(message: str, victims: int) -> str:

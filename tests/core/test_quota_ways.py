@@ -431,3 +431,28 @@ def test_the_example_of_the_page() -> None:
 
     assert most(idle="blue") == 20
     assert most(idle="red") == 14
+
+
+def test_a_verdict_says_which_node_was_short_of_what() -> None:
+    quota = Quota(nominal=4, borrowing_limit=1)
+    group = ResourceGroup(
+        covered=("cpu",), flavors=(FlavorQuotas(name="f", resources={"cpu": quota}),)
+    )
+    tree = Tree(
+        BETTER,
+        ClusterQueue(name="a", cohort="c", groups=(group,)),
+        queue("b", {"f": {"cpu": 4}}, cohort="c"),
+    )
+    tree.submit("one", "a", requests={"cpu": 4})
+    tree.settle()
+    tree.submit("two", "a", requests={"cpu": 2})
+    (short,) = tree.decide().heads[0].shortages
+    assert (short.node, short.cohort, short.wanted, short.available) == ("a", False, 2, 1)
+    tree.submit("three", "b", requests={"cpu": 4})
+    tree.settle()
+    tree.submit("four", "b", requests={"cpu": 1})
+    (short,) = tree.decide().heads[0].shortages
+    assert (short.node, short.cohort, short.available) == ("c", True, 0)
+    tree.submit("five", "a", requests={"cpu": 6})
+    (short,) = tree.decide().heads[0].shortages
+    assert (short.node, short.wanted, short.available) == ("a", 6, 5)
