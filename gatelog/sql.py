@@ -139,6 +139,7 @@ HOLDERS = """
 SELECT g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resources
   FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
  WHERE a.cluster = :cluster AND a.cluster_queue = :cluster_queue AND a.released_at IS NULL
+   AND g.gone_at IS NULL
  ORDER BY a.admitted_at, g.id LIMIT :limit
 """
 

@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from podgroup.fold.dialects import declaration
 from podgroup.ids import GroupID, PodUID, newer
-from podgroup.journal import Note, ParkedRow
+from podgroup.journal import AdmissionRow, Note, ParkedRow
 from podgroup.members import Flag, Members
 from podgroup.names import ADMISSION_GATE, POD_FINALIZER, QUEUE_NAME, RETRIABLE_IN_GROUP
-from podgroup.state import Expectation, Group, Pod, World
+from podgroup.state import Expectation, Group, Holding, Pod, World
 
 EXCESS = "excess"
 REPLACED = "replaced"
@@ -320,3 +320,26 @@ def new_members(world: World, group: Group) -> Members:
     members = Members()
     world.members[group.id] = members
     return members
+
+
+def write_admission(
+    world: World,
+    group: Group,
+    holding: Holding,
+    *,
+    released_at: At | None = None,
+    reason: str = "",
+) -> None:
+    """Have the row of an admission written, released or not."""
+    world.journal.admissions[(group.id, holding.number)] = AdmissionRow(
+        group=group.id,
+        number=holding.number,
+        cluster_queue=holding.admission.cluster_queue,
+        assignments=holding.admission.assignments,
+        queued_at=holding.queued_at,
+        admitted_at=holding.at,
+        admitted_seq=holding.seq,
+        released_at=None if released_at is None else max(holding.at, released_at.at),
+        release_reason=reason,
+        decided_by=holding.decided_by,
+    )

@@ -34,6 +34,7 @@ from podgroup.fold.common import (
     stir,
     touch,
     unexpect,
+    write_admission,
 )
 from podgroup.fold.concerns import Look, of_flags, of_joining, of_leaving, same_to_rules
 from podgroup.fold.dialects import ROLES, declaration, told
@@ -660,6 +661,8 @@ def retire(world: World, here: At, identity: GroupID) -> None:
         return
     group.gone_at = here.at
     group.state = "Gone"
+    if group.holding is not None:
+        write_admission(world, group, group.holding, released_at=here, reason="Gone")
     note(world, here, "GroupGone", group=group.id)
     if group.wait is not None:
         close_wait(world, here, group)

@@ -21,12 +21,12 @@ from podgroup.fold.common import (
     stir,
     touch,
     unexpect,
+    write_admission,
 )
 from podgroup.fold.concerns import alike, of_workload
 from podgroup.fold.placing import needed, replace_all
 from podgroup.fold.pods import retire
 from podgroup.ids import PodUID, group_id, newer
-from podgroup.journal import AdmissionRow
 from podgroup.members import Flag
 from podgroup.names import (
     ADMITTED,
@@ -350,7 +350,7 @@ def admit(world: World, here: At, group: Group, admission: Admission, decided_by
     group.evicted = None
     group.requeued = True
     group.queue_reason = ("", "")
-    _write_admission(world, group, group.holding)
+    write_admission(world, group, group.holding)
     note(
         world,
         here,
@@ -372,32 +372,10 @@ def release(world: World, here: At, group: Group, reason: str) -> None:
         return
     group.executed_s += max(0, int((here.at - holding.at).total_seconds()))
     group.holding = None
-    _write_admission(world, group, holding, released_at=here, reason=reason)
+    write_admission(world, group, holding, released_at=here, reason=reason)
     note(world, here, "QuotaReleased", group=group.id, reason=reason)
     world.quotas.discharge(group.id)
     touch(world, group.id)
-
-
-def _write_admission(
-    world: World,
-    group: Group,
-    holding: Holding,
-    *,
-    released_at: At | None = None,
-    reason: str = "",
-) -> None:
-    world.journal.admissions[(group.id, holding.number)] = AdmissionRow(
-        group=group.id,
-        number=holding.number,
-        cluster_queue=holding.admission.cluster_queue,
-        assignments=holding.admission.assignments,
-        queued_at=holding.queued_at,
-        admitted_at=holding.at,
-        admitted_seq=holding.seq,
-        released_at=None if released_at is None else max(holding.at, released_at.at),
-        release_reason=reason,
-        decided_by=holding.decided_by,
-    )
 
 
 def recharge(world: World, group: Group) -> None:

@@ -280,3 +280,23 @@ def test_who_started_is_not_told_what_holds_for_a_stranger_in_its_group() -> Non
     toy.wait(6)
     assert toy.world.pods[stranger.uid].reported is not None  # type: ignore[index] # a uid is a str
     assert toy.world.pods[driver.uid].reported is None  # type: ignore[index] # a uid is a str
+
+
+def test_a_group_that_is_gone_holds_nothing() -> None:
+    toy = Toy(cpu=1)
+    toy.pod("p0", "g", 1)
+    toy.run("p0")
+    group = toy.group("g")
+    toy.act = False
+    toy.workloads.clear()
+    group.workload = None
+    toy.pods.clear()
+    toy.do(
+        e.RelistStarted(kind="Pod", relist="again"),
+        e.RelistCompleted(kind="Pod", relist="again", resource_version=toy.bump()),
+    )
+    toy.act = True
+    toy.settle()
+    toy.wait(31)
+    rows = [row for row in toy.world.journal.admissions.values() if row.group == group.id]
+    assert group.gone_at is not None and rows[-1].released_at is not None
