@@ -13,7 +13,6 @@ from msgspec import Struct
 from gatelog.readmodel import ReadModel
 from gatelog.rows import CheckpointRow
 from podgroup import subjects
-from podgroup.objects import FIRST_KINDS
 from podgroup.runtime.health import Checks
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.settings import Settings
@@ -65,7 +64,7 @@ def _ready(row: CheckpointRow) -> Ready | None:
     from projector.packing import unpack_meta
 
     meta = unpack_meta(row.folded)
-    if not meta.synced >= FIRST_KINDS:
+    if meta.settings is None or not meta.synced.issuperset(meta.settings.kinds):
         return None
     return Ready(
         kinds=len(meta.synced - meta.missing),

@@ -124,7 +124,7 @@ def position(state: State) -> str | None:
 def begin(spec: Watched, state: Start, new_relist: Callable[[Kind], str], stream: bool) -> Step:
     """Open a frame; `stream` chooses WatchList over pages."""
     relist = new_relist(spec.kind)
-    opened = RelistStarted(kind=spec.kind, relist=relist, reason=state.reason)
+    opened = RelistStarted(kind=spec.kind, relist=relist, reason=state.reason, by_settings=True)
     inside: State = (
         InitialWatch(relist=relist, api=state.api)
         if stream
@@ -240,7 +240,9 @@ def on_probe(
     if state.reported:
         return Step((), state)
     relist = new_relist(spec.kind)
-    opened = RelistStarted(kind=spec.kind, relist=relist, reason="the kind is not installed")
+    opened = RelistStarted(
+        kind=spec.kind, relist=relist, reason="the kind is not installed", by_settings=True
+    )
     return Step((opened, _missing(spec, relist)), Absent(reported=True))
 
 

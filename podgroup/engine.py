@@ -34,8 +34,7 @@ from podgroup.events import (
 )
 from podgroup.fold import FOLDS, At
 from podgroup.fold.common import new_members, park, reindex
-from podgroup.fold.queues import unsay
-from podgroup.fold.workloads import recharge
+from podgroup.fold.deciding import line_up
 from podgroup.ids import GroupID, PodUID
 from podgroup.journal import Journal
 from podgroup.names import group_name
@@ -122,7 +121,14 @@ def load_world(
     workloads: Iterable[WorkloadView],
     policy: Policy | None = None,
 ) -> World:
-    """Rebuild the world, indices included, from what was stored; pods as `read_back` gave them."""
+    """Rebuild the world, indices included, from what was stored; pods as `read_back` gave them.
+
+    `mode` and `policy` hold for a log that does not say by which it is decided.
+    """
+    if (said := meta.settings) is not None:
+        mode, policy = said.mode, said.policy
+    elif meta.decisions and not meta.decided_in:
+        meta.decided_in = meta.epoch  # stored by a release that did not keep it
     world = World(cluster=cluster, mode=mode, policy=policy or Policy(), meta=meta)
     for group in groups:
         world.groups[group.id] = group
@@ -144,16 +150,7 @@ def load_world(
         _put(world, view)
     for workload in workloads:
         world.workloads[(workload.namespace, workload.name)] = workload
-    for group in world.groups.values():
-        recharge(world, group)
-        if group.evicted is not None and group.evicted.preempted_by and group.holding is not None:
-            queue = group.holding.admission.cluster_queue
-            world.quotas.preemptors.setdefault(queue, {})[group.evicted.preempted_by] = None
-    # What could be admitted is looked at again once: pending order is not stored.
-    world.loaded = True
-    for name in world.cluster_queues:
-        world.quotas.dirty[name] = None
-    unsay(world)
+    line_up(world)
     world.journal = Journal()
     return world
 

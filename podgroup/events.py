@@ -8,7 +8,8 @@ meaning needs a new tag and an upcast in `codec`. Unknown tags are parked, never
 of one kind, what is not delivered in the frame is gone: the fold infers its deletion.
 
 Schema history: 2026-11 first version of everything (v1); `WorkloadView.owner_pods` (new field);
-`DecisionRefused`; `PodDeleted.filtered`, `RelistCompleted.filtered` (new fields).
+`DecisionRefused`, `SettingsRecorded` (new events); `PodDeleted.filtered`, `RelistCompleted.filtered`,
+`RelistStarted.by_settings` (new fields).
 Invariant: an event never changes once published, and equal deltas have equal `event_id`.
 """
 
@@ -17,6 +18,7 @@ from msgspec import Struct
 from podgroup.commands import AnyCommand
 from podgroup.objects import Kind, PodView, QueueObject, Time, WorkloadView
 from podgroup.outcomes import Status
+from podgroup.policy import Policy
 
 
 class EventBase(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True, tag_field="type"):
@@ -72,11 +74,16 @@ class ObjectDeleted(EventBase, tag="object_deleted.v1", frozen=True, kw_only=Tru
 
 
 class RelistStarted(EventBase, tag="relist_started.v1", frozen=True, kw_only=True):
-    """A complete LIST of `kind` begins; `reason` says why (start, 410 gone, stream recreated)."""
+    """A complete LIST of `kind` begins; `reason` says why (start, 410 gone, stream recreated).
+
+    `by_settings`: nothing is decided on it before the log says by which settings. False in logs
+    from before settings were recorded.
+    """
 
     kind: Kind
     relist: str
     reason: str = ""
+    by_settings: bool = False
 
 
 class RelistCompleted(EventBase, tag="relist_completed.v1", frozen=True, kw_only=True):
@@ -163,6 +170,20 @@ class OperatorActed(EventBase, tag="operator_acted.v1", frozen=True, kw_only=Tru
     message: str = ""
 
 
+class SettingsRecorded(EventBase, tag="settings_recorded.v1", frozen=True, kw_only=True):
+    """By what is decided from here on: published by a projector when the log says otherwise.
+
+    `kinds` have to be listed before anything is decided. `gatelog` is the version of the release,
+    `rules` that of its rules (`decide.RULES`).
+    """
+
+    mode: str
+    policy: Policy
+    kinds: tuple[str, ...]
+    gatelog: str = ""
+    rules: int = 0
+
+
 Event = (
     PodApplied
     | PodDeleted
@@ -178,6 +199,7 @@ Event = (
     | OutcomeRecorded
     | DecisionRefused
     | OperatorActed
+    | SettingsRecorded
 )
 
 SAID_BY: dict[str, frozenset[type[EventBase]]] = {
@@ -196,7 +218,7 @@ SAID_BY: dict[str, frozenset[type[EventBase]]] = {
         )
     ),
     "actuator": frozenset((OutcomeRecorded, DecisionRefused)),
-    "projector": frozenset((TimerFired, OutcomeRecorded, OperatorActed)),
+    "projector": frozenset((TimerFired, OutcomeRecorded, OperatorActed, SettingsRecorded)),
     "operator": frozenset((OperatorActed,)),
 }
 """Which source may say what; the sources are those of `subjects.Source`."""
@@ -276,3 +298,5 @@ def event_id(event: Event) -> str:
             return f"refused/{event.subject}/{event.sequence}/{event.by}"
         case OperatorActed():
             return f"operator/{event.action}/{event.target}"
+        case SettingsRecorded():
+            return f"settings/{event}"

@@ -16,6 +16,7 @@ from datetime import datetime
 from msgspec import Struct, field
 
 from podgroup.commands import Admission
+from podgroup.events import SettingsRecorded
 from podgroup.ids import GroupID, PodUID
 from podgroup.journal import Journal
 from podgroup.members import Members
@@ -342,6 +343,12 @@ class Meta(Struct):
     """Pods that cannot be read, by uid: the latest few."""
     untold: int = 0
     """How many of them were not told yet."""
+    settings: SettingsRecorded | None = None
+    """By what is decided, as the log says; None: it does not say (yet)."""
+    unsettled: bool = False
+    """The log is about to say it, and nothing is decided before."""
+    decided_in: int = 0
+    """Epoch of the last decision."""
 
 
 Key = tuple[str, str]

@@ -147,6 +147,8 @@ def open_epoch(
     meta.position = position
     meta.synced.clear()
     meta.frames.clear()
+    # A replay begins with the epoch, so the epoch has to say again by what is decided.
+    meta.settings, meta.unsettled = None, False
     world.note_ord = 0
     here = At(position, max(now, world.at) if world.at is not None else now)
     lost = ""

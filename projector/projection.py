@@ -15,10 +15,15 @@ import asyncio
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
+from importlib import metadata
+from uuid import uuid4
 
 from podgroup import subjects
-from podgroup.codec import decode_batch
+from podgroup.codec import decode_batch, encode_batch
+from podgroup.decide import RULES
 from podgroup.engine import step
+from podgroup.events import Batch, SettingsRecorded
+from podgroup.objects import WATCHED_KINDS
 from podgroup.runtime.backoff import Backoff
 from podgroup.runtime.jetstream import (
     Bus,
@@ -107,6 +112,14 @@ class Projection:
         self._clock = LogClock()
         self._reconnected = False
         self._missed: MessagesLost | None = None
+        self._wanted = SettingsRecorded(
+            mode=settings.mode,
+            policy=policy_of(settings.queueing),
+            kinds=WATCHED_KINDS,
+            gatelog=metadata.version("gatelog"),
+            rules=RULES,
+        )
+        self._said_at = 0
         self.world = World(cluster=settings.cluster, mode=settings.mode)
         self._metrics.watch(lambda: self.world, self._outbox, lambda: self._committed_seq)
 
@@ -231,6 +244,7 @@ class Projection:
         await self._look_at_decisions()
         self._missed = None
         self._target = stream.last_sequence
+        self._said_at = 0
         self._reader = self._bus.read(
             subjects.EVENTS,
             subjects.events_of(world.cluster, self._shard),
@@ -265,6 +279,25 @@ class Projection:
             await self._commit()
         await self._committer.idle()
 
+    async def _log_says_so(self) -> bool:
+        """Tell whether the log says by what we decide; if not, say so in it.
+
+        Of an empty log there is nothing to decide on: whoever begins it may say so first.
+        """
+        if self.world.meta.settings == self._wanted or not self._stream_seq:
+            return True
+        if self._stream_seq >= self._said_at:
+            subject = subjects.events(self.world.cluster, self._shard, "projector")
+            body = encode_batch(Batch(source="projector", events=(self._wanted,)))
+            try:
+                # An id of its own: what was changed and changed back is to be said three times.
+                self._said_at = await self._bus.publish(subject, body, f"settings/{uuid4().hex}")
+            except BusUnavailable as error:
+                log.warning("log_unavailable", error=str(error))
+                return False
+            self._target = max(self._target, self._said_at)
+        return False
+
     async def _follow(self, publishing: "asyncio.Task[None]") -> None:
         while not self._stop.is_set() and (reader := self._reader) is not None:
             waiting = not self._messages
@@ -282,7 +315,7 @@ class Projection:
             await self._fold_all(messages)
             if self._messages and self._committer.free and (self._outbox.holding or self._due):
                 await self._commit()
-            if self._outbox.holding and (quiet or self._stream_seq >= self._target):
+            if (quiet or self._stream_seq >= self._target) and await self._log_says_so():
                 await self._caught_up()
             self._committer.check()
             if publishing.done():
@@ -362,6 +395,8 @@ class Projection:
         await self._committer.submit(self.world, at=self._at, settled=done)
 
     async def _caught_up(self) -> None:
+        if not self._outbox.holding:
+            return
         await self._write_all()
         self._outbox.release()
         log.info("caught_up", position=self.world.meta.position, to_publish=self._outbox.waiting)

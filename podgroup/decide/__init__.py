@@ -68,7 +68,7 @@ from podgroup.fold.workloads import recharge
 from podgroup.ids import GroupID
 from podgroup.state import Group, World
 
-__all__ = ["Deciding", "Difference", "decide"]
+__all__ = ["RULES", "Deciding", "Difference", "decide"]
 
 
 class Difference(Struct, frozen=True):
@@ -79,6 +79,9 @@ class Difference(Struct, frozen=True):
 
 
 _NONE = Difference()
+
+RULES = 1
+"""Version of the rules: it grows when they would decide otherwise on a log than before."""
 
 
 def decide(world: World, here: At, recorded: Mapping[str, Decision] | None = None) -> Difference:

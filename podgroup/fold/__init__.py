@@ -23,12 +23,14 @@ from podgroup.events import (
     PodDeleted,
     RelistCompleted,
     RelistStarted,
+    SettingsRecorded,
     TimerFired,
     WatchProgressed,
     WorkloadApplied,
     WorkloadDeleted,
 )
 from podgroup.fold.common import At, note, park, unpark
+from podgroup.fold.deciding import settings_recorded
 from podgroup.fold.outcomes import outcome_recorded, timer_fired
 from podgroup.fold.pods import pod_applied, pod_deleted
 from podgroup.fold.queues import object_applied, object_deleted
@@ -175,5 +177,6 @@ FOLDS: dict[type[Event], Callable[[World, At, Any, int], object]] = {
     DeltaRefused: _refused,
     DecisionRefused: _decision_refused,
     OperatorActed: _operator,
+    SettingsRecorded: lambda world, here, event, _: settings_recorded(world, here, event),
 }
 """How each event is folded; a test holds this against the events there are."""

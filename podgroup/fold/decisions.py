@@ -46,6 +46,7 @@ def apply_decision(world: World, decision: Decision) -> None:
     """Apply a decision to the state and put it in the journal."""
     meta = world.meta
     meta.decisions = max(meta.decisions, decision.number)
+    meta.decided_in = meta.epoch
     world.journal.decisions.append(decision)
     command = decision.command
     if isinstance(command, WriteQueueStatus):

@@ -23,16 +23,23 @@ from podgroup.state import Expectation, Frame, World
 
 
 def synced(world: World) -> bool:
-    """Tell whether every kind that has to be was listed completely in this epoch.
+    """Tell whether all that must come before a decision is there, in this epoch.
 
-    Which kinds those are is what the log says, not what this release watches.
+    Every kind that has to be was listed completely, and which those are is what the log says, not
+    what this release watches.
     """
-    return world.meta.synced >= FIRST_KINDS
+    meta = world.meta
+    if meta.unsettled:
+        return False
+    return meta.synced.issuperset(FIRST_KINDS if meta.settings is None else meta.settings.kinds)
 
 
 def relist_started(world: World, here: At, event: RelistStarted) -> None:
     """Open a frame; an unfinished one of the same kind is abandoned."""
-    world.meta.frames[event.kind] = Frame(event.relist, here.position)
+    meta = world.meta
+    meta.frames[event.kind] = Frame(event.relist, here.position)
+    if event.by_settings and meta.settings is None and meta.decided_in != meta.epoch:
+        meta.unsettled = True
     note(world, here, "RelistStarted", reason=event.kind, message=event.reason)
 
 

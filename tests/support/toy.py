@@ -9,12 +9,14 @@ Invariant: it changes views only in ways an API server would.
 
 from collections import deque
 from datetime import UTC, datetime, timedelta
+from importlib import metadata
 from typing import Any
 
 import msgspec
 
 from podgroup import commands as c
 from podgroup import events as e
+from podgroup.decide import RULES
 from podgroup.engine import due_timers, new_world, step
 from podgroup.events import Batch
 from podgroup.names import (
@@ -147,10 +149,21 @@ class Toy:
             ],
         }
         for kind in WATCHED_KINDS:
-            events: list[e.Event] = [e.RelistStarted(kind=kind, relist=kind)]
+            events: list[e.Event] = [] if self.messages else [self.settings()]
+            events.append(e.RelistStarted(kind=kind, relist=kind))
             events += [e.ObjectApplied(object=o, relist=kind) for o in objects.get(kind, [])]
             events.append(e.RelistCompleted(kind=kind, relist=kind, resource_version=v()))
             self.send(*events)
+
+    def settings(self) -> e.SettingsRecorded:
+        """What a projector with this mode and policy would say, so that it need not."""
+        return e.SettingsRecorded(
+            mode=self.world.mode,
+            policy=self.world.policy,
+            kinds=WATCHED_KINDS,
+            gatelog=metadata.version("gatelog"),
+            rules=RULES,
+        )
 
     def cluster_queue(
         self, cpu: int, strategy: str = "BestEffortFIFO", within: str = "LowerPriority", **more: Any

@@ -1,0 +1,72 @@
+"""Fold of the settings by which is decided: mode, policy, and which kinds must be listed first.
+
+Theory. What rules and fold read besides the log has to be in the log, or a replay under today's
+settings tells another story than the one that happened. So a projector says what it decides by when
+the log does not say so already; from that event on it holds, for everybody who folds the log.
+
+Queue order and usage follow from state and settings, and are not stored: they are worked out anew,
+as after a start.
+
+Invariant: what a world decides by is what the newest such event says, if there was one.
+"""
+
+from podgroup.events import SettingsRecorded
+from podgroup.fold.common import At, note, touch
+from podgroup.fold.queues import unsay
+from podgroup.fold.workloads import recharge
+from podgroup.quota import Quotas
+from podgroup.state import World
+
+
+def settings_recorded(world: World, here: At, event: SettingsRecorded) -> None:
+    """Go on by other settings."""
+    meta = world.meta
+    before, meta.settings, meta.unsettled = meta.settings, event, False
+    world.mode, world.policy = event.mode, event.policy
+    note(world, here, "SettingsRecorded", reason=event.mode, message=_words(before, event))
+    line_up(world)
+    for identity in sorted(world.groups):
+        touch(world, identity)
+
+
+def line_up(world: World) -> None:
+    """Work out anew what follows from groups and queues, but for who is pending: rules say that."""
+    world.quotas = Quotas()
+    for group in world.groups.values():
+        world.members[group.id].charged_for = None
+        recharge(world, group)
+        evicted, holding = group.evicted, group.holding
+        if evicted is not None and evicted.preempted_by and holding is not None:
+            queue = holding.admission.cluster_queue
+            world.quotas.preemptors.setdefault(queue, {})[evicted.preempted_by] = None
+    # What could be admitted is looked at again once: pending order is not stored.
+    world.loaded = True
+    for name in world.cluster_queues:
+        world.quotas.dirty[name] = None
+    unsay(world)
+
+
+def _words(before: SettingsRecorded | None, now: SettingsRecorded) -> str:
+    """Say what holds now: all of it the first time, what is new afterwards."""
+    was = {} if before is None else _told(before)
+    told = _told(now)
+    return ", ".join(f"{name} {told[name]}" for name in told if told[name] != was.get(name))
+
+
+def _told(event: SettingsRecorded) -> dict[str, str]:
+    policy = event.policy
+    values = {name: getattr(policy, name) for name in policy.__struct_fields__}
+    chosen = {f"queueing.{name}": _text(value) for name, value in values.items()}
+    return {
+        "gatelog": event.gatelog,
+        "rules": str(event.rules),
+        "mode": event.mode,
+        **chosen,
+        "kinds": " ".join(event.kinds),
+    }
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return " ".join(value) or "none" if isinstance(value, tuple) else str(value)
