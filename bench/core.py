@@ -73,9 +73,10 @@ def _fold(story: Story) -> None:
         if untaken >= TAKE_EVERY:
             take(world)
             untaken = 0
-    if world.meta.decisions != story.decisions:
+    if world.meta.decisions != story.conclusions:
         raise RuntimeError(
-            f"folded again, the log gave {world.meta.decisions} decisions, not {story.decisions}"
+            f"folded again, the log gave {world.meta.decisions} conclusions, not "
+            f"{story.conclusions}"
         )
 
 

@@ -18,7 +18,7 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from bench.story import CLUSTER, Story
-from podgroup.codec import encode_decision, join_decisions
+from podgroup.codec import Conclusions, encode_concluded, encode_decision, join_decisions
 from podgroup.events import Decision, Event
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import connect
@@ -55,6 +55,7 @@ class Log(Struct, frozen=True):
     events: int
     messages: int
     decisions: int
+    conclusions: int
     decision_messages: int
     folded: bytes
     created_at: datetime
@@ -88,14 +89,14 @@ class _Recorded(Story):
             self._tell_at = time.monotonic() + TELL_S
             tell(f"{self.events:,} events made")
 
-    def _carry_out(self, decision: Decision) -> None:
-        body = encode_decision(decision)
+    def _see_through(self, one: Conclusions) -> None:
+        body = encode_decision(one) if isinstance(one, Decision) else encode_concluded(one)
         size = self._joined_bytes + len(body)
         if not self._message_bytes or len(self._joined) >= MAX_JOINED or size > MAX_JOINED_BYTES:
             self._flush()
         self._joined.append(body)
         self._joined_bytes += len(body)
-        super()._carry_out(decision)
+        super()._see_through(one)
 
     def _flush(self) -> None:
         if self._joined:
@@ -118,7 +119,7 @@ def stand(url: str, log: Log) -> None:
         mode="builtin",
         seq=log.messages,
         stream_created_at=log.created_at,
-        published=log.decisions,
+        published=log.conclusions,
         written_at=datetime.now(UTC),
         folded=log.folded,
     )
@@ -153,6 +154,7 @@ async def record(server: EmbeddedNats, place: Path, shape: Shape) -> Log:
         events=story.events,
         messages=counts[0],
         decisions=story.decisions,
+        conclusions=story.conclusions,
         decision_messages=counts[1],
         folded=story.folded,
         created_at=state.created,

@@ -16,13 +16,15 @@ Invariant: deterministic; two stories of the same shape are equal byte for byte.
 from collections import Counter, deque
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from importlib import metadata
 from typing import Any
 
 import msgspec
 
 from podgroup import commands as c
 from podgroup import events as e
-from podgroup.codec import encode_batch
+from podgroup.codec import Conclusions, encode_batch
+from podgroup.decide import RULES
 from podgroup.engine import new_world, step, take
 from podgroup.events import Batch
 from podgroup.names import (
@@ -67,6 +69,12 @@ class Message(msgspec.Struct, frozen=True):
     events: int = 1
 
 
+_SAID_BY: dict[type[e.Event], str] = {
+    e.OutcomeRecorded: "actuator",
+    e.SettingsRecorded: "projector",
+}
+
+
 class Story:
     """`groups` groups of `size` pods, `at_once` of them alive at a time.
 
@@ -82,7 +90,9 @@ class Story:
         self._outcomes: list[e.Event] = []
         self.counts: Counter[str] = Counter()
         self._world = new_world(CLUSTER)
-        self._decided: deque[e.Decision] = deque()
+        self.decisions = 0
+        """How many decisions were made."""
+        self._decided: deque[Conclusions] = deque()
         self._version = 10
         self._pods: dict[str, PodView] = {}
         self._workloads: dict[str, WorkloadView] = {}
@@ -96,8 +106,8 @@ class Story:
         return sum(self.counts.values())
 
     @property
-    def decisions(self) -> int:
-        """How many decisions were made."""
+    def conclusions(self) -> int:
+        """The number of the last conclusion."""
         return self._world.meta.decisions
 
     def _wave(self, names: list[str], size: int) -> None:
@@ -140,11 +150,16 @@ class Story:
         """Carry out what is decided, and what is decided on that, until nothing more is."""
         while self._decided or self._deltas or self._outcomes:
             while self._decided:
-                self._carry_out(self._decided.popleft())
+                self._see_through(self._decided.popleft())
             deltas, self._deltas = self._deltas, []
             outcomes, self._outcomes = self._outcomes, []
             for events in (*self._full(deltas), *self._full(outcomes)):
                 self._publish(events)
+
+    def _see_through(self, one: Conclusions) -> None:
+        """Do what follows from a conclusion; from records nothing does."""
+        if isinstance(one, e.Decision):
+            self._carry_out(one)
 
     def _log(self, event: e.Event) -> None:
         if not self._message_bytes:
@@ -169,14 +184,17 @@ class Story:
             yield tuple(taken)
 
     def _publish(self, events: tuple[e.Event, ...]) -> None:
-        source = "actuator" if isinstance(events[0], e.OutcomeRecorded) else "watch"
+        source = _SAID_BY.get(type(events[0]), "watch")
         batch = Batch(source=source, events=events)
         position, body = self._world.meta.position + 1, encode_batch(batch)
         message = Message(position, self._now, source, body, len(events))
         self.messages.append(message)
         self.counts["outcomes" if source == "actuator" else "deltas"] += len(events)
         step(self._world, message.position, message.at, batch)
-        self._decided.extend(take(self._world).journal.decisions)
+        journal = take(self._world).journal
+        self.decisions += len(journal.decisions)
+        self._decided.extend(journal.decisions)
+        self._decided.extend(journal.concluded)
 
     def _bump(self) -> str:
         self._version += 1
@@ -204,6 +222,15 @@ class Story:
                 )
             ],
         }
+        self._send(
+            e.SettingsRecorded(
+                mode=self._world.mode,
+                policy=self._world.policy,
+                kinds=WATCHED_KINDS,
+                gatelog=metadata.version("gatelog"),
+                rules=RULES,
+            )
+        )
         for kind in WATCHED_KINDS:
             self._send(e.RelistStarted(kind=kind, relist=kind))
             for view in objects.get(kind, []):

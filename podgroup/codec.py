@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from podgroup.events import SAID_BY, STRANGE, Batch, Decision, Event, Undecodable, event_id
+from podgroup.records import Concluded
 
 VERSION = 1
 """Version of the envelope, not of the events: those carry their own in their tags."""
@@ -51,10 +52,17 @@ class _About(msgspec.Struct):
 
 class _Joined(msgspec.Struct):
     decisions: tuple[msgspec.Raw, ...]
+    records: tuple[msgspec.Raw, ...] = ()
+
+
+class _Number(msgspec.Struct):
+    number: int
 
 
 _NOTHING: frozenset[type] = frozenset()
 _MANY = b'{"decisions":['
+_RECORDS = b'{"number":'
+"""What `Concluded` begins with, and no decision."""
 
 _encoder = msgspec.json.Encoder()
 _envelopes: msgspec.json.Decoder[_Envelope] = msgspec.json.Decoder(_Envelope)
@@ -62,7 +70,12 @@ _lenient: msgspec.json.Decoder[_Lenient] = msgspec.json.Decoder(_Lenient)
 _events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _about: msgspec.json.Decoder[_About] = msgspec.json.Decoder(_About)
 _joined: msgspec.json.Decoder[_Joined] = msgspec.json.Decoder(_Joined)
+_numbers: msgspec.json.Decoder[_Number] = msgspec.json.Decoder(_Number)
 _decisions: msgspec.json.Decoder[Decision] = msgspec.json.Decoder(Decision)
+_concluded: msgspec.json.Decoder[Concluded] = msgspec.json.Decoder(Concluded)
+
+Conclusions = Decision | Concluded
+"""What the stream DECISIONS carries: decisions, and the records of one message of the log."""
 
 
 def encode_batch(batch: Batch) -> bytes:
@@ -196,10 +209,13 @@ def join_decisions(bodies: Sequence[bytes]) -> bytes:
 
     A stream that syncs every write takes thousands of messages a second but a hundred thousand
     decisions (docs/performance.md), and each message is acknowledged by a round trip of its own.
+    Records stand beside the decisions, where an actuator, also an older one, does not look.
     """
-    if len(bodies) == 1:
-        return bodies[0]
-    return _MANY + b",".join(bodies) + b"]}"
+    said = [body for body in bodies if body.startswith(_RECORDS)]
+    if not said:
+        return bodies[0] if len(bodies) == 1 else _MANY + b",".join(bodies) + b"]}"
+    made = [body for body in bodies if not body.startswith(_RECORDS)]
+    return _MANY + b",".join(made) + b'],"records":[' + b",".join(said) + b"]}"
 
 
 def split_decisions(body: bytes) -> list[bytes]:
@@ -213,6 +229,51 @@ def split_decisions(body: bytes) -> list[bytes]:
         return [bytes(part) for part in _joined.decode(body).decisions]
     except msgspec.MsgspecError:
         return [body]
+
+
+def split_conclusions(body: bytes) -> list[bytes]:
+    """Return decisions and records in a message of DECISIONS, in the order of their numbers.
+
+    Never raises: what cannot be taken apart is as in `split_decisions`.
+    """
+    if not body.startswith(_MANY):
+        return [body]
+    try:
+        joined = _joined.decode(body)
+        parts = [bytes(part) for part in (*joined.decisions, *joined.records)]
+        if joined.records:
+            parts.sort(key=lambda part: _numbers.decode(part).number)
+    except msgspec.MsgspecError:
+        return [body]
+    return parts
+
+
+def is_records(body: bytes) -> bool:
+    """Tell whether a part of a message of DECISIONS is records, and not a decision."""
+    return body.startswith(_RECORDS)
+
+
+def encode_concluded(concluded: Concluded) -> bytes:
+    """Return the bytes of the records of one message of the log."""
+    return _encoder.encode(concluded)
+
+
+def decode_concluded(body: bytes) -> Concluded:
+    """Return the records in `body`.
+
+    Raises:
+        msgspec.MsgspecError: not records this version knows.
+    """
+    return _concluded.decode(body)
+
+
+def decode_conclusion(body: bytes) -> Conclusions:
+    """Return the decision or the records in `body`.
+
+    Raises:
+        msgspec.MsgspecError: neither of a kind this version knows.
+    """
+    return _concluded.decode(body) if body.startswith(_RECORDS) else _decisions.decode(body)
 
 
 def decode_decision(body: bytes) -> Decision:

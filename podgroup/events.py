@@ -8,8 +8,8 @@ meaning needs a new tag and an upcast in `codec`. Unknown tags are parked, never
 of one kind, what is not delivered in the frame is gone: the fold infers its deletion.
 
 Schema history: 2026-11 first version of everything (v1); `WorkloadView.owner_pods` (new field);
-`DecisionRefused`, `SettingsRecorded` (new events); `PodDeleted.filtered`, `RelistCompleted.filtered`,
-`RelistStarted.by_settings` (new fields).
+`DecisionRefused`, `SettingsRecorded` (new events); `PodDeleted.filtered`,
+`RelistCompleted.filtered`, `RelistStarted.by_settings` (new fields).
 Invariant: an event never changes once published, and equal deltas have equal `event_id`.
 """
 

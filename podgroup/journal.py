@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from podgroup.events import Decision
 from podgroup.objects import Assignment
+from podgroup.records import Concluded
 
 
 class Note(Struct, frozen=True, gc=False):
@@ -119,6 +120,8 @@ class Journal(Struct, kw_only=True):
     outcomes: list[OutcomeRow] = field(default_factory=list)
     parked: list[ParkedRow] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
+    concluded: list[Concluded] = field(default_factory=list)
+    """What rules concluded besides, one entry per message of the log."""
     pods: set[str] = field(default_factory=set)
     """Pods whose row changed and that are still in the state."""
     groups: set[str] = field(default_factory=set)

@@ -17,9 +17,9 @@ from datetime import datetime
 
 from podgroup import subjects
 from podgroup.codec import encode_batch, message_id
-from podgroup.engine import due_timers
 from podgroup.events import Batch, Event, OutcomeRecorded
 from podgroup.fold import synced
+from podgroup.folding import due_timers
 from podgroup.runtime.jetstream import Bus, BusError
 from podgroup.runtime.log import get_logger
 from podgroup.state import World

@@ -18,8 +18,8 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from podgroup.engine import take
-from podgroup.events import Decision
+from podgroup.codec import Conclusions
+from podgroup.folding import take
 from podgroup.journal import EpochRow, Journal
 from podgroup.outcomes import FINAL
 from podgroup.runtime.backoff import Backoff
@@ -92,7 +92,7 @@ class Committer:
         parked = await self._patiently(lambda: self._store.parked_after(parked_seq - 1))
         self._outbox.put((), parked)
 
-    async def owed(self, after: int, until: int, limit: int, records: bool) -> list[Decision]:
+    async def owed(self, after: int, until: int, limit: int, records: bool) -> list[Conclusions]:
         """Return decisions that are still to be seen through: `Store.owed`.
 
         Raises:
@@ -178,7 +178,7 @@ class Committer:
         self.rows += written
         took_s, rebuilding = time.monotonic() - began, self._outbox.rebuilding
         self._metrics.committed(work, written, took_s, rebuilding=rebuilding)
-        self._outbox.put(journal.decisions, journal.parked)
+        self._outbox.put(_in_order(journal), journal.parked)
         for outcome in journal.outcomes:
             if outcome.status in FINAL:
                 self._outbox.resolve(outcome.decision)
@@ -235,3 +235,10 @@ class Committer:
             else:
                 self.problem = ""
                 return done
+
+
+def _in_order(journal: Journal) -> list[Conclusions]:
+    """Return decisions and records by number."""
+    if not journal.concluded:
+        return list(journal.decisions)
+    return sorted([*journal.decisions, *journal.concluded], key=lambda one: one.number)

@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from podgroup.engine import Taken
+from podgroup.folding import Taken
 from podgroup.ids import GroupID
 from podgroup.journal import AdmissionRow
 from podgroup.names import ADMISSION_GATE

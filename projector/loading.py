@@ -16,11 +16,13 @@ import msgspec
 from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, RowMapping, Table, select
 
+from podgroup.codec import Conclusions, decode_concluded
 from podgroup.commands import RECORDS, AnyCommand
-from podgroup.engine import read_back
 from podgroup.events import Decision
+from podgroup.folding import read_back
 from podgroup.journal import ParkedRow
 from podgroup.objects import QueueObject, WorkloadView
+from podgroup.records import Concluded
 from podgroup.state import Group, Meta, Pod
 from projector import tables
 from projector.checkpoint import Checkpoint
@@ -108,6 +110,33 @@ def load_decisions(
     return [decision_of(row) for row in connection.execute(query).mappings()]
 
 
+def load_conclusions(
+    connection: Connection, cluster: str, shard: int, after: int
+) -> list[Conclusions]:
+    """Return decisions and records with a number above `after`, by number."""
+    found: list[Conclusions] = [
+        *load_decisions(connection, cluster, shard, after, unresolved=False),
+        *_concluded(connection, cluster, shard, after, None, None),
+    ]
+    return sorted(found, key=lambda one: one.number)
+
+
+def _concluded(
+    connection: Connection,
+    cluster: str,
+    shard: int,
+    after: int,
+    until: int | None,
+    limit: int | None,
+) -> list[Concluded]:
+    table = tables.conclusions.c
+    mine = (table.cluster == cluster, table.shard == shard, table.number > after)
+    query = select(table.body).where(*mine).order_by(table.number).limit(limit)
+    if until is not None:
+        query = query.where(table.number <= until)
+    return [decode_concluded(bytes(body)) for body in connection.scalars(query)]
+
+
 def load_owed(
     connection: Connection,
     cluster: str,
@@ -117,10 +146,11 @@ def load_owed(
     limit: int,
     *,
     records: bool,
-) -> list[Decision]:
+) -> list[Conclusions]:
     """Return decisions numbered above `after` up to `until` without outcome, the first `limit`.
 
-    `records`: those too that record and have no outcome to wait for. By number.
+    `records`: those too that record and have no outcome to wait for, and what was concluded
+    besides. By number.
     """
     table = tables.decisions.c
     mine = (table.cluster == cluster, table.shard == shard)
@@ -133,7 +163,11 @@ def load_owed(
         .order_by(table.number)
         .limit(limit)
     )
-    return [decision_of(row) for row in connection.execute(query).mappings()]
+    found: list[Conclusions] = [decision_of(row) for row in connection.execute(query).mappings()]
+    if records:
+        found += _concluded(connection, cluster, shard, after, until, limit)
+        found.sort(key=lambda one: one.number)
+    return found[:limit]
 
 
 def load_parked(connection: Connection, cluster: str, shard: int, after: int) -> list[ParkedRow]:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from podgroup.engine import Taken
+from podgroup.folding import Taken
 from podgroup.runtime.metrics import FAST_S, SLOW_S, Metrics
 from podgroup.state import World
 from projector import gauges

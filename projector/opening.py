@@ -12,7 +12,7 @@ from datetime import datetime
 
 from podgroup import subjects
 from podgroup.codec import decode_batch
-from podgroup.engine import load_world, new_world, rejoin_frames
+from podgroup.folding import load_world, new_world, rejoin_frames
 from podgroup.policy import Policy
 from podgroup.runtime.jetstream import Bus, StreamState
 from podgroup.runtime.log import get_logger

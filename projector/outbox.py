@@ -29,10 +29,11 @@ import msgspec
 from msgspec import Struct
 
 from podgroup import subjects
-from podgroup.codec import encode_decision
+from podgroup.codec import Conclusions, encode_concluded, encode_decision
 from podgroup.commands import RECORDS, EmitEvent
 from podgroup.events import Decision, OutcomeRecorded
 from podgroup.journal import ParkedRow
+from podgroup.records import Concluded
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.signing import Signer
 from projector.backlog import Backlog
@@ -41,7 +42,7 @@ from projector.store import StoreUnavailable
 
 Refused = Callable[[OutcomeRecorded], None]
 Expected = Callable[[str], bool]
-Owed = Callable[[int, int, int, bool], Awaitable[list[Decision]]]
+Owed = Callable[[int, int, int, bool], Awaitable[list[Conclusions]]]
 """`owed(after, until, limit, records)`: decisions numbered so and without outcome, by number; those
 that record are among them if asked for."""
 
@@ -141,7 +142,7 @@ class Outbox:
         self.published, self._newest, self._taken = published, newest, 0
         self._moved.set()
 
-    def put(self, decisions: Iterable[Decision], parked: Iterable[ParkedRow] = ()) -> None:
+    def put(self, decisions: Iterable[Conclusions], parked: Iterable[ParkedRow] = ()) -> None:
         """Take over what was just committed, in order."""
         for row in parked:
             msg_id = f"parked/{self._prefix}/{row.seq}/{row.ord}"
@@ -247,15 +248,19 @@ class Outbox:
             # What has an outcome by now was published; records have none, and are sent once.
             found = await owed(self._taken, end, limit, not (sent or rebuilt))
             for decision in found:
-                if sent:
+                if sent and isinstance(decision, Decision):
                     self._look_after(decision)
+                elif sent:
+                    continue
                 elif not rebuilt or self._still_wanted(decision):
                     self._take(decision)
             self._taken = found[-1].number if len(found) == limit else end
             if not self._sending.waiting:
                 self.published = max(self.published, self._taken)
 
-    def _still_wanted(self, decision: Decision) -> bool:
+    def _still_wanted(self, decision: Conclusions) -> bool:
+        if isinstance(decision, Concluded):
+            return False
         return isinstance(decision.command, EmitEvent) or self._expected(decision.id)
 
     @property
@@ -267,8 +272,13 @@ class Outbox:
     def _room(self) -> int:
         return max(0, self._most - max(len(self._unresolved), self._sending.waiting))
 
-    def _take(self, decision: Decision) -> None:
-        """Send a decision for the first time, as far as we know."""
+    def _take(self, decision: Conclusions) -> None:
+        """Send a decision, or records, for the first time, as far as we know."""
+        if isinstance(decision, Concluded):
+            body, number = encode_concluded(decision), decision.number
+            msg_id = f"{self._prefix}/records/{decision.as_of}/{number}"
+            self._sending.put(Entry(self._decisions, body, msg_id, number))
+            return
         body = encode_decision(decision)
         entry = self._entry(decision.id, body, decision.id, decision.group, number=decision.number)
         self._sending.put(entry)

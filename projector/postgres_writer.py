@@ -130,6 +130,9 @@ def _checkpoint(cursor: "psycopg.Cursor[Any]", new: Checkpoint, old: Checkpoint 
 def _small_writes(connection: "psycopg.Connection[Any]", rows: Rows, new: Checkpoint) -> None:
     cluster, shard = new.cluster, new.shard
     with connection.cursor() as cursor:
+        if rows.tables.get("conclusions"):
+            before = new.published - statements.KEPT_CONCLUSIONS
+            cursor.execute(statements.FORGET_CONCLUSIONS.format("%s"), (cluster, shard, before))
         if rows.resolved:
             statuses, times, ids = (list(column) for column in zip(*rows.resolved, strict=True))
             source = "unnest(%s::text[], %s::timestamptz[], %s::text[]) AS v(status, at, id)"

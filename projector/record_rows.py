@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from podgroup.codec import encode_concluded
 from podgroup.commands import RECORDS, ObjectRef
 from podgroup.events import Batch, Decision, OperatorActed, Undecodable
 from podgroup.journal import AdmissionRow, EpochRow, Journal, ParkedRow
@@ -63,6 +64,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         *("rule", "action", "target", "reason", "message", "issued_at", "command", "status"),
         *("resolved_at",),
     ),
+    "conclusions": ("cluster", "shard", "number", "as_of_seq", "body"),
     "outcomes": (
         *("cluster", "decision_id", "seq", "delivery", "attempt", "status", "http_status"),
         *("message", "at"),
@@ -159,6 +161,10 @@ def build(
         "admissions": [_admission(cluster, row) for row in journal.admissions.values()],
         "decisions": [
             _decision(cluster, shard, d, resolved.pop(d.id, None)) for d in journal.decisions
+        ],
+        "conclusions": [
+            (cluster, shard, one.number, one.as_of, encode_concluded(one))
+            for one in journal.concluded
         ],
         "outcomes": [
             (

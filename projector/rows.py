@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from podgroup.engine import Taken
+from podgroup.folding import Taken
 from podgroup.ids import GroupID, PodUID
 from podgroup.members import Flag, Members
 from podgroup.state import Group, Pod, Role, World

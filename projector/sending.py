@@ -162,10 +162,11 @@ class Sending:
         """Find the message that the server refuses, and give it up in the open."""
         while self._queue:
             entry = self._queue[0]
+            body = join_decisions([entry.body])
             try:
-                signature = self._signature(entry.subject, entry.msg_id, entry.body)
+                signature = self._signature(entry.subject, entry.msg_id, body)
                 sequence = await self._bus.publish(
-                    entry.subject, entry.body, entry.msg_id, signature=signature
+                    entry.subject, body, entry.msg_id, signature=signature
                 )
                 self._stored(entry, sequence)
             except PublishRefused as error:

@@ -86,6 +86,9 @@ def write(
         if found:
             _put(connection, table, found, texts)
     cluster, shard = new.cluster, new.shard
+    if rows.tables.get("conclusions"):
+        before = new.published - statements.KEPT_CONCLUSIONS
+        connection.execute(statements.FORGET_CONCLUSIONS.format("?"), (cluster, shard, before))
     for part in _chunks(rows.resolved, 3):
         source = "(VALUES " + ", ".join(["(?, ?, ?)"] * len(part)) + ")"
         named = f"(SELECT column1 AS status, column2 AS at, column3 AS id FROM {source}) AS v"

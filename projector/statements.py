@@ -28,6 +28,7 @@ MODES: dict[str, Mode] = {
     "epochs": "replace",
     "history": "append",
     "decisions": "keep",
+    "conclusions": "keep",
     "outcomes": "keep",
     "parked": "keep",
 }
@@ -35,6 +36,11 @@ MODES: dict[str, Mode] = {
 
 ORDER = tuple(MODES)
 """Tables in the order they are written, the same in every transaction, so none can deadlock."""
+
+KEPT_CONCLUSIONS = 50_000
+"""Records that stay after they were sent: a rebuild that switches over takes the newest from here,
+where they are before they are in their stream."""
+FORGET_CONCLUSIONS = "DELETE FROM conclusions WHERE cluster = {0} AND shard = {0} AND number < {0}"
 
 REMEMBERED = {"groups": ("admitted_at",)}
 """Columns in which null leaves what is there."""

@@ -21,6 +21,7 @@ import psycopg
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
+from podgroup.codec import Conclusions
 from podgroup.events import Decision
 from podgroup.journal import ParkedRow
 from projector import partitions, postgres_writer, sqlite_writer
@@ -89,7 +90,7 @@ class Store(Protocol):
     def decisions(self, *, after: int = 0, unresolved: bool = False) -> list[Decision]:
         """Return decisions by number, above `after`, all or only those without an outcome."""
 
-    def owed(self, after: int, until: int, limit: int, *, records: bool) -> list[Decision]:
+    def owed(self, after: int, until: int, limit: int, *, records: bool) -> list[Conclusions]:
         """Return the first `limit` decisions without outcome whose number is in (after, until]."""
 
     def parked_after(self, seq: int) -> list[ParkedRow]:
@@ -154,7 +155,7 @@ class SqlStore:
             mine = (connection, self._cluster, self._shard)
             return load_decisions(*mine, after, unresolved=unresolved)
 
-    def owed(self, after: int, until: int, limit: int, *, records: bool) -> list[Decision]:
+    def owed(self, after: int, until: int, limit: int, *, records: bool) -> list[Conclusions]:
         """Return the first `limit` decisions without outcome whose number is in (after, until].
 
         By number; those that record have none to wait for and are among them if asked for.

@@ -174,8 +174,18 @@ def _compared(result: "Result", tables: "list[TableResult]") -> int | None:
         for example in table.examples:
             print(f"    {example}")
     print(f"{result.messages} messages, {result.events} events folded")
+    _derived(result.derived)
     _unvouched(tables, result.world.meta.epoch)
     return FAILED if wrong else None
+
+
+def _derived(messages: int) -> None:
+    """Say what of the result is not from the log."""
+    if messages:
+        print(
+            f"{messages} of these messages are from before gatelog stored all that it concluded: "
+            "why groups waited then is derived by today's rules"
+        )
 
 
 def _unvouched(tables: "list[TableResult]", epoch: int) -> None:
@@ -208,11 +218,7 @@ def _rebuild(settings: Settings, console: Console, *, from_epoch: bool) -> None:
         f"{report.changed} rows of the read model changed\n"
         f"switched over at position {report.position}; the projector waited {report.waited_s:.1f} s"
     )
-    if report.different:
-        print(
-            f"today's rules would make {report.different} decisions otherwise; they were taken as "
-            "they were made (gatelog replay --redecide shows them)"
-        )
+    _derived(report.derived)
 
 
 def _redecide(settings: Settings, console: Console) -> int | None:
@@ -263,7 +269,7 @@ def of_file(
 ) -> int | None:
     """Fold a file and say what came of it; 1 if some of it could not be read, or differs."""
     from gatelog.replay import offline
-    from gatelog.replay.differing import Told, ignore
+    from gatelog.replay.differing import Told
     from gatelog.replay.recordings import Recording
 
     log = offline.open_source(file, settings)
@@ -273,7 +279,7 @@ def of_file(
         raise UsageFailed("--at needs --to: an empty database to write to, e.g. --to then.sqlite3")
     told = Told()
     result = asyncio.run(
-        offline.folded(log, target, moment=moment, differs=told if redecide else ignore)
+        offline.folded(log, target, moment=moment, differs=told if redecide else None)
     )
     _unread(file, log.unread)
     if (held := getattr(log, "covered", None)) is not None and held.first > 1:
@@ -299,6 +305,7 @@ def of_file(
         f"{result.events} events of {log.lines} lines folded: {result.groups} groups and "
         f"{result.pods} pods seen{where}"
     )
+    _derived(result.derived)
     return FAILED if log.unread else None
 
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from gatelog.errors import CommandFailed, UsageFailed
-from podgroup.events import Decision
+from podgroup.codec import Conclusions
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.settings import Settings
 from podgroup.subjects import DECISIONS, EVENTS, decisions
@@ -76,7 +76,7 @@ def stands(connection: sa.Connection, settings: Settings) -> Standing:
     return found
 
 
-async def joined(bus: Bus, settings: Settings, at: Run, unsent: tuple[Decision, ...]) -> Log:
+async def joined(bus: Bus, settings: Settings, at: Run, unsent: tuple[Conclusions, ...]) -> Log:
     """Return what is wanted of the log, from archive and stream as one.
 
     What the stream still has is not read from the archive.

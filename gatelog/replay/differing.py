@@ -23,6 +23,7 @@ class Told:
     def __call__(self, difference: Difference) -> None:
         """Print one."""
         self.count += len(difference.then) + len(difference.now)
+        self.count += len(difference.said_then) + len(difference.said_now)
         for line in lines(difference):
             print(line)
 
@@ -43,6 +44,9 @@ def lines(difference: Difference) -> Iterator[str]:
             yield from _fields(then, same)
     for decision in now:
         yield _line(difference.position, "now ", decision)
+    for mark, records in (("then", difference.said_then), ("now ", difference.said_now)):
+        for record in records:
+            yield f"seq {difference.position}  {mark}  {record.group}  {_text(record)}"
 
 
 def _what(decision: Decision) -> tuple[str, object]:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Protocol
 
 from gatelog.errors import CommandFailed, UsageFailed
-from gatelog.replay.differing import ignore
 from gatelog.replay.running import SNAPSHOT, held_against, make_empty, place
 from gatelog.replay.steps import Stepper
 from podgroup.runtime.settings import Settings
@@ -65,11 +64,12 @@ async def folded(
     target: str | None,
     stepper: Stepper | None = None,
     moment: int | datetime | None = None,
-    differs: Callable[[Difference], None] = ignore,
+    differs: Callable[[Difference], None] | None = None,
 ) -> Result:
     """Fold a log, up to `moment` if given, into the empty database `target` if given.
 
-    `differs` is told of every place where today's rules would decide otherwise.
+    `differs` is told of every place where today's rules would decide otherwise; None: they are not
+    asked.
     """
     header = log.header
     sink = None
@@ -86,6 +86,7 @@ async def folded(
         base=header.base,
         each=stepper.look if stepper is not None else None,
         differs=differs,
+        redecide=differs is not None,
     )
     if sink is not None:
         sink.close()

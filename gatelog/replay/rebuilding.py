@@ -27,7 +27,7 @@ from podgroup.runtime.settings import Settings
 from projector import migrate
 from projector.checkpoint import Checkpoint
 from projector.database import database_url, reader
-from projector.loading import load_decisions
+from projector.loading import load_conclusions
 from projector.opening import policy_of
 from projector.replay import merging
 from projector.replay.compare import CACHE_KIB
@@ -49,7 +49,8 @@ class Report(Struct, kw_only=True):
     rows: int
     changed: int
     """Rows of the live read model that were deleted, and rows that were inserted."""
-    different: int
+    derived: int
+    """Messages of which the log has no records: what it lacks is by today's rules."""
     waited_s: float
     """Seconds for which the projector had to wait."""
     position: int
@@ -126,7 +127,7 @@ class _Switch:
             events=work.events,
             rows=work.rows,
             changed=changed,
-            different=work.different,
+            derived=work.derived,
             waited_s=time.monotonic() - began,
             position=work.position,
             left_over=self._stage.left_over,
@@ -150,7 +151,7 @@ class _Switch:
         cluster, shard = self._settings.cluster, self._settings.projector.shard
         made = self._work.world.meta.decisions
         with self._live.connect() as connection:
-            decisions = load_decisions(connection, cluster, shard, made, unresolved=False)
+            decisions = load_conclusions(connection, cluster, shard, made)
         base = self._at.base
         log = StreamLog(
             self._bus,

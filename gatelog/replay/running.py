@@ -18,14 +18,14 @@ from gatelog.errors import CommandFailed
 from gatelog.replay.archiving import Run, joined
 from gatelog.replay.differing import ignore
 from gatelog.replay.steps import Step, Stepper
-from podgroup.events import Decision
+from podgroup.codec import Conclusions
 from podgroup.runtime.embedded import EmbeddedNats, running
 from podgroup.runtime.jetstream import Bus, connect
 from podgroup.runtime.settings import NatsSettings, Settings
 from projector import migrate, tables
 from projector.archive.standing import begin
 from projector.database import DatabaseError, database_url, reader, writer
-from projector.loading import load_decisions
+from projector.loading import load_conclusions
 from projector.opening import policy_of
 from projector.replay.compare import TableResult, compare
 from projector.replay.fold import Difference, Result, Sink, fold
@@ -46,7 +46,7 @@ class Place(Struct, frozen=True):
     stream_seq: int
     first: int = 1
     """Stream sequence with which the present epoch begins."""
-    unsent: tuple[Decision, ...] = ()
+    unsent: tuple[Conclusions, ...] = ()
     """Decisions that are committed and not known to be in their stream."""
 
 
@@ -95,7 +95,7 @@ def place(connection: sa.Connection, cluster: str, shard: int) -> Place:
     )
     if row is None:
         raise CommandFailed(f"no checkpoint of cluster {cluster!r} (shard {shard}) in the database")
-    unsent = load_decisions(connection, cluster, shard, row["published"], unresolved=False)
+    unsent = load_conclusions(connection, cluster, shard, row["published"])
     first = begin(connection, cluster, shard, row["epoch"], row["base"])
     stood = row["seq"] - row["base"]
     return Place(row["mode"], row["epoch"], row["base"], stood, first, tuple(unsent))
@@ -167,7 +167,7 @@ async def redecide(
     settings: Settings, progress: Progress, differs: Callable[[Difference], None]
 ) -> Result:
     """Let today's rules decide on the log; recorded decisions keep taking effect."""
-    return await _folded(settings, progress, differs=differs)
+    return await _folded(settings, progress, differs=differs, redecide=True)
 
 
 def make_empty(target: str) -> None:
@@ -234,6 +234,8 @@ async def _folded(
     progress: Progress,
     stepper: Stepper | None = None,
     differs: Callable[[Difference], None] = ignore,
+    *,
+    redecide: bool = False,
 ) -> Result:
     with reader(database_url(settings)).connect() as connection:
         at = place(connection, settings.cluster, settings.projector.shard)
@@ -249,4 +251,5 @@ async def _folded(
             each=stepper.look if stepper is not None else None,
             differs=differs,
             progress=progress,
+            redecide=redecide,
         )

@@ -62,10 +62,11 @@ from podgroup.decide.unadmitted import charge_unadmitted
 from podgroup.events import Decision
 from podgroup.fold.common import At
 from podgroup.fold.concerns import CHARGE, Look
-from podgroup.fold.pods import renew, retire
+from podgroup.fold.pods import renewable, retirable
 from podgroup.fold.relists import synced
 from podgroup.fold.workloads import recharge
 from podgroup.ids import GroupID
+from podgroup.records import AnyRecord, Concluded, Renewed, Retired
 from podgroup.state import Group, World
 
 __all__ = ["RULES", "Deciding", "Difference", "decide"]
@@ -76,6 +77,8 @@ class Difference(Struct, frozen=True):
 
     only_now: tuple[Decision, ...] = ()
     only_then: tuple[Decision, ...] = ()
+    said_now: tuple[AnyRecord, ...] = ()
+    said_then: tuple[AnyRecord, ...] = ()
 
 
 _NONE = Difference()
@@ -84,27 +87,33 @@ RULES = 1
 """Version of the rules: it grows when they would decide otherwise on a log than before."""
 
 
-def decide(world: World, here: At, recorded: Mapping[str, Decision] | None = None) -> Difference:
-    """Decide on everything the last message touched; decisions go to the journal.
+def decide(
+    world: World,
+    here: At,
+    recorded: Mapping[str, Decision] | None = None,
+    concluded: Concluded | None = None,
+) -> Difference:
+    """Decide on everything the last message touched; conclusions go to the journal.
 
-    With `recorded` those decisions are applied instead and the difference is returned.
+    With `recorded` those decisions are applied instead and the difference is returned; with
+    `concluded` the same goes for records.
     """
-    if not synced(world) and not recorded:
+    if not synced(world) and not recorded and not (concluded and concluded.records):
         return _NONE
     loaded = world.loaded
     if loaded or world.thorough:
         world.touched.update(dict.fromkeys(world.touched))
-    elif not recorded and not _due(world):
+    elif not recorded and not (concluded and concluded.records) and not _due(world):
         world.touched.clear()
         return _NONE
     world.loaded = False
-    d = Deciding(world, here, recorded)
+    d = Deciding(world, here, recorded, concluded)
     if loaded:
         _line_up(d)
     for identity in list(world.touched):
         group = world.groups.get(identity)
-        if group is not None and group.finish is not None:
-            renew(world, here, group)
+        if group is not None and renewable(world, group):
+            d.record(Renewed(identity))
     looked_at = _look(d)
     if loaded:
         # After a start every group is looked at once, in case the rules are newer than the state.
@@ -117,18 +126,27 @@ def decide(world: World, here: At, recorded: Mapping[str, Decision] | None = Non
         tell_refused(d)
     if world.unsaid:
         queueing(d)
-    rest = d.apply_rest() if recorded is not None else []
+    rest = d.apply_rest() if recorded is not None and concluded is None else []
     for decision in rest:
         group = world.groups.get(GroupID(decision.group))
         if group is not None:
             explain(d, group)
     world.touched.clear()
     for identity in looked_at:
-        retire(world, here, identity)
-    if not d.extra and not rest:
+        group = world.groups.get(identity)
+        if group is not None and retirable(world, group):
+            d.record(Retired(identity))
+    if concluded is not None:
+        rest = d.apply_rest()
+        world.meta.decisions = max(world.meta.decisions, concluded.number)
+        world.touched.clear()
+    if recorded is None:
+        d.conclude()
+    if not (d.extra or rest or d.said_now or d.said_then):
         return _NONE
     world.thorough = True
-    return Difference(tuple(d.extra), (*d.instead, *rest))
+    said = tuple(d.said_now), tuple(d.said_then)
+    return Difference(tuple(d.extra), (*d.instead, *rest), *said)
 
 
 def _due(world: World) -> bool:

@@ -34,6 +34,7 @@ from podgroup.names import (
 )
 from podgroup.objects import ClusterQueueView, LocalQueueView, Selector
 from podgroup.quota import FlavorResource
+from podgroup.records import Requeued
 from podgroup.state import Group
 
 Reason = tuple[str, str]
@@ -55,7 +56,7 @@ def enqueue(d: Deciding, group: Group) -> None:
     why = _ineligible(d, group)
     local = d.world.local_queues.get((group.namespace, group.queue))
     if why is not None or local is None:
-        group.queue_reason = why or ("", "")
+        d.pending(group, *(why or ("", "")))
         quotas.dequeue(group.id)
         return
     queued_at = group.queued_at or group.created_at
@@ -73,7 +74,7 @@ def _ineligible(d: Deciding, group: Group) -> Reason | None:
         # B15: any reason beginning with Deactivated is over once spec.active is true again.
         if not evicted.reason.startswith(EVICTED_DEACTIVATED) or group.deactivating:
             return evicted.reason, evicted.message
-        group.requeued = True
+        d.record(Requeued(group.id))
     if not group.queue:
         return PENDING_MISCONFIGURED, "the pods name no queue"
     local = d.world.local_queues.get((group.namespace, group.queue))
@@ -246,9 +247,8 @@ class _Pass:
 
     def _refuse(self, group: Group, why: Reason) -> None:
         if group.queue_reason != why:
-            group.queue_reason = why
+            self.d.pending(group, *why)
             self.d.world.touched[group.id] = None
-            self.d.world.journal.groups.add(group.id)
 
     def _admit(self, group: Group, fit: Fit) -> None:
         self.preemptors.pop(group.id, None)

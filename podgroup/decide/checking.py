@@ -11,6 +11,7 @@ from podgroup.decide.context import Deciding, pod_ref
 from podgroup.decide.order import start_key
 from podgroup.members import Flag
 from podgroup.names import EVENT_UPDATED_ADMISSION_CHECK
+from podgroup.records import ChecksReported
 from podgroup.state import Group
 
 MAX_PODS = 50
@@ -21,8 +22,7 @@ def checking(d: Deciding, group: Group) -> None:
     text = _pending(group)
     if text == group.checks_told:
         return
-    group.checks_told = text
-    d.world.journal.groups.add(group.id)
+    d.record(ChecksReported(group.id, text))
     if not text:
         return
     pods = sorted((d.pod(uid) for uid in d.members(group).with_flags(Flag.GATED)), key=start_key)

@@ -33,7 +33,6 @@ from podgroup.decide.context import (
 )
 from podgroup.decide.starting import yield_quota
 from podgroup.decide.timing import may_run, still_running
-from podgroup.fold.placing import replace_all
 from podgroup.members import Flag
 from podgroup.names import (
     EVENT_EXCESS_POD_DELETED,
@@ -47,6 +46,7 @@ from podgroup.names import (
     REASON_WORKLOAD_DELETED,
     WORKLOAD_FINALIZER,
 )
+from podgroup.records import Reopened, WorkloadBack
 from podgroup.state import Finish, Group, Pod
 
 ORPHAN_MESSAGE = "The workload's owner no longer exists"
@@ -162,7 +162,7 @@ def _dissolve(d: Deciding, group: Group) -> None:
     members = d.members(group)
     workload = group.workload
     if workload is not None and workload.deleted_at is None:
-        group.workload_lost = False  # a Workload of that name is there again
+        d.record(WorkloadBack(group.id))
         return
     deleting = workload is not None
     reason = REASON_WORKLOAD_DELETED if deleting else REASON_NO_MATCHING_WORKLOAD
@@ -201,18 +201,7 @@ def _dissolve(d: Deciding, group: Group) -> None:
     if deleting:
         _release_workload(d, group, reason)
     elif not members.count(Flag.STOPPABLE):
-        recompose(d, group)
-
-
-def recompose(d: Deciding, group: Group) -> None:
-    """Let the pods that are left be composed anew, as a Workload of its own; none of them runs."""
-    group.workload_lost = False
-    group.composed = False
-    group.evicted = None
-    for role in group.roles.values():
-        role.count = role.succeeded_gone = 0
-    replace_all(d.world, group)
-    d.world.quotas.dequeue(group.id)
+        d.record(Reopened(group.id))
 
 
 def _finish(d: Deciding, group: Group) -> None:

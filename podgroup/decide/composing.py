@@ -56,7 +56,7 @@ class Problem(NamedTuple):
 
 
 def composing(d: Deciding, group: Group) -> None:
-    """Compose the group if it can be; else leave the reason in `queue_reason`."""
+    """Compose the group if it can be; else say why not."""
     if group.composed or group.finish is not None or not len(d.members(group)):
         return
     _release_inactive(d, group)
@@ -65,11 +65,11 @@ def composing(d: Deciding, group: Group) -> None:
         _drop_surplus(d, group)
         problem = _unfit(d, group)
     if problem is None:
-        group.queue_reason = ("", "")
+        d.pending(group, "", "")
         if workload_free(group):
             _compose(d, group)
         return
-    group.queue_reason = (problem.reason, problem.message)
+    d.pending(group, *problem)
 
 
 def _release_inactive(d: Deciding, group: Group) -> None:

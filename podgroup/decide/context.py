@@ -11,10 +11,12 @@ from collections.abc import Mapping
 
 from podgroup.commands import AnyCommand, KubeEvent, ObjectRef
 from podgroup.events import Decision
-from podgroup.fold.common import At, park
+from podgroup.fold.common import At
 from podgroup.fold.decisions import apply_decision
+from podgroup.fold.records import apply_record
 from podgroup.ids import GroupID, decision_id
 from podgroup.members import Members
+from podgroup.records import AnyRecord, AsOf, Concluded, Parked, Pending
 from podgroup.state import Group, Pod, World
 
 UNADMITTED_GRACE_S = 2
@@ -29,20 +31,45 @@ class Deciding:
     With `recorded` (decisions made at this place before, by id) nothing new takes effect: a
     decision that is recorded is applied as recorded, one that is not is kept in `extra`. One that
     would be made differently, by another rule, for another reason or with another command, is in
-    `extra` too, and what is recorded of it, which takes effect, in `instead`. What the rules derive
-    besides decisions (shortages, queue order, reasons) is derived in both cases.
+    `extra` too, and what is recorded of it, which takes effect, in `instead`. With `concluded` the
+    same holds of records (`said_now`, `said_then`); without, for a log that has none, records are
+    derived and take effect.
     """
 
-    __slots__ = ("extra", "here", "instead", "recorded", "world")
+    __slots__ = (
+        "_at",
+        "_made_since",
+        "_records",
+        "_then",
+        "extra",
+        "here",
+        "instead",
+        "recorded",
+        "said_now",
+        "said_then",
+        "world",
+    )
 
     def __init__(
-        self, world: World, here: At, recorded: Mapping[str, Decision] | None = None
+        self,
+        world: World,
+        here: At,
+        recorded: Mapping[str, Decision] | None = None,
+        concluded: Concluded | None = None,
     ) -> None:
         self.world = world
         self.here = here
         self.recorded = None if recorded is None else dict(recorded)
         self.extra: list[Decision] = []
         self.instead: list[Decision] = []
+        self._records: list[AnyRecord | int] = []
+        self._made_since = 0
+        self._at = here.at
+        self._then: list[AnyRecord] | None = None
+        if concluded is not None:
+            self._then = [r for r in concluded.records if not isinstance(r, int | AsOf)]
+        self.said_now: list[AnyRecord] = []
+        self.said_then: list[AnyRecord] = []
 
     def emit(
         self, group: Group, rule: str, reason: str, message: str, command: AnyCommand
@@ -83,6 +110,7 @@ class Deciding:
         )
         if self.recorded is None:
             apply_decision(world, decision)
+            self._made_since += 1
             return decision
         known = self._recorded(decision)
         if known is None:
@@ -105,18 +133,62 @@ class Deciding:
                 return recorded.pop(known.id)
         return None
 
+    def record(self, record: AnyRecord) -> None:
+        """Conclude something that nobody has to carry out: it holds from here on."""
+        if self._then is not None:
+            self._hold_against(record)
+            return
+        apply_record(self.world, self.here, record)
+        if self.here.at != self._at:
+            self._at = self.here.at
+            self._records.append(AsOf("", self._at))
+        if self._made_since:
+            self._records.append(self._made_since)
+            self._made_since = 0
+        self._records.append(record)
+
+    def _hold_against(self, record: AnyRecord) -> None:
+        """Apply what is recorded in place of `record`; nothing, if nothing like it is."""
+        then = self._then or []
+        if record in then:
+            then.remove(record)
+            apply_record(self.world, self.here, record)
+            return
+        self.said_now.append(record)
+        alike = [r for r in then if type(r) is type(record) and r.group == record.group]
+        if alike:
+            then.remove(alike[0])
+            self.said_then.append(alike[0])
+            apply_record(self.world, self.here, alike[0])
+
+    def conclude(self) -> None:
+        """Put the records of this message into the journal, under a number of their own."""
+        if self._records:
+            meta = self.world.meta
+            meta.decisions += 1
+            self.world.journal.concluded.append(
+                Concluded(
+                    number=meta.decisions,
+                    as_of=self.here.position,
+                    at=self.here.at,
+                    records=tuple(self._records),
+                )
+            )
+
+    def pending(self, group: Group, reason: str, message: str) -> None:
+        """Conclude why a group is neither composed nor admitted, if that is new."""
+        if group.queue_reason != (reason, message):
+            self.record(Pending(group.id, reason, message))
+
     def park(self, group: Group, error: Exception) -> None:
         """Stop deciding for a group that the rules cannot deal with, and say so in the open."""
-        world = self.world
-        world.quotas.dequeue(group.id)
-        park(
-            world,
-            self.here,
-            _AFTER_EVENTS + world.note_ord,
-            "RulesFailed",
-            f"the rules failed: {type(error).__name__}: {error}",
-            group=group,
-            name=f"{group.kind} {group.namespace}/{group.name}",
+        self.record(
+            Parked(
+                group.id,
+                _AFTER_EVENTS + self.world.note_ord,
+                f"the rules failed: {type(error).__name__}: {error}",
+                f"{group.kind} {group.namespace}/{group.name}",
+            )
         )
 
     def apply_rest(self) -> list[Decision]:
@@ -124,6 +196,10 @@ class Deciding:
         rest = sorted((self.recorded or {}).values(), key=lambda decision: decision.number)
         for decision in rest:
             apply_decision(self.world, decision)
+        for record in self._then or ():
+            self.said_then.append(record)
+            apply_record(self.world, self.here, record)
+        self._then = None if self._then is None else []
         return rest
 
     def members(self, group: Group) -> Members:

@@ -16,6 +16,7 @@ Invariant: these are the only decisions about pods that are members of no group.
 from podgroup.commands import FinalizePod, KubeEvent, ObjectRef, ReportPod
 from podgroup.decide.context import Deciding
 from podgroup.names import ADMISSION_GATE, MANAGED_LABEL
+from podgroup.records import PodRefused, Released
 from podgroup.state import Group
 
 UNMANAGED = "Unmanaged"
@@ -54,7 +55,7 @@ def disowning(d: Deciding, group: Group) -> None:
                 message,
                 ReportPod(target=target, status="False", reason=UNMANAGED, message=message),
             )
-    group.disowned = ()
+    d.record(Released(group.id))
 
 
 def tell_refused(d: Deciding) -> None:
@@ -63,8 +64,7 @@ def tell_refused(d: Deciding) -> None:
     waiting = [uid for uid, refusal in meta.refused.items() if not refusal.told]
     for uid in waiting[:MAX_TOLD]:
         refusal = meta.refused[uid]
-        refusal.told = True
-        meta.untold -= 1
+        d.record(PodRefused("", uid))
         pod = d.world.pods.get(uid)
         after = "goes by what it last read of it" if pod is not None else "leaves it alone"
         message = f"gatelog cannot read this pod and {after} until it is mended: {refusal.message}"

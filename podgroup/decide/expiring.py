@@ -12,7 +12,7 @@ core does all this. The first two are off unless `Policy.pods_ready_timeout_s` i
 Invariant: times are compared with the log's own, so a replay expires the same groups.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from podgroup.commands import EvictGroup, KubeEvent, UpdateWorkload
 from podgroup.decide.context import Deciding, group_ref, workload_free, workload_ref
@@ -24,6 +24,7 @@ from podgroup.names import (
     EVICTED_PODS_READY_TIMEOUT,
     EVICTED_REQUEUING_LIMIT,
 )
+from podgroup.records import Readied, Requeued
 from podgroup.state import Group, Holding
 
 READY = "podsready"
@@ -35,8 +36,7 @@ def expiring(d: Deciding, group: Group) -> None:
     """Run the rules of this module."""
     holding = group.holding
     if holding is None or group.evicted is not None or group.finish is not None:
-        group.ready = False
-        group.unready_at = None
+        _readied(d, group, ready=False, unready_at=None)
         no_wake(d, group, READY)
         no_wake(d, group, OVERRUN)
         _backoff(d, group)
@@ -49,16 +49,17 @@ def expiring(d: Deciding, group: Group) -> None:
 def _timeout(d: Deciding, group: Group, holding: Holding) -> None:
     policy = d.world.policy
     if all_ready(d, group):
-        group.ready = True
-        group.unready_at = None
+        _readied(d, group, ready=True, unready_at=None)
         no_wake(d, group, READY)
         return
-    if group.unready_at is None:
-        group.unready_at = d.here.at if group.ready else holding.at
+    since = group.unready_at
+    if since is None:
+        since = d.here.at if group.ready else holding.at
+        _readied(d, group, ready=group.ready, unready_at=since)
     limit_s = policy.pods_ready_timeout_s
     if group.ready:
         limit_s = policy.pods_ready_recovery_timeout_s or limit_s
-    due = group.unready_at + timedelta(seconds=limit_s)
+    due = since + timedelta(seconds=limit_s)
     if due > d.here.at:
         wake_at(d, group, READY, due)
     elif 0 <= policy.requeuing_limit <= group.timeouts:
@@ -67,6 +68,11 @@ def _timeout(d: Deciding, group: Group, holding: Holding) -> None:
     else:
         message = f"Exceeded the PodsReady timeout {group.namespace}/{group.workload_name}"
         _evict(d, group, "timeout", EVICTED_PODS_READY_TIMEOUT, message)
+
+
+def _readied(d: Deciding, group: Group, *, ready: bool, unready_at: datetime | None) -> None:
+    if (group.ready, group.unready_at) != (ready, unready_at):
+        d.record(Readied(group.id, ready, unready_at))
 
 
 def _overrun(d: Deciding, group: Group, holding: Holding) -> None:
@@ -89,9 +95,7 @@ def _backoff(d: Deciding, group: Group) -> None:
     elif due > d.here.at:
         wake_at(d, group, BACKOFF, due)
     else:
-        group.requeue_at = None
-        group.requeued = True
-        d.world.journal.groups.add(group.id)
+        d.record(Requeued(group.id, waited=True))
 
 
 def _deactivate(

@@ -11,14 +11,12 @@ Invariant: a group that holds quota, or is over, waits for nothing.
 """
 
 from podgroup.decide.context import Deciding
-from podgroup.fold.common import note
-from podgroup.fold.pods import close_wait
 from podgroup.fold.workloads import beyond_admission
-from podgroup.journal import WaitRow
 from podgroup.members import Flag
 from podgroup.names import MANAGED_LABEL, PENDING_EVALUATION
 from podgroup.quantities import format_amount
-from podgroup.state import Group, Wait
+from podgroup.records import Explained
+from podgroup.state import Group
 
 WORKLOAD_REFUSED = "WorkloadRefused"
 UNMANAGED = "Unmanaged"
@@ -59,19 +57,32 @@ BLOCKED = frozenset(
 
 def explain(d: Deciding, group: Group) -> None:
     """Bring state, reason and the current wait up to date; write what changed."""
-    _wait(d, group)
-    state = _state(d, group)
-    reason, message = _why(d, group)
-    if (state, reason, message) == (group.state, group.reason, group.message):
+    wanted, wait = _reason(d, group), group.wait
+    state = _state(d, group, wanted is not None and wanted[0] in BLOCKED)
+    reason, message = _why(d, group, wanted)
+    begins = wanted is not None and (wait is None or (wait.reason, wait.message) != wanted)
+    over = wanted is None and wait is not None
+    if not (begins or over) and (state, reason, message) == (
+        group.state,
+        group.reason,
+        group.message,
+    ):
         return
-    if state != group.state:
-        was = f"was {group.state}" if group.state else ""
-        note(d.world, d.here, "StateChanged", group.id, "", state, was)
-    group.state, group.reason, group.message = state, reason, message
-    d.world.journal.groups.add(group.id)
+    known = (wanted if begins else None) or (group.reason, group.message)
+    d.record(
+        Explained(
+            group.id,
+            state if state != group.state else None,
+            wanted[0] if begins and wanted else "" if over else None,
+            wanted[1] if begins and wanted else "",
+            begins and wanted is not None and wanted[0] in BLOCKED,
+            reason if reason != known[0] else None,
+            message if message != known[1] else None,
+        )
+    )
 
 
-def _state(d: Deciding, group: Group) -> str:
+def _state(d: Deciding, group: Group, blocked: bool) -> str:
     members = d.members(group)
     if group.finish is not None:
         held = members.count(Flag.HELD)
@@ -82,18 +93,18 @@ def _state(d: Deciding, group: Group) -> str:
         return "Evicted"
     if group.holding is not None:
         return "Running" if members.count(Flag.RUNNING) else "Admitted"
-    if group.wait is not None and group.wait.blocked:
+    if blocked:
         return "Blocked"
     if group.evicted is not None and not group.requeued:
         return "Evicted"
     return "Queued" if group.composed else "Composing"
 
 
-def _why(d: Deciding, group: Group) -> tuple[str, str]:
+def _why(d: Deciding, group: Group, waits_for: tuple[str, str] | None) -> tuple[str, str]:
     if group.finish is not None:
         return group.finish.reason, group.finish.message
-    if group.wait is not None:
-        return group.wait.reason, group.wait.message
+    if waits_for is not None:
+        return waits_for
     if group.evicted is not None:
         return group.evicted.reason, group.evicted.message
     if group.holding is not None:
@@ -107,25 +118,6 @@ def _why(d: Deciding, group: Group) -> tuple[str, str]:
             return LARGER_THAN_ADMITTED, f"{by}; {more}"
         return "", by
     return "", ""
-
-
-def _wait(d: Deciding, group: Group) -> None:
-    wanted = _reason(d, group)
-    wait = group.wait
-    if wanted is None:
-        close_wait(d.world, d.here, group)
-        return
-    if wait is not None and (wait.reason, wait.message) == wanted:
-        return
-    close_wait(d.world, d.here, group)
-    group.wait = Wait(*wanted, wanted[0] in BLOCKED, d.here.at, d.here.position)
-    d.world.journal.waits[(group.id, d.here.position)] = WaitRow(
-        group=group.id,
-        reason=wanted[0],
-        message=wanted[1],
-        from_at=d.here.at,
-        from_seq=d.here.position,
-    )
 
 
 def _reason(d: Deciding, group: Group) -> tuple[str, str] | None:

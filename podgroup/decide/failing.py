@@ -21,7 +21,6 @@ def failing(d: Deciding, group: Group) -> None:
     why = group.start_failed or _no_answer(d, group)
     if not why:
         return
-    group.start_failed = ""
     d.emit(
         group,
         "finish",

@@ -24,9 +24,7 @@ from podgroup.decide.context import Deciding, pod_ref
 from podgroup.decide.explaining import BLOCKED, WORKLOAD_REFUSED, refusal
 from podgroup.decide.order import start_key
 from podgroup.decide.starting import unknown_flavor
-from podgroup.fold.outcomes import REPORT
 from podgroup.fold.placing import UNPLACED, beyond
-from podgroup.fold.pods import report_timer
 from podgroup.fold.workloads import role_of
 from podgroup.ids import PodUID
 from podgroup.members import Flag
@@ -38,7 +36,8 @@ from podgroup.names import (
     GROUP_TOTAL_COUNT,
 )
 from podgroup.quantities import format_amount
-from podgroup.state import Group, Pod, Timer
+from podgroup.records import RecountReported, RefusalReported, Reportable, Reported
+from podgroup.state import Group, Pod
 
 HOLD = timedelta(seconds=5)
 MAX_PODS = 50
@@ -74,15 +73,11 @@ _EVENT_REASONS = {
 def reporting(d: Deciding, group: Group) -> None:
     """Tell users what there is to tell, or arrange for it to be told later."""
     key = _key(d, group)
-    timers = d.world.meta.timers
     if key != group.report_key:
-        group.report_key = key
-        group.report_due = False
-        timers.pop(report_timer(group.id), None)
-        if key:
-            timers[report_timer(group.id)] = Timer(d.here.at + HOLD, group.id, REPORT)
+        said = None if group.wait is not None and group.finish is None else key
+        d.record(Reportable(group.id, said, d.here.at + HOLD if key else None))
     if group.report_due:
-        group.report_due = False
+        d.record(Reported(group.id))
         for pod, (reason, message) in _reports(d, group):
             if pod.reported != (reason, message):
                 _tell(d, group, pod, reason, message)
@@ -92,13 +87,13 @@ def reporting(d: Deciding, group: Group) -> None:
         _refused(d, group)
     if group.recounted is not None:
         _recounted(d, group, *group.recounted)
-        group.recounted = None
+        d.record(RecountReported(group.id))
 
 
 def _refused(d: Deciding, group: Group) -> None:
     """Tell the first pod that its group has no Workload, where that is no reason to wait."""
     first = d.members(group).first()
-    group.refusal_told = group.workload_refused
+    d.record(RefusalReported(group.id))
     if not group.workload_refused or first is None or d.world.mode == "kueue":
         return
     message = (

@@ -10,13 +10,13 @@ Invariant: nothing is tried again before a pod of the group changed or half a mi
 """
 
 from podgroup.commands import PodSetSpec, ReleaseQuota
-from podgroup.decide.closing import recompose
 from podgroup.decide.composing import create
 from podgroup.decide.context import Deciding, group_ref, pod_ref, workload_free
 from podgroup.decide.order import active_key
 from podgroup.fold.placing import set_named
 from podgroup.members import Flag
 from podgroup.names import SINGLE_PODSET
+from podgroup.records import Reopened
 from podgroup.state import Group, Pod
 
 
@@ -48,7 +48,7 @@ def restoring(d: Deciding, group: Group) -> None:
         )
     if group.holding is None:
         # Also tells why there can be no Workload, if that is so.
-        recompose(d, group)
+        d.record(Reopened(group.id))
 
 
 def _pods(d: Deciding, group: Group) -> dict[str, list[Pod]]:

@@ -26,6 +26,7 @@ from podgroup.decide.timing import may_run
 from podgroup.fold.decisions import RULE_REPLACED
 from podgroup.members import Flag, Members
 from podgroup.names import EVENT_OWNER_REFERENCES_ADDED, MAX_OWNERS
+from podgroup.records import Peaked, Shortened
 from podgroup.state import Group, Role
 
 
@@ -127,7 +128,9 @@ def _peaks(d: Deciding, group: Group) -> None:
     members = d.members(group)
     for role in group.roles.values():
         active = min(role.count, members.count(Flag.ACTIVE, role.name) + role.succeeded_gone)
-        role.peak = max(role.peak, active) if group.holding is not None else active
+        peak = max(role.peak, active) if group.holding is not None else active
+        if peak != role.peak:
+            d.record(Peaked(group.id, role.name, peak))
 
 
 def _places(group: Group, role: Role) -> int:
@@ -155,12 +158,12 @@ def _shortage(d: Deciding, group: Group) -> None:
 
     While short the reason stays what it was when the shortage began, unless an eviction says more.
     """
+    short, evicted = group.short, group.evicted
     if not absent(d, group):
-        group.short = None
-        return
-    evicted = group.evicted
-    if evicted is not None:
-        group.short = (evicted.reason, evicted.message)
-    elif group.short is None:
-        group.short = ("PodsFailed", "Some Failed pods need replacement")
-    group.was_short = True
+        short = None
+    elif evicted is not None:
+        short = (evicted.reason, evicted.message)
+    elif short is None:
+        short = ("PodsFailed", "Some Failed pods need replacement")
+    if short != group.short:
+        d.record(Shortened(group.id, short))

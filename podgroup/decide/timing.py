@@ -16,7 +16,8 @@ from datetime import datetime, timedelta
 
 from podgroup.decide.context import Deciding
 from podgroup.members import Flag
-from podgroup.state import Group, Pod, Timer
+from podgroup.records import Timed
+from podgroup.state import Group, Pod
 
 GRACE = "grace"
 PATIENCE_S = 30
@@ -26,15 +27,15 @@ PATIENCE_S = 30
 def wake_at(d: Deciding, group: Group, purpose: str, at: datetime) -> None:
     """Have the rules look at a group again at `at`, in place of an earlier wish of that purpose."""
     name = f"{purpose}/{group.id}/"
-    timer = Timer(at, group.id, purpose)
-    if d.world.meta.timers.get(name) != timer:
-        d.world.meta.timers[name] = timer
+    known = d.world.meta.timers.get(name)
+    if known is None or known.due_at != at:
+        d.record(Timed(group.id, purpose, at))
 
 
 def no_wake(d: Deciding, group: Group, purpose: str) -> None:
     """Take a wish back."""
-    if timers := d.world.meta.timers:
-        timers.pop(f"{purpose}/{group.id}/", None)
+    if (timers := d.world.meta.timers) and f"{purpose}/{group.id}/" in timers:
+        d.record(Timed(group.id, purpose))
 
 
 def given_up_at(pod: Pod) -> datetime | None:

@@ -132,6 +132,7 @@ def _finished(world: World, group: Group, decision: Decision, command: FinishGro
     here = At(decision.as_of, decision.at)
     group.finish = Finish(command.reason, command.message, here.at)
     group.finished_at = here.at
+    group.start_failed = ""
     _note(world, here, group, "GroupFinished", decision, command)
     release(world, here, group, "Finished")
     world.quotas.dequeue(group.id)

@@ -652,12 +652,17 @@ def report_timer(identity: GroupID) -> str:
     return f"report/{identity}/"
 
 
+def retirable(world: World, group: Group) -> bool:
+    """Tell whether no pod and no Workload of a group is left, and nothing is in flight."""
+    if len(world.members[group.id]) or group.workload is not None:
+        return False
+    return group.workload_expect is None and not group.disowned
+
+
 def retire(world: World, here: At, identity: GroupID) -> None:
     """End a life: no pod and no Workload of it is left."""
     group = world.groups.get(identity)
-    if group is None or len(world.members[identity]) or group.workload is not None:
-        return
-    if group.workload_expect is not None or group.disowned:
+    if group is None or not retirable(world, group):
         return
     group.gone_at = here.at
     group.state = "Gone"
@@ -682,19 +687,23 @@ def retire(world: World, here: At, identity: GroupID) -> None:
     world.gone_groups[identity] = group
 
 
-def renew(world: World, here: At, group: Group) -> None:
-    """Let pods that came after the end of their group begin a life of their own.
+def renewable(world: World, group: Group) -> bool:
+    """Tell whether nothing is left of a group that is over but pods that came after its end.
 
     They came while pods of the ended life were still there, whose name they bear. Once only they
     are left, and no Workload, nothing of that life is left to account for.
     """
     members = world.members[group.id]
     if group.single or group.finish is None or not len(members):
-        return
+        return False
     if group.workload is not None or group.workload_expect is not None:
-        return
-    if members.count(Flag.GATED) < len(members):
-        return
+        return False
+    return members.count(Flag.GATED) == len(members)
+
+
+def renew(world: World, here: At, group: Group) -> None:
+    """Let pods that came after the end of their group (`renewable`) begin a life of their own."""
+    members = world.members[group.id]
     pods = [world.pods[uid] for uid in members.flags]
     pods.sort(key=lambda p: (p.view.created_at, p.view.uid))
     for pod in pods:

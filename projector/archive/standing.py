@@ -10,9 +10,9 @@ Invariant: read from one snapshot; nothing is written.
 import sqlalchemy as sa
 from msgspec import Struct
 
-from podgroup.events import Decision
+from podgroup.codec import Conclusions
 from projector import tables
-from projector.loading import load_checkpoint, load_decisions
+from projector.loading import load_checkpoint, load_conclusions
 
 
 class Standing(Struct, frozen=True, kw_only=True):
@@ -26,7 +26,7 @@ class Standing(Struct, frozen=True, kw_only=True):
     base: int
     first: int
     last: int
-    unsent: tuple[Decision, ...] = ()
+    unsent: tuple[Conclusions, ...] = ()
 
 
 def standing(connection: sa.Connection, cluster: str, shard: int) -> Standing | None:
@@ -41,9 +41,7 @@ def standing(connection: sa.Connection, cluster: str, shard: int) -> Standing | 
         base=checkpoint.base,
         first=first + checkpoint.base,
         last=checkpoint.seq,
-        unsent=tuple(
-            load_decisions(connection, cluster, shard, checkpoint.published, unresolved=False)
-        ),
+        unsent=tuple(load_conclusions(connection, cluster, shard, checkpoint.published)),
     )
 
 

@@ -25,7 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from podgroup import subjects
-from podgroup.codec import encode_decision, split_decisions
+from podgroup.codec import Conclusions, encode_concluded, encode_decision, split_conclusions
 from podgroup.events import Decision
 from podgroup.runtime.jetstream import Bus, BusUnavailable, Message, Reader
 from podgroup.runtime.settings import Settings
@@ -280,7 +280,7 @@ class Mark(Struct):
 def marks_of(message: bytes) -> list[tuple[Mark, bytes]]:
     """Return the decisions in a message of DECISIONS; one that cannot be read has no place."""
     found = []
-    for body in split_decisions(message):
+    for body in split_conclusions(message):
         try:
             found.append((msgspec.json.decode(body, type=Mark), body))
         except msgspec.MsgspecError:
@@ -296,7 +296,7 @@ def _latest(message: bytes) -> int:
 class _Decisions:
     """DECISIONS from one message on, as they are, and then those that were not sent yet."""
 
-    def __init__(self, bus: Bus, subject: str, unsent: tuple[Decision, ...]) -> None:
+    def __init__(self, bus: Bus, subject: str, unsent: tuple[Conclusions, ...]) -> None:
         self._bus = bus
         self._subject = subject
         self._unsent = unsent
@@ -339,7 +339,7 @@ class _Decisions:
                 await self.close()
             return True
         unsent, self._unsent = self._unsent, ()
-        self._keep((Mark(d.number, d.as_of), encode_decision(d)) for d in unsent)
+        self._keep((Mark(d.number, d.as_of), _body(d)) for d in unsent)
         return bool(unsent)
 
     def _keep(self, found: Iterable[tuple[Mark, bytes]]) -> None:
@@ -353,6 +353,10 @@ class _Decisions:
         if self._reader is not None:
             await self._reader.close()
             self._reader = None
+
+
+def _body(one: Conclusions) -> bytes:
+    return encode_decision(one) if isinstance(one, Decision) else encode_concluded(one)
 
 
 async def _drain(log: FileLog) -> None:

@@ -6,7 +6,8 @@ A file is gzipped JSON lines (docs/replay.md is its reference):
     {"position": 1, "at": "...", "batch": {...}, "decisions": [...]}       one per message, in order
     {"end": true, "messages": 2, "sha256": "..."}              so that cuts and changes are noticed
 
-`batch` is a message of EVENTS and each decision one of DECISIONS, as the streams have them. An
+`batch` is a message of EVENTS and each decision one of DECISIONS, as the streams have them;
+`concluded` are the records made there besides. An
 event that could not be decoded is kept beside them, by its place.
 
 Invariant: an export of a whole log folds to what the log folds to.
@@ -26,10 +27,13 @@ from msgspec import Raw, Struct
 
 from podgroup.codec import (
     decode_batch,
+    decode_concluded,
     decode_decision,
     encode_batch,
+    encode_concluded,
     encode_decision,
     is_from,
+    is_records,
     is_strange,
 )
 from podgroup.events import Batch, Event, Undecodable
@@ -88,6 +92,7 @@ class _Line(Struct, omit_defaults=True, kw_only=True):
     at: datetime | None = None
     batch: Raw = Raw()
     decisions: list[Raw] = []
+    concluded: Raw = Raw()
     lost: list[_Lost] = []
     end: bool = False
     messages: int = 0
@@ -146,7 +151,9 @@ class Export:
             else:
                 events.append(event)
         batch = msgspec.structs.replace(entry.batch, events=tuple(events))
-        decisions = [Raw(encode_decision(d)) for d in entry.recorded.values()]
+        decisions = [encode_decision(d) for d in entry.recorded.values()]
+        if entry.concluded is not None:
+            decisions.append(encode_concluded(entry.concluded))
         self._add(entry.position, entry.at, encode_batch(batch), decisions, lost)
 
     def add_raw(
@@ -172,14 +179,17 @@ class Export:
             ]
             known = tuple(e for e in whole.events if not isinstance(e, Undecodable))
             body = encode_batch(msgspec.structs.replace(whole, events=known))
-        self._add(position, at, body, [Raw(one) for one in decisions], lost)
+        self._add(position, at, body, decisions, lost)
 
     def _add(
-        self, position: int, at: datetime, body: bytes, decisions: list[Raw], lost: list[_Lost]
+        self, position: int, at: datetime, body: bytes, made: list[bytes], lost: list[_Lost]
     ) -> None:
-        self._write(
-            _Line(position=position, at=at, batch=Raw(body), decisions=decisions, lost=lost)
-        )
+        decisions = [Raw(one) for one in made if not is_records(one)]
+        line = _Line(position=position, at=at, batch=Raw(body), decisions=decisions, lost=lost)
+        for one in made:
+            if is_records(one):
+                line.concluded = Raw(one)
+        self._write(line)
         self.messages += 1
         self.decisions += len(decisions)
 
@@ -326,7 +336,8 @@ def _entry(line: _Line) -> Entry:
     batch = decode_batch(bytes(line.batch))
     if line.lost:
         batch = msgspec.structs.replace(batch, events=tuple(_merged(batch, line.lost)))
-    return Entry(line.position, line.at, batch, {d.id: d for d in decisions})
+    said = decode_concluded(line.concluded) if bytes(line.concluded) else None
+    return Entry(line.position, line.at, batch, {d.id: d for d in decisions}, said)
 
 
 def _merged(batch: Batch, lost: list[_Lost]) -> Iterator[Event | Undecodable]:

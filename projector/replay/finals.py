@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TypeVar
 
-from podgroup.engine import Taken
+from podgroup.folding import Taken
 from podgroup.journal import AdmissionRow, GateRow, WaitRow
 from podgroup.state import World
 from projector.record_rows import Row

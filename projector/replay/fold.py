@@ -1,7 +1,10 @@
 """Fold a log into a world of one's own and, if wanted, its rows into a database of one's own.
 
-Invariant: what is folded is never decided upon anew; what today's rules would do differently is
-reported and has no effect.
+Theory. What was concluded then is in the log and is applied; no rule is asked. Rules run in two
+cases (`deriving`): to decide again, when what they would do differently is reported and has no
+effect, and for positions of a log from before records were stored, which lacks what they derived.
+
+Invariant: what is folded is never decided upon anew.
 """
 
 import gc
@@ -11,10 +14,11 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from podgroup.engine import new_world, step, take
 from podgroup.events import Decision
+from podgroup.folding import new_world, replay, take
 from podgroup.journal import Journal
 from podgroup.policy import Policy
+from podgroup.records import AnyRecord
 from podgroup.state import World
 from projector.checkpoint import Checkpoint
 from projector.packing import pack_meta
@@ -42,11 +46,13 @@ def collecting_rarely() -> Iterator[None]:
 
 
 class Difference(Struct, frozen=True):
-    """Decisions of one place that were made only then, or would be made only now."""
+    """Conclusions of one place that were drawn only then, or would be drawn only now."""
 
     position: int
     then: tuple[Decision, ...]
     now: tuple[Decision, ...]
+    said_then: tuple[AnyRecord, ...] = ()
+    said_now: tuple[AnyRecord, ...] = ()
 
 
 class Result(Struct):
@@ -57,6 +63,8 @@ class Result(Struct):
     events: int = 0
     groups: int = 0
     pods: int = 0
+    derived: int = 0
+    """Messages of which the log has no records: what it lacks is by today's rules."""
     differences: list[Difference] = []
     """Those that nobody was told of as they came."""
 
@@ -105,10 +113,12 @@ async def fold(
     differs: Callable[[Difference], None] | None = None,
     progress: Callable[[int], None] | None = None,
     until: datetime | None = None,
+    redecide: bool = False,
 ) -> Result:
     """Fold `entries` from an empty world.
 
-    `policy` is that of the deployment whose log it is. `each` sees every entry with the world and
+    `mode` and `policy` hold until the log says by which it was decided. With `redecide` today's
+    rules are asked as well. `each` sees every entry with the world and
     the journal after it (and takes nothing from them); `differs` is told differences, which are
     kept otherwise; `progress` is told positions; `until` ends before the first message that is
     later.
@@ -118,7 +128,8 @@ async def fold(
     result = Result(world)
     tell = differs or result.differences.append
     with collecting_rarely():
-        await _fold(entries, result, sink, each, tell, progress, until)
+        folds = _redecided(tell) if redecide else _applied()
+        await _fold(entries, result, sink, each, folds, progress, until)
     return result
 
 
@@ -127,7 +138,7 @@ async def _fold(
     result: Result,
     sink: Sink | None,
     each: Callable[[Entry, World, Journal], None] | None,
-    differs: Callable[[Difference], None],
+    folds: Callable[[Entry, Result], None],
     progress: Callable[[int], None] | None,
     until: datetime | None,
 ) -> None:
@@ -138,15 +149,13 @@ async def _fold(
         if until is not None and entry.at > until:
             break
         parked = len(world.journal.parked)
-        found = step(world, entry.position, entry.at, entry.batch, entry.recorded)
+        folds(entry, result)
         keep_raw(world.journal.parked, parked, entry.batch)
         done += settled(entry.batch, entry.at)
         at = entry.at
         result.messages += 1
         result.events += len(entry.batch.events)
         pending += len(entry.batch.events)
-        if found.only_now or found.only_then:
-            differs(Difference(entry.position, found.only_then, found.only_now))
         if each is not None:
             each(entry, world, world.journal)
         if each is not None or pending >= BATCH_EVENTS:
@@ -156,6 +165,31 @@ async def _fold(
             if progress is not None:
                 progress(entry.position)
     _hand_over(result, at, sink, done)
+
+
+def _applied() -> Callable[[Entry, Result], None]:
+    """Return what applies conclusions as they are in the log."""
+    from projector.replay.deriving import derive
+
+    def fold_one(entry: Entry, result: Result) -> None:
+        what = (entry.position, entry.at, entry.batch, entry.recorded, entry.concluded)
+        result.derived += replay(result.world, *what, derive)
+
+    return fold_one
+
+
+def _redecided(differs: Callable[[Difference], None]) -> Callable[[Entry, Result], None]:
+    """Return what asks today's rules as well."""
+    from projector.replay.deriving import step
+
+    def fold_one(entry: Entry, result: Result) -> None:
+        what = (entry.position, entry.at, entry.batch, entry.recorded, entry.concluded)
+        found = step(result.world, *what)
+        if found.only_now or found.only_then or found.said_now or found.said_then:
+            said = found.said_then, found.said_now
+            differs(Difference(entry.position, found.only_then, found.only_now, *said))
+
+    return fold_one
 
 
 def _hand_over(result: Result, at: datetime, sink: Sink | None, done: list[Settled]) -> None:

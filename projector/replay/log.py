@@ -22,8 +22,9 @@ import msgspec
 from msgspec import Struct
 
 from podgroup import subjects
-from podgroup.codec import decode_batch, decode_decision, split_decisions
+from podgroup.codec import Conclusions, decode_batch, decode_conclusion, split_conclusions
 from podgroup.events import Batch, Decision
+from podgroup.records import Concluded
 from podgroup.runtime.jetstream import Bus, Message, Reader
 from projector.replay import fetching
 from projector.replay.fetching import Fetched
@@ -39,6 +40,8 @@ class Entry(Struct, frozen=True):
     at: datetime
     batch: Batch
     recorded: Mapping[str, Decision]
+    concluded: Concluded | None = None
+    """The records made there; None: none, or the log is from before they were stored."""
 
 
 class Log(Protocol):
@@ -64,7 +67,7 @@ class StreamLog:
         base: int = 0,
         first: int = 1,
         last: int,
-        unsent: Iterable[Decision] = (),
+        unsent: Iterable[Conclusions] = (),
         published: bool = True,
     ) -> None:
         self._bus = bus
@@ -104,12 +107,8 @@ class StreamLog:
                     if message.sequence > end:
                         return
                     position = message.sequence + self._base
-                    yield Entry(
-                        position,
-                        message.at,
-                        decode_batch(message.body, subjects.source_of(message.subject)),
-                        await decisions.at(position),
-                    )
+                    batch = decode_batch(message.body, subjects.source_of(message.subject))
+                    yield Entry(position, message.at, batch, *await decisions.at(position))
                     if message.sequence == end:
                         return
         finally:
@@ -121,30 +120,35 @@ class _Decisions:
     """The stream DECISIONS up to sequence `last`, read alongside, and then `unsent`."""
 
     def __init__(
-        self, reader: Reader | Fetched, bus: Bus, last: int, unsent: tuple[Decision, ...]
+        self, reader: Reader | Fetched, bus: Bus, last: int, unsent: tuple[Conclusions, ...]
     ) -> None:
         self._reader = reader
         self._bus = bus
         self._last = last
         self._unsent = unsent
-        self._waiting: list[Decision] = []
+        self._waiting: list[Conclusions] = []
         self._number = 0
-        self._ahead: dict[int, Decision] = {}
+        self._ahead: dict[int, Conclusions] = {}
         self._over = False
 
-    async def at(self, position: int) -> dict[str, Decision]:
-        """Return the decisions recorded at `position`; positions are asked in order."""
+    async def at(self, position: int) -> tuple[dict[str, Decision], Concluded | None]:
+        """Return what was concluded at `position`; positions are asked in order."""
         found: dict[str, Decision] = {}
+        said: Concluded | None = None
         while True:
             if not self._waiting and not await self._more():
-                return found
+                return found, said
             while self._waiting:
-                decision = self._waiting[-1]
-                if decision.as_of > position:
-                    return found
+                one = self._waiting[-1]
+                if one.as_of > position:
+                    return found, said
                 self._waiting.pop()
-                if decision.as_of == position:
-                    found[decision.id] = decision
+                if one.as_of != position:
+                    continue
+                if isinstance(one, Decision):
+                    found[one.id] = one
+                else:
+                    said = one
 
     async def _more(self) -> bool:
         if self._over:
@@ -156,17 +160,17 @@ class _Decisions:
         self._waiting = new[::-1]
         return True
 
-    async def _published(self) -> tuple[list[Decision], bool]:
+    async def _published(self) -> tuple[list[Conclusions], bool]:
         """Return what comes next in the stream, and whether that was the end of it."""
-        new: list[Decision] = []
+        new: list[Conclusions] = []
         messages: list[Message] = []
         if self._last:
             messages = await fetching.following(self._reader, self._bus, self._last)
         over = not messages or messages[-1].sequence >= self._last
         for message in messages:
-            for body in split_decisions(message.body):
+            for body in split_conclusions(message.body):
                 try:
-                    decision = decode_decision(body)
+                    decision = decode_conclusion(body)
                 except msgspec.MsgspecError:
                     continue  # parked by the actuator; the difference shows in what it decided
                 if decision.number > self._number:
@@ -178,7 +182,7 @@ class _Decisions:
             self._in_order(new)
         return new, over
 
-    def _in_order(self, new: list[Decision]) -> None:
+    def _in_order(self, new: list[Conclusions]) -> None:
         while (decision := self._ahead.pop(self._number + 1, None)) is not None:
             self._number += 1
             new.append(decision)

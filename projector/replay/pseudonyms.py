@@ -32,6 +32,7 @@ from podgroup.events import (
 )
 from podgroup.ids import decision_id
 from podgroup.names import JOB_UID, PODSET_LABEL, ROLE_HASH, workload_name
+from podgroup.records import AnyRecord, Concluded, Shortened
 from projector.replay.log import Entry
 
 _NAMES = frozenset(
@@ -95,7 +96,26 @@ class Pseudonyms:
         )
         recorded = [self._decision(d) for d in entry.recorded.values()]
         batch = Batch(source=entry.batch.source, events=events, positions=entry.batch.positions)
-        return Entry(entry.position, entry.at, batch, {d.id: d for d in recorded})
+        said = self._concluded(entry.concluded)
+        return Entry(entry.position, entry.at, batch, {d.id: d for d in recorded}, said)
+
+    def _concluded(self, concluded: Concluded | None) -> Concluded | None:
+        """Replace the names that sentences of records mention."""
+        if concluded is None:
+            return None
+        records = tuple(r if isinstance(r, int) else self._record(r) for r in concluded.records)
+        return msgspec.structs.replace(concluded, records=records)
+
+    def _record(self, record: AnyRecord) -> AnyRecord:
+        said = {
+            name: self._text(value, "message")
+            for name in ("wait_message", "message", "text", "key", "name")
+            if isinstance(value := getattr(record, name, None), str)
+        }
+        if isinstance(record, Shortened) and record.short is not None:
+            reason, message = record.short
+            return Shortened(record.group, (reason, self._text(message, "message")))
+        return msgspec.structs.replace(record, **said) if said else record
 
     def _undecodable(self, event: Undecodable) -> Undecodable:
         """Keep its place, and whom it is about, so that it stops the same group."""

@@ -1,7 +1,7 @@
 """A new read model from the log: fold what was recorded, and stage what comes of it.
 
-Theory. The same fold as in a replay: recorded decisions take effect, what today's rules would
-decide otherwise is counted and has no effect. So the new read model stands where the live one
+Theory. The same fold as in a replay: what was concluded then takes effect, and no rule is asked but
+for what a log from before records lacks. So the new read model stands where the live one
 stands, with the same decisions under the same numbers, and the projector that loads it goes on as
 it would after a restart.
 
@@ -13,12 +13,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from podgroup.engine import new_world, step, take
+from podgroup.folding import new_world, replay, take
 from podgroup.policy import Policy
 from projector.checkpoint import Checkpoint
 from projector.database import DatabaseError, parse
 from projector.packing import pack_meta, unpack_meta
 from projector.record_rows import Settled, keep_raw, settled
+from projector.replay.deriving import derive
 from projector.replay.finals import Finals
 from projector.replay.fold import collecting_rarely
 from projector.replay.log import Entry
@@ -75,8 +76,8 @@ class Rebuild:
         self.messages = 0
         self.events = 0
         self.rows = 0
-        self.different = 0
-        """Decisions that today's rules would make otherwise; they were not made."""
+        self.derived = 0
+        """Messages of which the log has no records: what it lacks is by today's rules."""
         self._floor = position
         self._stage = stage
         self._finals = Finals(shard)
@@ -110,9 +111,8 @@ class Rebuild:
     def _fold(self, entry: Entry) -> None:
         world = self.world
         parked = len(world.journal.parked)
-        found = step(world, entry.position, entry.at, entry.batch, entry.recorded)
-        if found.only_now or found.only_then:
-            self.different += len(found.only_now) + len(found.only_then)
+        what = (entry.position, entry.at, entry.batch, entry.recorded, entry.concluded)
+        self.derived += replay(world, *what, derive)
         keep_raw(world.journal.parked, parked, entry.batch)
         self._settled += settled(entry.batch, entry.at)
         self.messages += 1

@@ -15,6 +15,7 @@ something set aside follows; a message of which nothing is left is left out.
 """
 
 from datetime import datetime
+from itertools import islice
 
 import msgspec
 from msgspec import Struct
@@ -37,6 +38,7 @@ from podgroup.events import (
 from podgroup.ids import GroupID
 from podgroup.journal import Journal
 from podgroup.names import group_name
+from podgroup.records import AnyRecord, AsOf, Concluded, PodRefused
 from podgroup.state import World
 from projector.replay.log import Entry
 
@@ -127,10 +129,32 @@ class Selection:
                     self._moved[place] = f"{entry.position}/{len(events)}"
                 events.append(self._followed(event))
         recorded = {i: d for i, d in entry.recorded.items() if d.group in self.groups}
-        if not events and not recorded:
+        said = self._said(entry)
+        if not events and not recorded and said is None:
             return None
         batch = msgspec.structs.replace(entry.batch, events=tuple(events))
-        return Entry(entry.position, entry.at, batch, recorded)
+        return Entry(entry.position, entry.at, batch, recorded, said)
+
+    def _said(self, entry: Entry) -> Concluded | None:
+        """Return the records of those that are wanted, and how many of their decisions between."""
+        if entry.concluded is None:
+            return None
+        made = iter(sorted(entry.recorded.values(), key=lambda decision: decision.number))
+        kept: list[AnyRecord | int] = []
+        for item in entry.concluded.records:
+            if isinstance(item, int):
+                mine = sum(decision.group in self.groups for decision in islice(made, item))
+                if mine and kept and isinstance(kept[-1], int):
+                    kept[-1] += mine
+                elif mine:
+                    kept.append(mine)
+            elif (
+                item.group in self.groups
+                or isinstance(item, AsOf)
+                or (isinstance(item, PodRefused) and item.uid in self._pods)
+            ):
+                kept.append(item)
+        return msgspec.structs.replace(entry.concluded, records=tuple(kept))
 
     def _followed(self, event: Event | Undecodable) -> Event | Undecodable:
         """Let a release name the place that what it releases has now."""

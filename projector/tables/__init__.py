@@ -14,12 +14,13 @@ away what is over and old, and says so in `pruned`.
 from projector.tables.base import UtcTime, metadata
 from projector.tables.groups import gates, groups, pods, roles
 from projector.tables.position import checkpoints, epochs, objects, parked, pruned
-from projector.tables.record import admissions, decisions, history, outcomes, waits
+from projector.tables.record import admissions, conclusions, decisions, history, outcomes, waits
 
 __all__ = [
     "UtcTime",
     "admissions",
     "checkpoints",
+    "conclusions",
     "decisions",
     "epochs",
     "gates",

@@ -8,7 +8,11 @@ What is only ever appended (`history`, `outcomes`) is partitioned by week on Pos
 old weeks are dropped whole (`partitions`, `pruning`); its keys contain `at` for that reason alone,
 because the position says already when something was.
 
-Invariant: (cluster, shard, number) of decisions has no gap above what was pruned.
+`conclusions` is the outbox of the records that stand beside decisions: everything that is in it
+and was sent is in the log, and older rows go.
+
+Invariant: (cluster, shard, number) of decisions and conclusions together has no gap above what was
+pruned.
 """
 
 from sqlalchemy import Index, Table, UniqueConstraint
@@ -16,6 +20,7 @@ from sqlalchemy import Index, Table, UniqueConstraint
 from projector.tables.base import (
     BY_TIME,
     HOT,
+    blob,
     cluster,
     count,
     document,
@@ -100,7 +105,7 @@ decisions = Table(
     cluster(),
     text("id", "Deterministic id: cause, group, rule and target", key=True),
     shard(),
-    number("number", "Counts the decisions of the shard from 1"),
+    number("number", "Counts the conclusions of the shard from 1, decisions among them"),
     number("as_of_seq", "Position after which it was decided"),
     text("group_id", "Group it is about"),
     text("namespace", "Namespace of the group"),
@@ -129,6 +134,17 @@ Index(
     _d.number,
     postgresql_where=_d.status.is_(None),
     sqlite_where=_d.status.is_(None),
+)
+
+conclusions = Table(
+    "conclusions",
+    metadata,
+    cluster(),
+    shard(key=True),
+    number("number", "Number, counted along with those of decisions", key=True),
+    number("as_of_seq", "Position after which it was concluded"),
+    blob("body", "The records as they go into the stream DECISIONS"),
+    comment="What rules concluded besides decisions and may still have to be sent; private",
 )
 
 outcomes = Table(

@@ -11,13 +11,17 @@ from hypothesis import strategies as st
 
 from bench.story import Story
 from podgroup.codec import decode_batch
+from podgroup.decide import Difference
 from podgroup.engine import load_world, new_world, step, take
 from podgroup.events import Batch, Event
 from podgroup.fold import FOLDS
+from podgroup.folding import replay
 from podgroup.members import Flag
 from podgroup.names import POD_GROUP_ROLE, PRIORITY_CLASS, RETRIABLE_IN_GROUP
 from podgroup.objects import SPELT_OUT, DeclaredSet, OwnerRef, WorkloadView, split_owners
+from podgroup.policy import Policy
 from podgroup.state import Group, Meta, Pod, World
+from tests.support.rough.playing import no_rules
 from tests.support.toy import Toy
 
 SIZES = {"a": 2, "b": 3, "c": 1, "d": 3}
@@ -175,12 +179,44 @@ def test_recorded_decisions_applied_give_the_same_world_and_no_difference(story:
     by_position: dict[int, dict[str, Any]] = {}
     for decision in toy.world.journal.decisions:
         by_position.setdefault(decision.as_of, {})[decision.id] = decision
+    said = {one.as_of: one for one in toy.world.journal.concluded}
     again = new_world("test")
     for position, at, batch in toy.messages:
-        difference = step(again, position, at, batch, by_position.get(position, {}))
-        assert not difference.only_now
-        assert not difference.only_then
+        recorded = by_position.get(position, {})
+        difference = step(again, position, at, batch, recorded, said.get(position))
+        assert difference == Difference()
     assert encoded(again) == encoded(toy.world)
+
+
+@examples
+@given(stories)
+@pytest.mark.parity("B18")
+def test_conclusions_applied_without_any_rule_give_the_same_world_and_journal(story: Any) -> None:
+    toy = play(story, check=False)  # restarts included: what they look at is concluded too
+    replayed(toy)
+
+
+def replayed(toy: Toy) -> None:
+    """Fold the toy's log with its conclusions, under other settings, and ask no rule."""
+    by_position: dict[int, dict[str, Any]] = {}
+    live = toy.world.journal
+    for decision in live.decisions:
+        by_position.setdefault(decision.as_of, {})[decision.id] = decision
+    said = {one.as_of: one for one in live.concluded}
+
+    again = new_world("test", "kueue", Policy(label_keys_to_copy=("other",)))
+    for position, at, batch in toy.messages:
+        recorded = by_position.get(position, {})
+        derived = replay(again, position, at, batch, recorded, said.get(position), no_rules)
+        assert not derived
+    assert encoded(again) == encoded(toy.world)
+    journal = again.journal
+    assert journal.notes == live.notes
+    assert journal.waits == live.waits
+    assert journal.admissions == live.admissions
+    assert journal.decisions == live.decisions
+    assert journal.gates == live.gates
+    assert journal.parked == live.parked
 
 
 @examples

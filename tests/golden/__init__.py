@@ -4,8 +4,6 @@ Theory. A log outlives the release that wrote it, and what it says happened must
 the release that reads it. So logs of earlier releases are kept as exports, each beside the rows
 that its own release made of it, and every later one has to come to the same rows.
 
-`first` holds logs from before conclusions other than decisions were stored: of every story and mode
-that the tests of the core play, and one of `gatelog demo`. What rules concluded besides decisions
 (why a group waits, and the state that this shows) is not in them, and each release derives it by
 its own rules; `DERIVED` names those columns and lines. Everything else has to be equal.
 

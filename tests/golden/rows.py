@@ -25,8 +25,10 @@ PRIVATE = {"folded", "as_of_seq", "shard", "cluster"}
 DERIVED = {
     "groups": {"state", "reason", "message", "wait_reason", "wait_message", "wait_since"},
     "history": {"ord"},
+    "roles": {"count"},
 }
-"""Columns that logs of the first format do not determine; `ord` counts lines that they do not."""
+"""Columns that logs of the first format do not determine; `ord` counts lines that they do not,
+and a group that is composed anew has no places meanwhile."""
 DERIVED_LINES = {"StateChanged", "Parked"}
 """Lines of history of the same kind."""
 

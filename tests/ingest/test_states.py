@@ -45,7 +45,9 @@ def new_relist(kind: str) -> str:
 @pytest.mark.parametrize("stream", [True, False])
 def test_start_opens_a_frame_that_says_why(stream):
     opened = begin(POD, Start("because"), new_relist, stream)
-    assert opened.events == (RelistStarted(kind="Pod", relist="Pod-r1", reason="because"),)
+    assert opened.events == (
+        RelistStarted(kind="Pod", relist="Pod-r1", reason="because", by_settings=True),
+    )
     assert isinstance(opened.state, InitialWatch if stream else Listing)
     assert position(opened.state) is None
 

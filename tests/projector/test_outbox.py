@@ -78,9 +78,7 @@ class Answering:
             e.OutcomeRecorded(decision=d.id, group=d.group, status="applied", http_status=200)
             for d in decisions
         ]
-        await publish(
-            self._bus, self._cluster, [Batch(source="actuator", events=tuple(said))], "actuator"
-        )
+        await publish(self._bus, self._cluster, [Batch(source="actuator", events=tuple(said))])
         self.answered |= {d.id for d in decisions}
 
     async def close(self) -> None:
@@ -112,7 +110,7 @@ async def test_no_more_than_the_window_is_under_way_and_the_rest_follows_in_orde
         made = decided(url, cluster)
         await eventually(lambda: not projection._outbox.waiting, "all published")
         await actuator.take(0.3)
-        assert projection._outbox.published == made[-1].number
+        assert projection._outbox.published >= made[-1].number  # records may follow it
     await actuator.close()
     assert rounds > PODS / 2, "the window never filled"
     assert first_times(actuator.taken) == [d.number for d in made]

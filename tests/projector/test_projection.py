@@ -51,7 +51,7 @@ async def test_what_is_in_memory_is_what_is_in_the_database(
         await publish(bus, cluster, batches(toy)[:40])
         await eventually(lambda: not projection.problem, "caught up")
         last = await publish(bus, cluster, batches(toy)[40:])
-        await eventually(lambda: projection.world.meta.position == last, "all folded")
+        await eventually(lambda: projection.world.meta.position >= last, "all folded")
         world = projection.world
     stored = comparable(reloaded(url, cluster))
     assert stored == comparable(world)
@@ -78,13 +78,15 @@ async def test_decisions_come_out_in_order_and_once(url: str, bus: Bus, cluster:
         assert all((i == d.id) == (together[i] == 1) for i, d in found)
         assert {type(d.command).__name__ for _, d in found} >= {"AdmitGroup", "UngatePod"}
         assert [d for _, d in found] == decided(url, cluster)
-    assert rows_of(url, tables.checkpoints)[0]["published"] == 3
+    # The fourth conclusion is why the group is in the state it is in.
+    assert rows_of(url, tables.checkpoints)[0]["published"] == 4
+    newest = await bus.last(subjects.DECISIONS, subjects.decisions(cluster, 0))
     async with running(settings_for(url, cluster), bus) as projection:
         await eventually(lambda: not projection.problem, "caught up")
         await asyncio.sleep(0.2)
     state = await bus.last(subjects.DECISIONS, subjects.decisions(cluster, 0))
-    assert state is not None
-    assert state.msg_id == found[-1][0]
+    assert state is not None and newest is not None
+    assert state.sequence == newest.sequence
 
 
 @pytest.mark.parametrize("rebuilding", [False, True])
@@ -229,10 +231,10 @@ async def test_recorded_watch_streams_reload_as_they_are_in_memory(
     async with running(settings, bus) as projection:
         half = len(recorded) // 2
         last = await publish(bus, cluster, recorded[:half])
-        await eventually(lambda: projection.world.meta.position == last, "first half folded")
+        await eventually(lambda: projection.world.meta.position >= last, "first half folded")
     async with running(settings, bus) as projection:
         last = await publish(bus, cluster, recorded[half:])
-        await eventually(lambda: projection.world.meta.position == last, "all folded")
+        await eventually(lambda: projection.world.meta.position >= last, "all folded")
         world = projection.world
     assert comparable(reloaded(url, cluster, "kueue")) == comparable(world)
     assert not rows_of(url, tables.parked)

@@ -30,7 +30,7 @@ from tests.projector.sharded import NAMESPACES, SHARDS, Sharded
 # ended, and what the fold keeps for itself contains times as well.
 LEFT_OUT = {"cluster", "shard", "number", "folded", "as_of_seq"}
 RELISTS = ("RelistStarted", "RelistCompleted")
-OF_THE_STREAM = {"checkpoints", "epochs", "objects"}
+OF_THE_STREAM = {"conclusions", "checkpoints", "epochs", "objects"}
 
 
 @pytest.fixture
@@ -84,7 +84,8 @@ def rows(database: str, cluster: str) -> dict[str, list[tuple[Any, ...]]]:
             query = sa.select(*columns).where(table.c.cluster == cluster)
             if table.name == "history":
                 # Each shard has lists of its own, and says so.
-                query = query.where(table.c.kind.not_in(("EpochStarted", *RELISTS)))
+                own = ("EpochStarted", "SettingsRecorded", *RELISTS)
+                query = query.where(table.c.kind.not_in(own))
             found[table.name] = sorted(map(tuple, connection.execute(query)), key=repr)
     engine.dispose()
     return found

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from gatelog import cli
 from podgroup.events import Batch, Decision
+from podgroup.records import Concluded
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import connect
 from podgroup.runtime.settings import NatsSettings, StreamSettings
@@ -24,21 +25,26 @@ class ToyLog:
     """Messages with recorded decisions, as the streams would give them."""
 
     def __init__(
-        self, messages: Iterable[tuple[int, datetime, Batch]], decisions: Iterable[Decision]
+        self,
+        messages: Iterable[tuple[int, datetime, Batch]],
+        decisions: Iterable[Decision],
+        concluded: Iterable[Concluded] = (),
     ) -> None:
         self.messages = list(messages)
         self.decisions = list(decisions)
+        self.concluded = {one.as_of: one for one in concluded}
 
     async def entries(self) -> AsyncIterator[Entry]:
         recorded: dict[int, dict[str, Decision]] = {}
         for decision in self.decisions:
             recorded.setdefault(decision.as_of, {})[decision.id] = decision
         for position, at, batch in self.messages:
-            yield Entry(position, at, batch, recorded.get(position, {}))
+            said = self.concluded.get(position)
+            yield Entry(position, at, batch, recorded.get(position, {}), said)
 
 
 def log_of(toy: Toy) -> ToyLog:
-    return ToyLog(toy.messages, toy.decisions)
+    return ToyLog(toy.messages, toy.decisions, toy.concluded)
 
 
 class Played(Struct):

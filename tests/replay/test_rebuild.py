@@ -46,7 +46,7 @@ def checkpoint(url: str) -> dict[str, Any]:
 
 
 def test_every_table_is_merged() -> None:
-    told = {"checkpoints", "epochs", "pruned"}
+    told = {"checkpoints", "conclusions", "epochs", "pruned"}
     assert set(merging.TABLES) | told == set(tables.metadata.tables)
     assert {table.name for table in EVERY} == set(merging.TABLES)
 

@@ -48,6 +48,7 @@ from podgroup.objects import (
     WorkloadView,
 )
 from podgroup.policy import Policy
+from podgroup.records import Concluded
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -81,6 +82,8 @@ class Toy:
         """Running pods that are deleted go on running until a test ends them."""
         self.workloads: dict[str, WorkloadView] = {}
         self.decisions: list[e.Decision] = []
+        self.concluded: list[Concluded] = []
+        """What was concluded besides, one entry per message."""
         self.messages: list[tuple[int, datetime, Batch]] = []
         self.queue: deque[e.Decision] = deque()
         self.held_back: deque[e.Decision] = deque()
@@ -109,9 +112,11 @@ class Toy:
         batch = Batch(source=source, events=events)
         self.messages.append((self.position, self.now, batch))
         before = len(self.world.journal.decisions)
+        said = len(self.world.journal.concluded)
         step(self.world, self.position, self.now, batch)
         new = self.world.journal.decisions[before:]
         self.decisions += new
+        self.concluded += self.world.journal.concluded[said:]
         self.queue.extend(new)
 
     def settle(self, limit: int = 10_000) -> None:
@@ -148,12 +153,15 @@ class Toy:
                 )
             ],
         }
+        self.send(self.settings())
+        events: list[e.Event] = []
         for kind in WATCHED_KINDS:
-            events: list[e.Event] = [] if self.messages else [self.settings()]
             events.append(e.RelistStarted(kind=kind, relist=kind))
             events += [e.ObjectApplied(object=o, relist=kind) for o in objects.get(kind, [])]
             events.append(e.RelistCompleted(kind=kind, relist=kind, resource_version=v()))
-            self.send(*events)
+            if kind != WATCHED_KINDS[0]:  # as many messages in all as there are kinds
+                self.send(*events)
+                events = []
 
     def settings(self) -> e.SettingsRecorded:
         """What a projector with this mode and policy would say, so that it need not."""

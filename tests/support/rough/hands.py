@@ -102,7 +102,7 @@ class Hands(Holding):
     def _step(self, message: tuple[int, Any, Batch]) -> None:
         position, at, batch = message
         journal = self.world.journal
-        before = len(journal.decisions)
+        before, said = len(journal.decisions), len(journal.concluded)
         step(self.world, position, at, batch)
         new = journal.decisions[before:]
         foreseen = self.foreseen.pop(position, None)
@@ -111,6 +111,7 @@ class Hands(Holding):
         assert not journal.parked, journal.parked
         self._made(new)
         self.decisions += new
+        self.concluded += journal.concluded[said:]
         self.outbox += new
 
     def step_crash(self, count: int) -> None:

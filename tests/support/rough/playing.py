@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from podgroup import events as e
+from podgroup.decide import Difference
 from podgroup.engine import new_world, step
+from podgroup.folding import replay
 from podgroup.members import Flag
 from podgroup.names import GROUP_NAME, MANAGED_LABEL
 from podgroup.objects import PodView
@@ -162,15 +164,21 @@ class Rough(Hands):
             before = len(again.journal.decisions)
             step(again, position, at, batch)
             new = again.journal.decisions[before:]
-            then = list(recorded.get(position, {}).values())
-            assert new == then, lines_of(f"replayed at {position}", then, new)
+            wanted = list(recorded.get(position, {}).values())
+            assert new == wanted, lines_of(f"replayed at {position}", wanted, new)
         assert encoded(again) == encoded(self.world), "the replayed world is another"
         applied = new_world("test", self.mode, self.policy)
+        said = {one.as_of: one for one in self.concluded}
         for position, at, batch in self.messages[: self.folded]:
-            difference = step(applied, position, at, batch, recorded.get(position, {}))
-            assert not difference.only_now, difference.only_now
-            assert not difference.only_then, difference.only_then
-        assert encoded(applied) == encoded(self.world), "applied decisions give another world"
+            then = recorded.get(position, {})
+            difference = step(applied, position, at, batch, then, said.get(position))
+            assert difference == Difference(), difference
+        assert encoded(applied) == encoded(self.world), "applied conclusions give another world"
+        applied = new_world("test")  # mode and policy are in the log
+        for position, at, batch in self.messages[: self.folded]:
+            then = recorded.get(position, {})
+            replay(applied, position, at, batch, then, said.get(position), no_rules)
+        assert encoded(applied) == encoded(self.world), "without rules it is another world"
 
     def emptied(self) -> None:
         """Users delete everything: nothing of ours may keep it, and nothing is left of it."""
@@ -191,3 +199,8 @@ class Rough(Hands):
         assert not world.expecting
         assert not world.quotas.charges
         assert not world.quotas.places
+
+
+def no_rules(*_: object) -> None:
+    """Stand where a replay would ask rules."""
+    raise AssertionError("a rule was asked")

@@ -1,0 +1,180 @@
+"""Fold of records: what rules concluded besides decisions, applied to the state.
+
+Theory. Live a record is applied the moment a rule makes it, so that the next rule sees it; a replay
+applies the same records in the same order. Nothing is worked out here that the record does not say,
+but for what it names (the group's pods, its timer).
+
+Invariant: applying a record depends on the state and the record only, never on why it was made.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from podgroup import records as r
+from podgroup.fold.common import At, note, park
+from podgroup.fold.outcomes import REPORT
+from podgroup.fold.placing import replace_all
+from podgroup.fold.pods import close_wait, renew, report_timer, retire
+from podgroup.ids import GroupID
+from podgroup.journal import WaitRow
+from podgroup.state import Group, Timer, Wait, World
+
+
+def apply_record(world: World, here: At, record: r.AnyRecord) -> None:
+    """Apply a record to the state."""
+    if isinstance(record, r.PodRefused):
+        refusal = world.meta.refused.get(record.uid)
+        if refusal is not None and not refusal.told:
+            refusal.told = True
+            world.meta.untold -= 1
+        return
+    group = world.groups.get(GroupID(record.group))
+    if group is not None:
+        _APPLIED[type(record)](world, here, group, record)
+        if record.group in world.groups:
+            world.journal.groups.add(record.group)
+
+
+def _explained(world: World, here: At, group: Group, record: r.Explained) -> None:
+    reason, message = record.reason, record.message
+    if record.wait is not None:
+        close_wait(world, here, group)
+        if record.wait:
+            _wait(world, here, group, record)
+            reason = record.wait if reason is None else reason
+            message = record.wait_message if message is None else message
+    if record.state is not None:
+        was = f"was {group.state}" if group.state else ""
+        note(world, here, "StateChanged", group.id, "", record.state, was)
+        group.state = record.state
+    if reason is not None:
+        group.reason = reason
+    if message is not None:
+        group.message = message
+
+
+def _wait(world: World, here: At, group: Group, record: r.Explained) -> None:
+    reason, message = str(record.wait), record.wait_message
+    group.wait = Wait(reason, message, record.blocked, here.at, here.position)
+    world.journal.waits[(group.id, here.position)] = WaitRow(
+        group=group.id,
+        reason=reason,
+        message=message,
+        from_at=here.at,
+        from_seq=here.position,
+    )
+
+
+def _pending(world: World, _: At, group: Group, record: r.Pending) -> None:
+    group.queue_reason = (record.reason, record.message)
+
+
+def _timed(world: World, _: At, group: Group, record: r.Timed) -> None:
+    name = f"{record.purpose}/{group.id}/"
+    if record.at is None:
+        world.meta.timers.pop(name, None)
+    else:
+        world.meta.timers[name] = Timer(record.at, group.id, record.purpose)
+
+
+def _requeued(world: World, _: At, group: Group, record: r.Requeued) -> None:
+    group.requeued = True
+    if record.waited:
+        group.requeue_at = None
+
+
+def _readied(world: World, _: At, group: Group, record: r.Readied) -> None:
+    group.ready, group.unready_at = record.ready, record.unready_at
+
+
+def _shortened(world: World, _: At, group: Group, record: r.Shortened) -> None:
+    group.short = record.short
+    group.was_short = group.was_short or record.short is not None
+
+
+def _peaked(world: World, _: At, group: Group, record: r.Peaked) -> None:
+    group.roles[record.role].peak = record.peak
+
+
+def _reopened(world: World, _: At, group: Group, record: r.Reopened) -> None:
+    """Let the pods that are left be composed anew; none of them runs."""
+    group.workload_lost = False
+    group.composed = False
+    group.evicted = None
+    for role in group.roles.values():
+        role.count = role.succeeded_gone = 0
+    replace_all(world, group)
+    world.quotas.dequeue(group.id)
+
+
+def _workload_back(world: World, _: At, group: Group, record: r.WorkloadBack) -> None:
+    group.workload_lost = False
+
+
+def _released(world: World, _: At, group: Group, record: r.Released) -> None:
+    group.disowned = ()
+
+
+def _checks_reported(world: World, _: At, group: Group, record: r.ChecksReported) -> None:
+    group.checks_told = record.text
+
+
+def _reportable(world: World, _: At, group: Group, record: r.Reportable) -> None:
+    wait = group.wait
+    key = record.key
+    if key is None:
+        key = f"{wait.reason}\n{wait.message}" if wait is not None else ""
+    group.report_key = key
+    group.report_due = False
+    world.meta.timers.pop(report_timer(group.id), None)
+    if record.at is not None:
+        world.meta.timers[report_timer(group.id)] = Timer(record.at, group.id, REPORT)
+
+
+def _reported(world: World, _: At, group: Group, record: r.Reported) -> None:
+    group.report_due = False
+
+
+def _refusal_reported(world: World, _: At, group: Group, record: r.RefusalReported) -> None:
+    group.refusal_told = group.workload_refused
+
+
+def _recount_reported(world: World, _: At, group: Group, record: r.RecountReported) -> None:
+    group.recounted = None
+
+
+def _parked(world: World, here: At, group: Group, record: r.Parked) -> None:
+    """Stop deciding for a group that the rules cannot deal with, and say so in the open."""
+    world.quotas.dequeue(group.id)
+    ordinal, message, name = record.ordinal, record.message, record.name
+    park(world, here, ordinal, "RulesFailed", message, group=group, name=name)
+
+
+def _renewed(world: World, here: At, group: Group, record: r.Renewed) -> None:
+    renew(world, here, group)
+
+
+def _retired(world: World, here: At, group: Group, record: r.Retired) -> None:
+    retire(world, here, group.id)
+
+
+_APPLIED: Final[dict[type[r.Record], Callable[[World, At, Group, Any], None]]] = {
+    r.Explained: _explained,
+    r.Pending: _pending,
+    r.Timed: _timed,
+    r.Requeued: _requeued,
+    r.Readied: _readied,
+    r.Shortened: _shortened,
+    r.Peaked: _peaked,
+    r.Reopened: _reopened,
+    r.WorkloadBack: _workload_back,
+    r.Released: _released,
+    r.ChecksReported: _checks_reported,
+    r.Reportable: _reportable,
+    r.Reported: _reported,
+    r.RefusalReported: _refusal_reported,
+    r.RecountReported: _recount_reported,
+    r.Parked: _parked,
+    r.Renewed: _renewed,
+    r.Retired: _retired,
+}

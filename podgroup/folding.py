@@ -1,0 +1,316 @@
+"""Folding: one message of the log in, a changed world and a journal out, and no rule asked.
+
+Theory. A message is folded event by event; then come the conclusions that were drawn from it, in
+their order. Live the rules draw them (`engine`); a replay applies those that the log has. Of a log
+from before records were stored, what it lacks is derived by whoever replays it (`derive`).
+
+A fold that fails for one event is a bug of ours or a fact nobody thought of, and an event that
+nobody can decode was written by a later version or by somebody else. Either is parked in the open
+and the group it concerns stops; everything else goes on.
+
+Invariant: `load_world(...)` of what was stored equals the world that was stored.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from itertools import islice
+
+from msgspec import Struct
+
+from podgroup.codec import Concerned, concerned, is_strange
+from podgroup.events import (
+    Batch,
+    Decision,
+    DeltaRefused,
+    Event,
+    PodApplied,
+    PodDeleted,
+    TimerFired,
+    Undecodable,
+    WorkloadApplied,
+    WorkloadDeleted,
+)
+from podgroup.fold import FOLDS, At
+from podgroup.fold.common import new_members, park, reindex
+from podgroup.fold.deciding import line_up
+from podgroup.fold.decisions import apply_decision
+from podgroup.fold.records import apply_record
+from podgroup.ids import GroupID, PodUID
+from podgroup.journal import Journal
+from podgroup.names import group_name
+from podgroup.objects import (
+    ClusterQueueView,
+    FlavorView,
+    LocalQueueView,
+    NamespaceView,
+    PodView,
+    PriorityClassView,
+    QueueObject,
+    WorkloadPriorityClassView,
+    WorkloadView,
+    kind_of,
+)
+from podgroup.policy import Policy
+from podgroup.records import AsOf, Concluded
+from podgroup.sharing import one, one_map_of_times, one_time, share_new
+from podgroup.state import GROUP, SINGLE, Group, Meta, Pod, World
+
+
+class Taken(Struct):
+    """What is to be written: the journal, and what left the state since the last one."""
+
+    journal: Journal
+    gone_pods: dict[str, Pod]
+    gone_groups: dict[GroupID, Group]
+
+
+def new_world(cluster: str, mode: str = "builtin", policy: Policy | None = None) -> World:
+    """Return the state before the first event."""
+    return World(cluster=cluster, mode=mode, policy=policy or Policy())
+
+
+Derive = Callable[[World, At, Mapping[str, Decision]], None]
+
+
+def fold_message(world: World, position: int, at: datetime, batch: Batch) -> At:
+    """Fold the events of one message; returns where that was."""
+    here = At(position, at)
+    world.note_ord = 0
+    for ordinal, event in enumerate(batch.events):
+        if isinstance(event, Undecodable):
+            _park_undecodable(world, here, ordinal, event)
+            continue
+        try:
+            FOLDS[type(event)](world, here, event, ordinal)
+        except Exception as error:  # whatever a fold can do wrong stops one group only
+            _park_event(world, here, ordinal, event, error)
+    world.meta.position = position
+    world.at = at
+    return here
+
+
+def replay(
+    world: World,
+    position: int,
+    at: datetime,
+    batch: Batch,
+    decisions: Mapping[str, Decision],
+    concluded: Concluded | None,
+    derive: Derive,
+) -> bool:
+    """Fold one message and what was concluded from it; no rule is asked.
+
+    A log that does not say by what it was decided has no records: `derive` applies its decisions
+    and works out the rest. Returns whether that was so.
+    """
+    here = fold_message(world, position, at, batch)
+    derived = world.meta.settings is None and not world.meta.unsettled
+    if derived:
+        derive(world, here, decisions)
+        derived = bool(decisions or world.groups)
+    else:
+        _apply(world, here, decisions, concluded)
+        # For rules, and there are none.
+        world.touched.clear()
+        world.unsaid.clear()
+        world.loaded = False
+    world.meta.at = at
+    return derived
+
+
+def _apply(
+    world: World, here: At, decisions: Mapping[str, Decision], concluded: Concluded | None
+) -> None:
+    """Apply conclusions in the order in which they were drawn."""
+    made = iter(sorted(decisions.values(), key=lambda decision: decision.number))
+    then = here
+    for item in concluded.records if concluded is not None else ():
+        if isinstance(item, int):
+            for decision in islice(made, item):
+                apply_decision(world, decision)
+        elif isinstance(item, AsOf):
+            then = At(here.position, item.at)
+        else:
+            apply_record(world, then, item)
+    for decision in made:
+        apply_decision(world, decision)
+    if concluded is not None:
+        world.meta.decisions = max(world.meta.decisions, concluded.number)
+
+
+def take(world: World) -> Taken:
+    """Hand over the journal and start a new one."""
+    taken = Taken(world.journal, world.gone_pods, world.gone_groups)
+    world.journal = Journal()
+    world.gone_pods, world.gone_groups = {}, {}
+    return taken
+
+
+def due_timers(world: World, now: datetime) -> list[TimerFired]:
+    """Return the timers that have fallen due by `now`, earliest first, ties by name."""
+    due = [(t.due_at, name) for name, t in world.meta.timers.items() if t.due_at <= now]
+    return [TimerFired(timer=name, due_at=at) for at, name in sorted(due)]
+
+
+def load_world(
+    cluster: str,
+    mode: str,
+    meta: Meta,
+    groups: Iterable[Group],
+    pods: Iterable[Pod],
+    objects: Iterable[QueueObject],
+    workloads: Iterable[WorkloadView],
+    policy: Policy | None = None,
+) -> World:
+    """Rebuild the world, indices included, from what was stored; pods as `read_back` gave them.
+
+    `mode` and `policy` hold for a log that does not say by which it is decided.
+    """
+    if (said := meta.settings) is not None:
+        mode, policy = said.mode, said.policy
+    elif meta.decisions and not meta.decided_in:
+        meta.decided_in = meta.epoch  # stored by a release that did not keep it
+    world = World(cluster=cluster, mode=mode, policy=policy or Policy(), meta=meta)
+    for group in groups:
+        world.groups[group.id] = group
+        world.lives[(group.kind, group.namespace, group.name)] = group.id
+        world.by_workload[(group.namespace, group.workload_name)] = group.id
+        members = new_members(world, group)
+        if group.workload is not None:
+            members.owned = frozenset(group.workload.owner_uids)
+        if group.workload_expect is not None:
+            world.expecting[group.workload_expect.decision] = (group.id, PodUID(""))
+    for pod in sorted(pods, key=lambda p: (p.seen_seq, p.view.created_at, p.view.uid)):
+        uid = PodUID(pod.view.uid)
+        world.pods[uid] = pod
+        pod.group = world.groups[pod.group].id
+        if pod.expect is not None:
+            world.expecting[pod.expect.decision] = (pod.group, uid)
+        reindex(world, world.groups[pod.group], pod)
+    for view in objects:
+        _put(world, view)
+    for workload in workloads:
+        world.workloads[(workload.namespace, workload.name)] = workload
+    line_up(world)
+    world.journal = Journal()
+    return world
+
+
+def read_back(pod: Pod) -> Pod:
+    """Let a pod that was read from a database share what others say, as when it was folded.
+
+    Pod by pod as they are read: all of them unshared take several times the memory of the state.
+    """
+    share_new(pod.view)
+    pod.group, pod.role = one(pod.group), one(pod.role)
+    pod.gate_added = one_map_of_times(pod.gate_added)
+    for name in ("ungated_at", "scheduled_at", "started_at"):
+        if (time := getattr(pod, name)) is not None:
+            setattr(pod, name, one_time(time))
+    return pod
+
+
+def _put(world: World, view: QueueObject) -> None:
+    match view:
+        case LocalQueueView():
+            world.local_queues[(view.namespace, view.name)] = view
+        case ClusterQueueView():
+            world.cluster_queues[view.name] = view
+        case FlavorView():
+            world.flavors[view.name] = view
+        case WorkloadPriorityClassView():
+            world.workload_classes[view.name] = view
+        case PriorityClassView():
+            world.classes[view.name] = view
+        case NamespaceView():
+            world.namespaces[view.name] = view
+
+
+def rejoin_frames(world: World, batch: Batch, position: int) -> None:
+    """Refill what open relist frames have seen from a message that was folded before.
+
+    The projector calls this for the messages between the start of the oldest open frame and its
+    checkpoint, because the set of seen objects is not stored.
+    """
+    for event in batch.events:
+        kind = uid = relist = ""
+        match event:
+            case PodApplied():
+                kind, uid, relist = "Pod", event.pod.uid, event.relist
+            case WorkloadApplied():
+                kind, uid, relist = "Workload", event.workload.uid, event.relist
+            case DeltaRefused():
+                # As when it was folded: it is there, though nobody can read it.
+                refused = world.meta.frames.get(event.kind)
+                if refused is not None and position >= refused.started_seq:
+                    refused.seen.add(event.uid)
+                continue
+            case Undecodable():
+                _seen_undecodable(world, event, position)
+                continue
+            case _:
+                view = getattr(event, "object", None)
+                if view is not None:
+                    kind = kind_of(view)
+                    uid, relist = view.uid, getattr(event, "relist", "")
+        frame = world.meta.frames.get(kind)
+        if frame is not None and relist == frame.relist and position >= frame.started_seq:
+            frame.seen.add(uid)
+
+
+def _park_event(world: World, here: At, ordinal: int, event: Event, error: Exception) -> None:
+    identity, name = _concerned(world, event)
+    group = world.groups.get(identity) if identity is not None else None
+    message = f"{type(error).__name__}: {error}"
+    park(world, here, ordinal, "FoldFailed", message, group=group, name=name)
+
+
+def _park_undecodable(world: World, here: At, ordinal: int, event: Undecodable) -> None:
+    """Set aside what cannot be decoded; what it says of a pod or Workload stops their group.
+
+    What is known of the group is not the latest any more, so nothing is to be decided on it. The
+    object is there, though nobody can read it: a relist must not take it for gone.
+    """
+    _seen_undecodable(world, event, here.position)
+    identity, name = None, ""
+    about = concerned(event.raw)
+    if about is not None and about.kind == "Pod":
+        identity, name = _group_of_pod(world, about)
+    elif about is not None:
+        identity, name = _group_of_workload(world, about)
+    group = world.groups.get(identity) if identity is not None else None
+    reason = "WrongSource" if is_strange(event) else "Undecodable"
+    park(world, here, ordinal, reason, event.error, raw=event.raw, group=group, name=name)
+
+
+def _seen_undecodable(world: World, event: Undecodable, position: int) -> None:
+    about = concerned(event.raw)
+    frame = world.meta.frames.get(about.kind) if about is not None else None
+    if about is not None and frame is not None and position >= frame.started_seq:
+        frame.seen.add(about.uid)
+
+
+def _group_of_pod(world: World, view: PodView | Concerned) -> tuple[GroupID | None, str]:
+    known = world.pods.get(view.uid)
+    labels, annotations = (
+        found if isinstance(found, dict) else {} for found in (view.labels, view.annotations)
+    )
+    name = str(group_name(labels, annotations))
+    key = (GROUP if name else SINGLE, view.namespace, name or view.name)
+    found = known.group if known is not None else world.lives.get(key)
+    return found, f"pod {view.namespace}/{view.name}"
+
+
+def _group_of_workload(world: World, view: WorkloadView | Concerned) -> tuple[GroupID | None, str]:
+    where = (view.namespace, view.name)
+    return world.by_workload.get(where), f"Workload {view.namespace}/{view.name}"
+
+
+def _concerned(world: World, event: Event) -> tuple[GroupID | None, str]:
+    match event:
+        case PodApplied(pod=view) | PodDeleted(pod=view):
+            return _group_of_pod(world, view)
+        case WorkloadApplied(workload=workload) | WorkloadDeleted(workload=workload):
+            return _group_of_workload(world, workload)
+        case _:
+            return None, type(event).__name__

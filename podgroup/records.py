@@ -1,0 +1,179 @@
+"""Records: what rules conclude besides decisions, as values that are stored and folded.
+
+Theory. A decision is carried out by somebody; a record only says what is held to be true from here
+on: why a group waits, a timer that was set, a group that may be composed anew. Both are conclusions
+and both are in the log, so whoever folds it needs no rule and comes to the same state, whatever
+rules, wording and settings there are by then.
+
+Records travel as arrays, because there are several of them for each pod. Their tags are words of
+the log: a record with another meaning needs another tag, a new field a default.
+
+Invariant: `group` is the id of the group it is about, "" if it is about none.
+"""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+
+class Record(Struct, frozen=True, array_like=True, omit_defaults=True, gc=False):
+    """Base of records."""
+
+    group: str
+
+
+class Explained(Record, frozen=True, tag="explained"):
+    """What a group is doing, and why; None is what it was before.
+
+    `wait` is the reason of a wait that begins, which ends the one before; "": that one ends and
+    none begins. Where one begins, reason and message are those of the wait unless they are said.
+    """
+
+    state: str | None = None
+    wait: str | None = None
+    wait_message: str = ""
+    blocked: bool = False
+    reason: str | None = None
+    message: str | None = None
+
+
+class Pending(Record, frozen=True, tag="pending"):
+    """Why it cannot be composed or admitted; "" when nothing is in its way."""
+
+    reason: str
+    message: str
+
+
+class Timed(Record, frozen=True, tag="timed"):
+    """Its timer of a purpose falls due at `at`; None: there is none any more."""
+
+    purpose: str
+    at: datetime | None = None
+
+
+class Requeued(Record, frozen=True, tag="requeued"):
+    """It may queue again; `waited`: its back-off is over."""
+
+    waited: bool = False
+
+
+class Readied(Record, frozen=True, tag="readied"):
+    """Whether it was ready in this admission, and since when it is not."""
+
+    ready: bool = False
+    unready_at: datetime | None = None
+
+
+class Shortened(Record, frozen=True, tag="short"):
+    """(reason, message) of missing pods that have to be replaced; None: no pod is missing."""
+
+    short: tuple[str, str] | None = None
+
+
+class Peaked(Record, frozen=True, tag="peaked"):
+    """Most places of a declared role that were taken at once."""
+
+    role: str
+    peak: int
+
+
+class Reopened(Record, frozen=True, tag="reopened"):
+    """What is left of it is composed anew, as a Workload of its own."""
+
+
+class WorkloadBack(Record, frozen=True, tag="workload_back"):
+    """A Workload of its name is there again: it is not lost."""
+
+
+class Released(Record, frozen=True, tag="released"):
+    """The pods that left our hands were let go of."""
+
+
+class ChecksReported(Record, frozen=True, tag="checks"):
+    """What its pods were told of pending admission checks."""
+
+    text: str
+
+
+class Reportable(Record, frozen=True, tag="reportable"):
+    """There is something else to tell its users once it has held; None: the wait it is in."""
+
+    key: str | None = None
+    at: datetime | None = None
+
+
+class Reported(Record, frozen=True, tag="reported"):
+    """Its users were told."""
+
+
+class RefusalReported(Record, frozen=True, tag="refusal"):
+    """They were told what the API server has against its Workload."""
+
+
+class RecountReported(Record, frozen=True, tag="recount"):
+    """They were told that a changed total count is not obeyed."""
+
+
+class PodRefused(Record, frozen=True, tag="pod_refused"):
+    """A pod that cannot be read was told so."""
+
+    uid: str
+
+
+class Parked(Record, frozen=True, tag="parked"):
+    """The rules failed for it: it stands still, in the open."""
+
+    ordinal: int
+    message: str
+    name: str
+
+
+class AsOf(Record, frozen=True, tag="as_of"):
+    """What follows holds as of another time than that of the message: after a start."""
+
+    at: datetime
+
+
+class Renewed(Record, frozen=True, tag="renewed"):
+    """Pods that came after its end begin a life of their own."""
+
+
+class Retired(Record, frozen=True, tag="retired"):
+    """Nothing is left of it."""
+
+
+AnyRecord = (
+    Explained
+    | Pending
+    | Timed
+    | Requeued
+    | Readied
+    | Shortened
+    | Peaked
+    | Reopened
+    | WorkloadBack
+    | Released
+    | ChecksReported
+    | Reportable
+    | Reported
+    | RefusalReported
+    | RecountReported
+    | PodRefused
+    | Parked
+    | AsOf
+    | Renewed
+    | Retired
+)
+
+
+class Concluded(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """The records of one message of the log, `number`ed along with its decisions.
+
+    A number among the records stands for that many decisions made there, so that all can be applied
+    in their order; decisions after the last record are not counted.
+    """
+
+    number: int
+    as_of: int
+    at: datetime
+    records: tuple[AnyRecord | int, ...]

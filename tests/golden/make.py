@@ -1,0 +1,75 @@
+"""Golden logs of this release: `python -m tests.golden.make FOLDER`.
+
+The facts are those of `first`, decided on by today's rules from their first message on, with all
+that was concluded, and the rows that were made live, not by a replay. A folder that is there is
+left alone: what a release has written is never written again.
+"""
+
+import asyncio
+import gzip
+import sys
+import tempfile
+from importlib import metadata
+from pathlib import Path
+
+import msgspec
+
+from podgroup.decide import RULES
+from podgroup.engine import new_world, step
+from podgroup.events import SettingsRecorded
+from podgroup.objects import WATCHED_KINDS
+from projector import migrate
+from projector.record_rows import keep_raw, settled
+from projector.replay.files import Export, FileLog, Header
+from projector.replay.fold import Sink
+from projector.replay.log import Entry
+from tests.golden import rows as golden
+
+
+async def made(path: Path, target: Path, url: str) -> None:
+    """Decide on the facts of a log anew, as a projector would; write log and rows."""
+    log, cluster = FileLog(path), path.name.partition(".")[0]
+    header = log.header
+    world = new_world(cluster, header.mode, header.policy)
+    sink = Sink(url, cluster, 0, header.mode)
+    said = SettingsRecorded(
+        mode=header.mode,
+        policy=header.policy,
+        kinds=WATCHED_KINDS,
+        gatelog=metadata.version("gatelog"),
+        rules=RULES,
+    )
+    name = target / path.name
+    begin = Header(cluster=cluster, mode=header.mode, policy=header.policy, last=header.last)
+    with Export(name, begin) as out:
+        async for entry in log.entries():
+            batch = entry.batch
+            if world.meta.settings is None:
+                batch = msgspec.structs.replace(batch, events=(said, *batch.events))
+            parked = len(world.journal.parked)
+            step(world, entry.position, entry.at, batch)
+            keep_raw(world.journal.parked, parked, batch)
+            journal = world.journal
+            decisions = {decision.id: decision for decision in journal.decisions}
+            concluded = journal.concluded[0] if journal.concluded else None
+            out.add(Entry(entry.position, entry.at, batch, decisions, concluded))
+            sink.write(world, entry.at, settled(batch, entry.at))
+    sink.close()
+    text = golden.text(golden.rows(url, cluster))
+    beside = name.with_name(name.name.replace(".jsonl.gz", ".rows.gz"))
+    beside.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+
+
+def main(folder: str) -> None:
+    """Make a folder of logs."""
+    target = golden.HERE / folder
+    target.mkdir()
+    with tempfile.TemporaryDirectory() as home:
+        url = f"sqlite:///{home}/rows.sqlite3"
+        migrate.upgrade(url)
+        for path in golden.logs("first"):
+            asyncio.run(made(path, target, url))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
