@@ -40,11 +40,13 @@ def read_settings(
     state_dir: str | None,
     db: str | None,
     cluster: str | None,
+    *,
+    search: bool = False,
 ) -> Settings:
     """Return the settings of a command that asks the read model.
 
-    Where nothing names a read model it is looked for (`statedir.nearest`), and one that is found
-    elsewhere is named on stderr.
+    With `search`, which is for commands that only read: where nothing names a read model it is
+    looked for (`statedir.nearest`), and one that is found elsewhere is named on stderr.
     """
     given = options.settings(
         config,
@@ -54,7 +56,7 @@ def read_settings(
         cluster=cluster,
     )
     default = Settings().state_dir
-    if given.database.url or state_dir is not None or given.state_dir != default:
+    if not search or given.database.url or given.state_dir != default or state_dir is not None:
         return given
     found = statedir.nearest(default)
     if found is None or found.path == statedir.of(given).path:

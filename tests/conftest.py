@@ -44,6 +44,17 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("gatelog")
 
 
+def pytest_configure() -> None:
+    """What commands remember of earlier ones stays in this run, those in child processes too."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="gatelog-tests-")
+
+
+def pytest_unconfigure() -> None:
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        shutil.rmtree(os.environ["XDG_STATE_HOME"], ignore_errors=True)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Let files that take long begin first (`tests.support.order`)."""

@@ -67,7 +67,7 @@ def history(
     if follow and (every or as_json or sql):
         raise UsageFailed("--follow goes with none of --all, --json and --sql")
     namespace, name = asking.parse_title(title)
-    settings = asking.read_settings(config, assign, state_dir, db, cluster)
+    settings = asking.read_settings(config, assign, state_dir, db, cluster, search=True)
     out = console.console()
     with asking.open_model(settings) as model:
         lives = model.groups(namespace, name)

@@ -69,7 +69,7 @@ def listing(
     """Run `gatelog list`; see HELP."""
     from gatelog import asking, following, printing
 
-    settings = asking.read_settings(config, assign, state_dir, db, cluster)
+    settings = asking.read_settings(config, assign, state_dir, db, cluster, search=True)
     where = options.namespace_of(namespace, every=every)
 
     seen: dict[str, Any] = {}

@@ -45,7 +45,7 @@ def sql(
     from gatelog.errors import CommandFailed
     from projector.database import database_url, reader
 
-    settings = asking.read_settings(config, assign, state_dir, db, None)
+    settings = asking.read_settings(config, assign, state_dir, db, None, search=True)
     engine = reader(database_url(settings))
     try:
         # A colon in the query is SQL (a cast, a time), never a parameter of ours.

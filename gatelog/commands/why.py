@@ -91,7 +91,7 @@ def why(
     from gatelog.remedies import remedy
     from gatelog.sql import WHY
 
-    settings = asking.read_settings(config, assign, state_dir, db, cluster)
+    settings = asking.read_settings(config, assign, state_dir, db, cluster, search=True)
     output = "json" if as_json else output
     chosen = options.namespace_of(namespace, every=all_namespaces)
     if title is None or ("/" not in title and not chosen):
