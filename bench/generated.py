@@ -146,9 +146,10 @@ def fill(url: str, events: int, cycles: int = 20) -> Made:
     for number in range(copies):
         with engine.begin() as connection:
             back = STEP * (copies - 1 - number)
-            _copy(connection, "template", number, len(told.messages), len(told.decisions), back)
+            made = told.world.meta.decisions
+            _copy(connection, "template", number, len(told.messages), made, back)
     with engine.begin() as connection:
-        seq, decided = len(told.messages) * copies, len(told.decisions) * copies
+        seq, decided = len(told.messages) * copies, told.world.meta.decisions * copies
         _copy(connection, "small", 0, seq, decided, timedelta(0), same=True)
         for name in tables.metadata.tables:
             connection.execute(
@@ -207,7 +208,7 @@ def _value(column: "sa.Column[object]") -> str:
         return "CAST(:cluster AS text)"
     if column.name in _POSITIONS or (column.table.name, column.name) == ("epochs", "number"):
         return f"{name} + CAST(:positions AS bigint)"
-    if (column.table.name, column.name) == ("decisions", "number"):
+    if column.table.name in ("decisions", "conclusions") and column.name == "number":
         return f"{name} + CAST(:decisions AS bigint)"
     if column.name == "namespace":
         return f"CASE {name} WHEN '' THEN '' ELSE CAST(:namespace AS text) END"

@@ -154,6 +154,8 @@ class Selection:
                 or (isinstance(item, PodRefused) and item.uid in self._pods)
             ):
                 kept.append(item)
+        if all(isinstance(item, int | AsOf) for item in kept):
+            return None
         return msgspec.structs.replace(entry.concluded, records=tuple(kept))
 
     def _followed(self, event: Event | Undecodable) -> Event | Undecodable:

@@ -42,6 +42,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rows]:
     found = contents(engine)
     engine.dispose()
     assert [name for name, rows in found.items() if not rows] == ["pruned"]
+    found["conclusions"] = []  # the first version had no such table
     return found
 
 
@@ -153,7 +154,7 @@ def test_one_revision_back_and_forth_keeps_every_row(
         command.downgrade(migrate.config(connection), "0001")
         connection.commit()
         for name, rows in model.items():
-            if name == "pruned":
+            if name in ("conclusions", "pruned"):
                 continue
             old = sa.Table(name, sa.MetaData(), autoload_with=connection)
             count = connection.scalar(sa.select(sa.func.count()).select_from(old))
