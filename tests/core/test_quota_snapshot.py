@@ -92,7 +92,7 @@ def test_both_decide_alike(seed: int) -> None:
         scheduler = snapshot.scheduler(toy.world, WAITING, queues={"cq": started})
         told, preempted = decided(scheduler, toy.now.timestamp())
         before = len(toy.decisions)
-        toy.send(e.ObjectApplied(object=started))
+        toy.do(e.ObjectApplied(object=started))  # victims are told to stop, and are seen to
         made = toy.decisions[before:]
         admitted = {}
         evicted = set()
