@@ -48,9 +48,12 @@ class Stretch(Struct, frozen=True):
 
 
 class Frame(Struct, frozen=True, array_like=True):
-    """Some messages as (sequence, at, body); `error` ends the stretch early."""
+    """Some messages as (sequence, at, subject, body); `error` ends the stretch early.
 
-    messages: list[tuple[int, datetime, bytes]] = []
+    Each has its own subject, because that says who spoke.
+    """
+
+    messages: list[tuple[int, datetime, str, bytes]] = []
     error: str = ""
 
 
@@ -62,7 +65,6 @@ class Fetched:
     """A stretch as a reader; one task at a time."""
 
     def __init__(self, stretch: Stretch) -> None:
-        self._subject = stretch.subject
         self._child = subprocess.Popen(
             [sys.executable, "-m", "projector.replay.fetching"],
             stdin=subprocess.PIPE,
@@ -86,8 +88,7 @@ class Fetched:
             raise BusUnavailable(frame.error)
         if frame.messages:
             self._next = self._ahead()  # while these are folded
-        subject = self._subject
-        return [Message(seq, at, subject, body) for seq, at, body in frame.messages]
+        return [Message(*found) for found in frame.messages]
 
     def _ahead(self) -> "asyncio.Future[Frame]":
         return asyncio.get_running_loop().run_in_executor(None, self._read)
@@ -160,14 +161,14 @@ async def _send(stretch: Stretch) -> None:
         await bus.close()
 
 
-def _frames(messages: list[Message], last: int) -> Iterator[list[tuple[int, datetime, bytes]]]:
+def _frames(messages: list[Message], last: int) -> Iterator[list[tuple[int, datetime, str, bytes]]]:
     """Cut messages up to sequence `last` into frames by size, so that few bytes are in the air."""
-    found: list[tuple[int, datetime, bytes]] = []
+    found: list[tuple[int, datetime, str, bytes]] = []
     size = 0
     for message in messages:
         if message.sequence > last:
             break
-        found.append((message.sequence, message.at, message.body))
+        found.append((message.sequence, message.at, message.subject, message.body))
         size += len(message.body)
         if size >= FRAME_BYTES:
             yield found
