@@ -11,9 +11,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from gatelog.replay.running import verify
-from podgroup.codec import decode_batch, decode_decision, split_decisions
+from podgroup.codec import decode_batch, decode_conclusion, split_conclusions
 from podgroup.engine import new_world, step
+from podgroup.events import Decision
 from podgroup.names import ADMISSION_GATE, MANAGED_LABEL, POD_FINALIZER
+from podgroup.records import Concluded
 from podgroup.runtime.jetstream import connect
 from podgroup.runtime.settings import DatabaseSettings, NatsSettings, Settings
 from podgroup.subjects import DECISIONS, EVENTS, decisions, events_of
@@ -133,16 +135,21 @@ async def hold_against_the_log(
     bus = await connect(nats, "test", deadline_s=20)
     world = new_world(cluster)
     recorded: dict[int, dict[str, Any]] = {}
+    records: dict[int, Concluded] = {}
     reader = bus.read(DECISIONS, decisions(cluster, 0), 1)
     while messages := await reader.next(2):
         for message in messages:
-            for body in split_decisions(message.body):
-                decision = decode_decision(body)
-                recorded.setdefault(decision.as_of, {})[decision.id] = decision
+            for body in split_conclusions(message.body):
+                made = decode_conclusion(body)
+                if isinstance(made, Decision):
+                    recorded.setdefault(made.as_of, {})[made.id] = made
+                else:
+                    records[made.as_of] = made
     await reader.close()
     assert {d for of in recorded.values() for d in of} == {row[0] for row in decided}
     reader = bus.read(EVENTS, events_of(cluster, 0), 1)
-    only_now, only_then = [], []
+    only_now: list[object] = []
+    only_then: list[object] = []
     while messages := await reader.next(2):
         for message in messages:
             if message.sequence <= checkpoint:
@@ -152,9 +159,10 @@ async def hold_against_the_log(
                     message.at,
                     decode_batch(message.body),
                     recorded.get(message.sequence, {}),
+                    records.get(message.sequence),
                 )
-                only_now += difference.only_now
-                only_then += difference.only_then
+                only_now += difference.only_now + difference.said_now
+                only_then += difference.only_then + difference.said_then
     await reader.close()
     await bus.close()
     assert not only_now, only_now[:3]
