@@ -34,6 +34,7 @@ from podgroup.fold import FOLDS, At
 from podgroup.fold.common import new_members, park, reindex
 from podgroup.fold.deciding import line_up
 from podgroup.fold.decisions import apply_decision
+from podgroup.fold.naming import claim_name
 from podgroup.fold.records import apply_record
 from podgroup.ids import GroupID, PodUID
 from podgroup.journal import Journal
@@ -174,12 +175,17 @@ def load_world(
     for group in groups:
         world.groups[group.id] = group
         world.lives[(group.kind, group.namespace, group.name)] = group.id
-        world.by_workload[(group.namespace, group.workload_name)] = group.id
         members = new_members(world, group)
         if group.workload is not None:
             members.owned = frozenset(group.workload.owner_uids)
         if group.workload_expect is not None:
             world.expecting[group.workload_expect.decision] = (group.id, PodUID(""))
+    by_right = sorted(
+        world.groups.values(),
+        key=lambda g: (g.workload is None, bool(g.prebuilt), g.created_seq, g.id),
+    )
+    for group in by_right:
+        claim_name(world, group)
     for pod in sorted(pods, key=lambda p: (p.seen_seq, p.view.created_at, p.view.uid)):
         uid = PodUID(pod.view.uid)
         world.pods[uid] = pod

@@ -369,6 +369,9 @@ class World(Struct):
     lives: dict[tuple[str, str, str], GroupID] = field(default_factory=dict)
     """(kind, namespace, name) -> the life that is going on; a single pod's name is its own."""
     by_workload: dict[Key, GroupID] = field(default_factory=dict)
+    """Name of a Workload -> the one group that it is for (`fold.naming`)."""
+    rivals: dict[Key, dict[GroupID, None]] = field(default_factory=dict)
+    """Groups that name it too, and wait for the name to be free."""
     workloads: dict[Key, WorkloadView] = field(default_factory=dict)
     """Workloads that belong to no group known here."""
     local_queues: dict[Key, LocalQueueView] = field(default_factory=dict)

@@ -38,6 +38,7 @@ from podgroup.fold.common import (
 )
 from podgroup.fold.concerns import Look, of_flags, of_joining, of_leaving, same_to_rules
 from podgroup.fold.dialects import ROLES, declaration, told
+from podgroup.fold.naming import claim_name, give_up_name
 from podgroup.fold.placing import declare, declared_total, larger, place, replace
 from podgroup.ids import GroupID, PodUID, group_id, newer
 from podgroup.journal import GateRow, WaitRow
@@ -262,7 +263,9 @@ def _life(
     )
     world.groups[group.id] = group
     world.lives[key] = group.id
-    world.by_workload[(namespace, group.workload_name)] = group.id
+    if kind == SINGLE:
+        group.prebuilt = prebuilt_name(view.labels, view.annotations)
+    claim_name(world, group)
     new_members(world, group)
     note(world, here, "GroupSeen", group=group.id, reason=kind, message=f"{namespace}/{name}")
     return group
@@ -628,9 +631,9 @@ def _lead_open(world: World, group: Group, view: PodView) -> bool:
     group.fast = view.annotations.get(FAST_ADMISSION) == "true" and not group.single
     group.prebuilt = prebuilt_name(view.labels, view.annotations)
     if group.single and group.workload is None and group.workload_name != _workload_name(view):
-        world.by_workload.pop((group.namespace, group.workload_name), None)
+        give_up_name(world, group)
         group.workload_name = _workload_name(view)
-        world.by_workload[(group.namespace, group.workload_name)] = group.id
+        claim_name(world, group)
     group.total = 1 if group.single else _total(group, view)
     if serving != group.serving:
         group.serving = serving
@@ -676,9 +679,7 @@ def retire(world: World, here: At, identity: GroupID) -> None:
     key = (group.kind, group.namespace, group.name)
     if world.lives.get(key) == identity:
         del world.lives[key]
-    named = (group.namespace, group.workload_name)
-    if world.by_workload.get(named) == identity:
-        del world.by_workload[named]
+    give_up_name(world, group)
     world.quotas.dequeue(identity)
     world.quotas.discharge(identity)
     world.meta.timers.pop(report_timer(identity), None)

@@ -186,9 +186,12 @@ def belongs(group: Group, view: WorkloadView) -> bool:
     if group.workload is not None and group.workload.uid == view.uid:
         return True
     if group.prebuilt:
-        # Whoever made it said by its name which pods are meant, unless another object controls it.
+        # Whoever made it said by its name which pods are meant, unless another object controls it,
+        # or it was made for another pod.
         others = (owner for owner in view.owners if owner.controller and owner.kind != "Pod")
-        return group.prebuilt == view.name and not any(others)
+        made_for = view.labels.get(JOB_UID, "")
+        ours = not group.single or not made_for or group.id.startswith(f"{group.kind}-{made_for}")
+        return group.prebuilt == view.name and ours and not any(others)
     if group.single:
         # The id of a single pod's life begins with its uid.
         return any(group.id.startswith(f"{group.kind}-{uid}") for uid in view.owner_uids)

@@ -236,3 +236,24 @@ async def test_resize_of_a_pod_at_its_gate(attack: Attack) -> None:
     await attack.api.until("it is too large", told)
     pod = await attack.get("sly")
     assert pod is not None and pod["spec"]["schedulingGates"] == [{"name": ADMISSION_GATE}]
+
+
+async def test_somebody_elses_workload_is_named_as_prebuilt(attack: Attack) -> None:
+    await attack.create("victim", cpu="8")
+    await attack.until_running("victim")
+    name = attack.group("victim")["workload_name"]
+    await attack.create("thief", cpu="8", labels={"kueue.x-k8s.io/prebuilt-workload-name": name})
+
+    async def refused() -> bool:
+        return attack.group("thief").get("reason") == "PrebuiltWorkloadNotFound"
+
+    await attack.api.until("it is not taken for the thief's", refused)
+    assert await gated(attack, "thief") and "belongs to something else" in attack.why("thief")
+    await attack.delete("victim")
+    await attack.delete("thief")
+
+    async def over() -> bool:
+        states = {attack.group(name).get("state") for name in ("victim", "thief")}
+        return states <= {"Gone", "Finished"} and not attack.holders()
+
+    await attack.api.until("both end", over)

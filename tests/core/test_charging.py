@@ -6,7 +6,13 @@ import pytest
 
 from podgroup import events as e
 from podgroup.commands import DeletePod, KeepPod, StopPod
-from podgroup.names import MANAGED_LABEL, PRIORITY_CLASS, SERVING
+from podgroup.names import (
+    MANAGED_LABEL,
+    PREBUILT_WORKLOAD,
+    PRIORITY_CLASS,
+    SERVING,
+    workload_name,
+)
 from podgroup.policy import Policy
 from tests.support.toy import Toy
 
@@ -300,3 +306,24 @@ def test_a_group_that_is_gone_holds_nothing() -> None:
     toy.wait(31)
     rows = [row for row in toy.world.journal.admissions.values() if row.group == group.id]
     assert group.gone_at is not None and rows[-1].released_at is not None
+
+
+@pytest.mark.parametrize("first", ["victim", "thief"])
+def test_nobody_runs_on_the_admission_of_somebody_elses_workload(first: str) -> None:
+    toy = Toy(cpu=1)
+    if first == "thief":  # it names what will be made for the victim, whose uid it guesses
+        name = workload_name("victim", "u0002")
+        toy.pod("thief", labels={PREBUILT_WORKLOAD: name})
+    toy.pod("victim")
+    toy.run("victim")
+    (name,) = toy.workloads
+    if first == "victim":
+        toy.pod("thief", labels={PREBUILT_WORKLOAD: name})
+    assert toy.gated("thief") and used(toy) == 1000
+    assert toy.group("thief").reason == "PrebuiltWorkloadNotFound"
+    toy.end("victim")
+    toy.delete("victim")
+    toy.delete("thief")
+    toy.wait(120)
+    assert not toy.pods and not toy.workloads and not toy.world.groups
+    assert not toy.world.by_workload and not toy.world.rivals

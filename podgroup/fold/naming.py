@@ -1,0 +1,42 @@
+"""Which group a Workload's name stands for: one at a time.
+
+Theory. A group's Workload bears the group's name, a single pod's one made of its name and uid; but
+pods may name another (`prebuilt-workload-name`), and so may name somebody else's. Whoever was first
+keeps the name, and what happens to the Workload is news for that group alone. Others wait until the
+name is free. A group whose name it is by right takes it from one that has no Workload.
+
+Invariant: a name stands for at most one group, whatever pods say, and a group that has a Workload
+keeps its name as long as it lives.
+"""
+
+from podgroup.fold.common import touch
+from podgroup.ids import GroupID
+from podgroup.state import Group, World
+
+
+def claim_name(world: World, group: Group) -> None:
+    """Let the name of a group's Workload stand for the group, or have the group wait for it."""
+    key = (group.namespace, group.workload_name)
+    holder = world.groups.get(world.by_workload.get(key, GroupID("")))
+    if holder is not None and holder.id != group.id:
+        if group.prebuilt or holder.workload is not None:
+            world.rivals.setdefault(key, {})[group.id] = None
+            return
+        world.rivals.setdefault(key, {})[holder.id] = None
+    world.by_workload[key] = group.id
+
+
+def give_up_name(world: World, group: Group) -> None:
+    """Let the name go: the next that waits for it, by id, may have it."""
+    key = (group.namespace, group.workload_name)
+    rivals = world.rivals.get(key, {})
+    rivals.pop(group.id, None)
+    if world.by_workload.get(key) == group.id:
+        del world.by_workload[key]
+        if rivals:
+            heir = min(rivals)
+            del rivals[heir]
+            world.by_workload[key] = heir
+            touch(world, heir)
+    if not rivals:
+        world.rivals.pop(key, None)
