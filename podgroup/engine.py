@@ -25,6 +25,7 @@ from podgroup.folding import (
     rejoin_frames,
     take,
 )
+from podgroup.policy import Policy
 from podgroup.records import Concluded
 from podgroup.state import World
 
@@ -48,17 +49,22 @@ def step(
     batch: Batch,
     recorded: Mapping[str, Decision] | None = None,
     concluded: Concluded | None = None,
+    by: Policy | None = None,
 ) -> Difference:
     """Fold one message at `position` and decide.
 
     With `recorded` (the decisions made at this position, by id; maybe none) those are applied
     instead, and what today's rules would do differently is returned. The same goes for records
-    where the log has them: `concluded`, None for none at this position.
+    where the log has them: `concluded`, None for none at this position. Rules are asked by the
+    settings in the log, or by those of `by`; what is folded goes by the log's either way.
     """
     here = fold_message(world, position, at, batch)
     if recorded is not None and concluded is None and world.meta.settings is not None:
         concluded = Concluded(number=0, as_of=position, at=at, records=())
+    said = world.policy
+    world.policy = by or said
     difference = decide_all(world, here, recorded, concluded)
+    world.policy = said
     world.meta.at = at
     return difference
 

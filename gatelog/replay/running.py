@@ -252,4 +252,5 @@ async def _folded(
             differs=differs,
             progress=progress,
             redecide=redecide,
+            by=policy_of(settings.queueing),
         )

@@ -114,21 +114,22 @@ async def fold(
     progress: Callable[[int], None] | None = None,
     until: datetime | None = None,
     redecide: bool = False,
+    by: Policy | None = None,
 ) -> Result:
     """Fold `entries` from an empty world.
 
     `mode` and `policy` hold until the log says by which it was decided. With `redecide` today's
-    rules are asked as well. `each` sees every entry with the world and
-    the journal after it (and takes nothing from them); `differs` is told differences, which are
-    kept otherwise; `progress` is told positions; `until` ends before the first message that is
-    later.
+    rules are asked as well: by the settings in the log, or by those of `by`. `each` sees every
+    entry with the world and the journal after it (and takes nothing from them); `differs` is told
+    differences, which are kept otherwise; `progress` is told positions; `until` ends before the
+    first message that is later.
     """
     world = new_world(cluster, mode, policy)
     world.meta.epoch, world.meta.position = epoch, base
     result = Result(world)
     tell = differs or result.differences.append
     with collecting_rarely():
-        folds = _redecided(tell) if redecide else _applied()
+        folds = _redecided(tell, by) if redecide else _applied()
         await _fold(entries, result, sink, each, folds, progress, until)
     return result
 
@@ -178,13 +179,15 @@ def _applied() -> Callable[[Entry, Result], None]:
     return fold_one
 
 
-def _redecided(differs: Callable[[Difference], None]) -> Callable[[Entry, Result], None]:
+def _redecided(
+    differs: Callable[[Difference], None], by: Policy | None
+) -> Callable[[Entry, Result], None]:
     """Return what asks today's rules as well."""
     from projector.replay.deriving import step
 
     def fold_one(entry: Entry, result: Result) -> None:
         what = (entry.position, entry.at, entry.batch, entry.recorded, entry.concluded)
-        found = step(result.world, *what)
+        found = step(result.world, *what, by)
         if found.only_now or found.only_then or found.said_now or found.said_then:
             said = found.said_then, found.said_now
             differs(Difference(entry.position, found.only_then, found.only_now, *said))

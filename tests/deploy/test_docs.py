@@ -90,7 +90,15 @@ def test_settings_that_are_named_exist():
 def rules() -> set[str]:
     """Rules that decisions name, from the calls that make them."""
     found: set[str] = set()
-    place = {"emit_apart": 0, "emit": 1, "finalize": 3, "_stop": 3, "_stop_all": 2, "_evict": 2, "_deactivate": 2}
+    place = {
+        "emit_apart": 0,
+        "emit": 1,
+        "finalize": 3,
+        "_stop": 3,
+        "_stop_all": 2,
+        "_evict": 2,
+        "_deactivate": 2,
+    }
     for path in (ROOT / "podgroup" / "decide").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.Call):
