@@ -26,6 +26,7 @@ pytestmark = pytest.mark.timeout(120)
 
 TEAM = "team"
 OPERATOR = events("default", 0, "operator")
+WATCH = events("default", 0, "watch")
 
 
 @pytest.fixture(scope="module")
@@ -140,9 +141,9 @@ async def test_an_unknown_event_between_good_ones(stack: Stack) -> None:
             )
             for i in range(2)
         ]
-        whole = msgspec.json.decode(encode_batch(Batch(source="operator", events=tuple(good))))
+        whole = msgspec.json.decode(encode_batch(Batch(source="watch", events=tuple(good))))
         whole["events"].insert(1, {"type": "pod_applied.v9", "pod": {"secret": 7}})
-        sequence = await publish(bus, msgspec.json.encode(whole))
+        sequence = await publish(bus, msgspec.json.encode(whole), WATCH)
         row = await set_aside(stack, api, sequence)
         assert row["ord"] == 1
         assert "pod_applied.v9" in row["message"]
