@@ -35,7 +35,7 @@ TELL_S = 5.0
 SIZE = 6
 AT_ONCE = 100
 _LENGTH = struct.Struct(">I")
-_SOURCES: dict[bytes, Source] = {b"a": "actuator", b"w": "watch"}
+_SOURCES: dict[bytes, Source] = {b"a": "actuator", b"p": "projector", b"w": "watch"}
 
 
 class Shape(Struct, frozen=True):

@@ -162,8 +162,8 @@ class Story:
             self._carry_out(one)
 
     def _log(self, event: e.Event) -> None:
-        if not self._message_bytes:
-            self._publish((event,))
+        if not self._message_bytes or isinstance(event, e.SettingsRecorded):
+            self._publish((event,))  # nobody says it together with others
         elif isinstance(event, e.OutcomeRecorded):
             self._outcomes.append(event)
         else:

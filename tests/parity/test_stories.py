@@ -130,10 +130,12 @@ def test_a_replay_finds_no_difference_and_another_look_decides_nothing(
     made: dict[int, dict[str, Any]] = {}
     for decision in toy.world.journal.decisions:
         made.setdefault(decision.as_of, {})[decision.id] = decision
+    said = {one.as_of: one for one in toy.world.journal.concluded}
     again = new_world("test", mode, POLICY)
     for position, at, batch in toy.messages:
-        found = step(again, position, at, batch, made.get(position, {}))
+        found = step(again, position, at, batch, made.get(position, {}), said.get(position))
         assert not found.only_now and not found.only_then
+        assert not found.said_now and not found.said_then
     assert encoded(again) == encoded(toy.world)
     before = len(toy.world.journal.decisions)
     toy.world.touched.update(dict.fromkeys(toy.world.groups))
