@@ -225,7 +225,8 @@ class Kubelet:
         ]
         conditions = with_conditions(status.get("conditions") or [], *new)
         status |= {"phase": phase, "conditions": conditions}
-        status.setdefault("startTime", life.began)
+        # When the kubelet took notice of the pod, which may be only when it was told to stop it.
+        status.setdefault("startTime", life.began or self.pods.writes.clock.now())
         status["containerStatuses"] = [
             {
                 "name": container["name"],

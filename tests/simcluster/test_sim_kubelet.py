@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -70,6 +71,16 @@ async def test_phases_in_order(client: Client) -> None:
         ("Running", True),
         ("Succeeded", True),
     ]
+
+
+async def test_a_pod_deleted_before_it_started_has_a_start_time_that_can_be_read(
+    client: Client,
+) -> None:
+    await client.create("pods", scripted("a", "start=60s", finalizers=("test.com/kept",)), NS)
+    await client.wait("pods", "a", NS, until=lambda p: p is not None and "nodeName" in p["spec"])
+    await client.delete("pods", "a", NS)
+    got = await phase(client, "a", "Failed")
+    assert datetime.fromisoformat(got["status"]["startTime"])
 
 
 async def test_image_that_cannot_be_pulled(client: Client) -> None:
