@@ -4,8 +4,11 @@ Theory. Whoever may label a pod may do so a thousand times a second, and each ch
 the log and push what others did out of it. So changes are of two kinds. *Decisive* ones go at once:
 the first sight of a pod, its end, and whatever admission, accounting or diagnosis turns on (gates,
 phase, node, requests, conditions, how containers ended, whether it is ours). All else (labels,
-annotations, finalizers, owners, ...) is *minor*: of one pod some go at once, then one in a while;
-of one namespace many go at once, then so many a second. A minor change that may not go yet is held,
+annotations, owners, ...) is *minor*: of one pod some go at once, then one in a while; of one
+namespace many go at once, then so many a second. Our finalizer is between the two: a group is not
+over before it is off all its pods, so it waits for its own pod's turn only, never for a neighbour's
+(a namespace of thousands of pods that end must not stand still); but whoever may write pods can put
+it on and off for ever. A minor change that may not go yet is held,
 a later one of the same pod takes its place, and it goes when it is due, or with the next decisive
 change, which shows it too. What is allowed when is the generic cell rate algorithm (ITU-T I.371):
 one time per pod and one per namespace, and what is held has its turn reserved.
@@ -27,7 +30,7 @@ from typing import Final, NamedTuple
 
 from ingest.metrics import IngestMetrics
 from podgroup.events import DeltaRefused, Event, PodApplied, PodDeleted, RelistStarted
-from podgroup.names import ADMITTED_CONDITION, MANAGED_LABEL, QUEUE_NAME
+from podgroup.names import ADMITTED_CONDITION, MANAGED_LABEL, POD_FINALIZER, QUEUE_NAME
 from podgroup.objects import Kind, PodView
 from podgroup.runtime.log import get_logger
 
@@ -36,7 +39,7 @@ POD_BURST: Final = 5
 NAMESPACE_BURST: Final = 1_000
 """Minor changes of a namespace that go at once after a pause."""
 MAX_KNOWN: Final = 100_000
-"""Pods whose decisive part is remembered, about 150 bytes each; the change of another goes at once.
+"""Pods whose decisive part is remembered, about 210 bytes each; the change of another goes at once.
 """
 ROUNDING_S: Final = 1e-6
 LOOK_S: Final = 0.2
@@ -50,11 +53,15 @@ log = get_logger("ingest")
 
 
 class Held(NamedTuple):
-    """A change that waits for its turn at `due_s`; `before` is the position that it follows."""
+    """A change that waits for its turn at `due_s`; `before` is the position that it follows.
+
+    `shared`: it has a turn of its namespace too.
+    """
 
     event: PodApplied
     before: str
     due_s: float
+    shared: bool
 
 
 class Rate:
@@ -98,7 +105,7 @@ class Conflater:
         self._namespaces = Rate(1 / per_s if per_s else 0.0, NAMESPACE_BURST)
         self._clock = clock
         self._seen = position
-        self._known: OrderedDict[int, int] = OrderedDict()
+        self._known: OrderedDict[int, tuple[int, bool]] = OrderedDict()
         self._held: OrderedDict[str, Held] = OrderedDict()
         self._turns: list[tuple[float, str]] = []
         self.conflated = 0
@@ -137,7 +144,9 @@ class Conflater:
         """Return what was held and may go now, and the position to go with it."""
         now, going = self._clock() + ROUNDING_S, list[Event]()
         while (due_s := self.due_s) is not None and due_s <= now:
-            going.append(self._held.pop(heapq.heappop(self._turns)[1]).event)
+            event = self._held.pop(heapq.heappop(self._turns)[1]).event
+            self._note(event.pod)
+            going.append(event)
         return going, self._position()
 
     def _position(self) -> str | None:
@@ -170,11 +179,12 @@ class Conflater:
             yield event
 
     def _minor(self, pod: PodView) -> bool:
-        return self._known.get(hash(pod.uid)) == _decisive(pod)
+        known = self._known.get(hash(pod.uid))
+        return known is not None and known[0] == _decisive(pod)
 
     def _note(self, pod: PodView) -> None:
         key = hash(pod.uid)
-        self._known[key] = _decisive(pod)
+        self._known[key] = (_decisive(pod), POD_FINALIZER in pod.finalizers)
         self._known.move_to_end(key)
         if len(self._known) > MAX_KNOWN:
             self._known.popitem(last=False)
@@ -184,25 +194,32 @@ class Conflater:
         if waiting is not None:
             self.conflated += 1
             self._pods.give_back(uid)
-            self._namespaces.give_back(waiting.event.pod.namespace)
+            if waiting.shared:
+                self._namespaces.give_back(waiting.event.pod.namespace)
 
     def _wait(self, event: PodApplied, before: str) -> bool:
         """Hold a minor change if it has to wait; tell whether it has."""
         uid, namespace = event.pod.uid, event.pod.namespace
-        waiting = self._held.pop(uid, None)
-        if waiting is not None:
+        shared = self._known[hash(uid)][1] == (POD_FINALIZER in event.pod.finalizers)
+        waiting = self._held.get(uid)
+        if waiting is not None and (shared or not waiting.shared):
             self.conflated += 1
-            self._held[uid] = Held(event, before, waiting.due_s)
+            del self._held[uid]
+            self._held[uid] = waiting._replace(event=event, before=before)
             return True
+        self._supersede(uid)
         now = self._clock()
-        own_s, shared_s = self._pods.reserve(uid, now), self._namespaces.reserve(namespace, now)
-        if shared_s > now + ROUNDING_S:
-            self.late[namespace] = shared_s
-        due_s = max(own_s, shared_s)
+        due_s = self._pods.reserve(uid, now)
+        if shared:
+            shared_s = self._namespaces.reserve(namespace, now)
+            if shared_s > now + ROUNDING_S:
+                self.late[namespace] = shared_s
+            due_s = max(due_s, shared_s)
         if due_s <= now + ROUNDING_S:
+            self._note(event.pod)
             return False
         self.deferred += 1
-        self._held[uid] = Held(event, before, due_s)
+        self._held[uid] = Held(event, before, due_s, shared)
         heapq.heappush(self._turns, (due_s, uid))
         return True
 

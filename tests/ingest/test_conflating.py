@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ingest.conflating import NAMESPACE_BURST, POD_BURST, Conflater
 from podgroup.events import DeltaRefused, Event, PodApplied, PodDeleted, RelistStarted
-from podgroup.names import MANAGED_LABEL
+from podgroup.names import MANAGED_LABEL, POD_FINALIZER
 from podgroup.objects import PodView
 
 AT = datetime(2026, 11, 22, tzinfo=UTC)
@@ -112,6 +112,27 @@ def test_a_namespace_is_bounded_and_another_is_not_held_up_by_it() -> None:
     clock.now += pods / PER_S
     one.release()
     assert one.held == 0
+
+
+def test_a_finalizer_waits_for_its_own_pod_only() -> None:
+    clock = Clock()
+    one = conflater(clock)
+    ours: dict[str, Any] = {"phase": "Succeeded", "finalizers": (POD_FINALIZER,)}
+    pods = NAMESPACE_BURST + 200
+    feed(one, *(applied(f"p{n}", n + 1, **ours) for n in range(pods)))
+    feed(one, *(applied(f"p{n}", pods + n, **ours) for n in range(pods)))
+    assert one.held == 200  # the namespace has had its share of changes of labels
+    last = 2 * pods
+    over = [applied(f"p{n}", last + n, phase="Succeeded") for n in range(pods)]
+    gone, position = feed(one, *over)
+    assert (len(gone), one.held, position) == (pods, 0, str(last + pods - 1))
+    # Put on and taken off for ever, it is bounded like everything that people can write.
+    flips: list[dict[str, Any]] = [ours, {"phase": "Succeeded"}]
+    flood = [applied("p0", last + pods + n, **flips[n % 2]) for n in range(2_000)]
+    assert len(feed(one, *flood)[0]) < POD_BURST
+    clock.now += INTERVAL_S
+    going, _ = one.release()
+    assert [each.pod for each in going if isinstance(each, PodApplied)] == [flood[-1].pod]
 
 
 def test_off_is_off() -> None:
