@@ -82,7 +82,7 @@ class Reopened(Record, frozen=True, tag="reopened"):
 
 
 class WorkloadBack(Record, frozen=True, tag="workload_back"):
-    """A Workload of its name is there again: it is not lost."""
+    """A Workload of its name is there again, or is to be made again: it is not lost."""
 
 
 class Released(Record, frozen=True, tag="released"):

@@ -11,6 +11,7 @@ After each message, for every group it touched (in order of first touch):
     composing   pods -> group                                     (builds the Workload)
     staffing    excess, own, replace, shortage
     following   mismatch, follow: queue, priority class, execution time
+    taking over builtin mode: what runs since before this log began
     expiring    builtin mode: timeout, backoff, overrun
     stopping    evict, yield, unadmit
     retaining   expire
@@ -58,6 +59,7 @@ from podgroup.decide.restoring import restoring
 from podgroup.decide.retaining import retaining
 from podgroup.decide.staffing import staffing
 from podgroup.decide.starting import starting, stopping
+from podgroup.decide.takeover import taking_over
 from podgroup.decide.unadmitted import charge_unadmitted
 from podgroup.events import Decision
 from podgroup.fold.common import At
@@ -252,6 +254,7 @@ def _shape_up(d: Deciding, group: Group) -> None:
         staffing(d, group)
         following(d, group)
     if builtin:
+        taking_over(d, group)
         expiring(d, group)
         retire_admissions(d, group)
     stopping(d, group)

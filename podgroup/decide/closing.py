@@ -6,7 +6,8 @@ Rules, in this order; a pod claimed by one is in flight for the next:
                both are released at once
 2. discard     a pod of a group was deleted while it was gated: it never ran and never will, it is
                released at once (B2), also where the deletion overtook its ungating
-3. dissolve    the Workload is being deleted or was: stop the pods, release them and the Workload
+3. dissolve    the Workload is being deleted or was: stop the pods, release them and the Workload.
+               One that is gone from under pods that run is made again instead (`takeover`)
 4. finish      everything succeeded, or nothing can go on (retriable-in-group=false): the group ends
 5. release     the group has ended: all pods and the Workload lose our finalizers
 
@@ -32,6 +33,7 @@ from podgroup.decide.context import (
     workload_ref,
 )
 from podgroup.decide.starting import yield_quota
+from podgroup.decide.takeover import stands
 from podgroup.decide.timing import may_run, still_running
 from podgroup.members import Flag
 from podgroup.names import (
@@ -161,7 +163,8 @@ def _dissolve(d: Deciding, group: Group) -> None:
         return
     members = d.members(group)
     workload = group.workload
-    if workload is not None and workload.deleted_at is None:
+    back = workload is not None and workload.deleted_at is None
+    if back or stands(d, group):
         d.record(WorkloadBack(group.id))
         return
     deleting = workload is not None

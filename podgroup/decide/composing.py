@@ -31,6 +31,7 @@ from podgroup.decide.copying import copied_annotations, copied_labels, copy_prob
 from podgroup.decide.declared import incomplete, placed, pod_sets, undeclared, unfit
 from podgroup.decide.malformed import malformed
 from podgroup.decide.order import active_key
+from podgroup.decide.takeover import started_before
 from podgroup.members import Flag
 from podgroup.names import (
     ADMISSION_GATED_BY,
@@ -118,7 +119,7 @@ def _incomplete(d: Deciding, group: Group) -> Problem | None:
         return Problem(
             "WaitingForPods", f"pods of an earlier run of '{group.name}' are still terminating"
         )
-    if members.count(Flag.STOPPABLE):
+    if members.count(Flag.STOPPABLE) and not started_before(d, group):
         # B17: a gate cannot be added to a pod that exists. It runs, and everybody can see why.
         return Problem(
             "RunningUnadmitted",

@@ -1,7 +1,8 @@
 """Rules for groups that bring their Workload along (label or annotation prebuilt-workload-name).
 
 Somebody else made the Workload; the pods fill its places and own it. It is never made by us: while
-it is missing the group waits, and pods that are past the gate are stopped. One that has fewer
+it is missing the group waits, and pods that are past the gate are stopped, but for those of a group
+that was admitted (`takeover`). One that has fewer
 places than there are pods, or lacks a role, is finished as OutOfSync before anything starts.
 
 Invariant: nothing of a prebuilt Workload's spec is ever written.
@@ -16,6 +17,7 @@ from podgroup.decide.context import (
     workload_free,
     workload_ref,
 )
+from podgroup.decide.takeover import stands
 from podgroup.members import Flag
 from podgroup.names import (
     EVENT_STOPPED,
@@ -35,7 +37,8 @@ def prebuilding(d: Deciding, group: Group) -> None:
         return
     workload = group.workload
     if workload is None:
-        _stop(d, group)
+        if not stands(d, group):
+            _stop(d, group)
         return
     if workload.deleted_at is not None or not group.composed:
         return

@@ -1,0 +1,76 @@
+"""Rules about pods that run under an admission whose Workload is gone: they are taken over.
+
+A Workload that is being deleted is somebody's wish to stop the group (`closing`). One that is gone
+without having been seen to go was swept away with its kind, or by a removal of gatelog that was
+interrupted: nobody asked that what runs should stop.
+
+- This log knows the admission: it stands, and the Workload is made again (`restoring`).
+- It does not (it was lost, or removed with gatelog), but the pods carry what a start leaves on
+  them and were never seen at their gate: they are composed as they run, and what they run on is
+  charged as an admission, if the ClusterQueue knows flavors for them. Where it does not, or where
+  pods of the group are missing, they run on and are charged unadmitted (`unadmitted`).
+
+In kueue mode the new Workload asks Kueue for quota, and the pods run meanwhile.
+
+Invariant: no pod is stopped here, and none that was seen at its gate is let in here.
+"""
+
+from podgroup.commands import AdmitGroup
+from podgroup.decide.context import Deciding, group_ref
+from podgroup.decide.flavors import assign
+from podgroup.members import Flag
+from podgroup.names import PODSET_LABEL
+from podgroup.state import Group, Pod
+
+
+def stands(d: Deciding, group: Group) -> bool:
+    """Tell whether a group whose Workload is gone was admitted and has pods that run."""
+    holding = group.holding
+    if group.workload is not None or group.evicted is not None:
+        return False
+    return holding is not None and holding.admitted and bool(d.members(group).count(Flag.LIVE))
+
+
+def precedes(d: Deciding, group: Group, pod: Pod) -> bool:
+    """Tell whether a pod was started before its Workload was made again (kueue mode).
+
+    Kueue has yet to decide about that one. Once it evicts it, the pod is stopped like others.
+    """
+    workload, since = group.workload, pod.ungated_at
+    if workload is None or d.world.mode != "kueue" or not pod.let_in or since is None:
+        return False
+    return since < workload.created_at
+
+
+def bears_marks(pod: Pod) -> bool:
+    """Tell whether a pod was started under an admission that this log has not seen."""
+    return PODSET_LABEL in pod.view.labels and not pod.first_gated and not pod.opened
+
+
+def started_before(d: Deciding, group: Group) -> bool:
+    """Tell whether all pods of a group that are past their gate bear the marks of a start."""
+    return all(bears_marks(d.pod(uid)) for uid in d.members(group).with_flags(Flag.LIVE))
+
+
+def taking_over(d: Deciding, group: Group) -> None:
+    """Let a group hold what its pods run on since before this log began (builtin mode)."""
+    if group.holding is not None or group.admissions or group.evicted is not None:
+        return
+    if not group.composed or group.finish is not None or group.workload_lost:
+        return
+    if not d.members(group).count(Flag.LIVE) or not started_before(d, group):
+        return
+    local = d.world.local_queues.get((group.namespace, group.queue))
+    queue = d.world.cluster_queues.get(local.cluster_queue) if local is not None else None
+    if queue is None:
+        return
+    fit = assign(d.world, queue, group, {})
+    if fit.mode == "none":
+        return
+    d.emit(
+        group,
+        "takeover",
+        "TakenOver",
+        f"its pods run since before this log began: charged to ClusterQueue {queue.name}",
+        AdmitGroup(target=group_ref(group), cluster_queue=queue.name, assignments=fit.assignments),
+    )

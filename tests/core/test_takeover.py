@@ -1,0 +1,152 @@
+"""Pods that run, and whose Workload is gone from under them, are taken over and not stopped."""
+
+import msgspec
+import pytest
+
+from podgroup.events import RelistCompleted, RelistStarted, WorkloadDeleted
+from podgroup.names import POD_FINALIZER
+from tests.support.toy import Toy
+
+
+def swept_away(toy: Toy, *names: str, relist: bool) -> None:
+    """Workloads go as with their kind: the finalizer taken off by somebody, nobody saw them go."""
+    gone = [toy.workloads.pop(name) for name in names]
+    if relist:
+        toy.do(RelistStarted(kind="Workload", relist="again"))
+        for view in toy.workloads.values():
+            toy.put_workload(view)
+        toy.do(RelistCompleted(kind="Workload", relist="again", resource_version=toy.bump()))
+    else:
+        for view in gone:
+            last = msgspec.structs.replace(view, finalizers=(), resource_version=toy.bump())
+            toy.do(WorkloadDeleted(workload=last))
+
+
+def in_use(toy: Toy) -> int:
+    return toy.world.quotas.usage.get("cq", {}).get(("f", "cpu"), 0)
+
+
+def running(toy: Toy, size: int) -> list[str]:
+    if size == 1:
+        toy.pod("foo")
+        toy.run("foo")
+        return ["foo"]
+    names = [f"p{i}" for i in range(size)]
+    for name in names:
+        toy.pod(name, "g", size)
+    toy.run(*names)
+    return names
+
+
+@pytest.mark.parametrize("relist", [True, False])
+@pytest.mark.parametrize("size", [1, 3])
+def test_what_was_admitted_runs_on_with_a_new_workload(size: int, relist: bool) -> None:
+    toy = Toy(cpu=4)
+    names = running(toy, size)
+    (workload,) = toy.workloads
+    before = toy.workloads[workload]
+    swept_away(toy, workload, relist=relist)
+    assert toy.there() == set(names) and not any(toy.stopped(name)[0] for name in names)
+    after = toy.workloads[workload]
+    assert after.uid != before.uid and after.cluster_queue == "cq"
+    assert {"QuotaReserved", "Admitted"} <= toy.true(workload)
+    assert after.pod_sets == before.pod_sets and in_use(toy) == size * 1000
+    assert [n.kind for n in toy.world.journal.notes].count("QuotaReleased") == 0
+    toy.end(*names)
+    assert toy.condition(workload, "Finished")[:2] == ("True", "Succeeded")
+    assert not any(toy.held(name) for name in names if name in toy.there())
+
+
+def test_a_workload_that_somebody_deletes_still_takes_its_pods_along() -> None:
+    toy = Toy()
+    names = running(toy, 2)
+    toy.delete_workload("g")
+    assert {toy.stopped(name)[0] for name in names} == {"WorkloadDeleted"}
+
+
+def test_what_waits_is_composed_anew() -> None:
+    toy = Toy(cpu=0)
+    toy.pod("foo")
+    (workload,) = toy.workloads
+    swept_away(toy, workload, relist=True)
+    assert toy.gated("foo") and set(toy.workloads) == {workload}
+
+
+def test_under_kueue_pods_run_on_while_the_new_workload_waits_for_quota() -> None:
+    toy = Toy(mode="kueue")
+    toy.pod("p0", "g", 2)
+    toy.pod("p1", "g", 2)
+    toy.admit("g")
+    toy.wait(2)
+    toy.run("p0", "p1")
+    swept_away(toy, "g", relist=True)
+    toy.wait(60)
+    assert not toy.stopped("p0")[0] and not toy.true("g")
+    toy.admit("g")
+    assert toy.group("g").state == "Running"
+    toy.evict("g")
+    assert toy.stopped("p0")[0].startswith("WorkloadEvicted"), "from then on it is as any other"
+
+
+def test_a_prebuilt_workload_that_went_stops_nothing() -> None:
+    toy = Toy()
+    toy.workload("mine", ("main", 1))
+    toy.pod("foo", labels={"kueue.x-k8s.io/prebuilt-workload-name": "mine"})
+    toy.run("foo")
+    swept_away(toy, "mine", relist=True)
+    assert not toy.stopped("foo")[0] and in_use(toy) == 1000
+    toy.end("foo")
+    assert not toy.held("foo") and in_use(toy) == 0
+
+
+def without_log(toy: Toy, cpu: int, *, finalizer: bool = True) -> Toy:
+    """The same pods before a gatelog that knows nothing: log, read model, Workloads are gone."""
+    again = Toy(ready=False)
+    again.version, again.pods, again._uid = toy.version + 100, toy.pods, toy._uid
+    again.setup(cpu, "BestEffortFIFO", "LowerPriority")
+    for uid in list(again.pods):
+        again.change(uid, finalizers=(POD_FINALIZER,) if finalizer else (), settle=False)
+    again.settle()
+    return again
+
+
+@pytest.mark.parametrize("finalizer", [True, False])
+@pytest.mark.parametrize("size", [1, 3])
+def test_what_was_started_before_the_log_began_holds_quota_again(
+    size: int, finalizer: bool
+) -> None:
+    old = Toy(cpu=4)
+    names = running(old, size)
+    toy = without_log(old, 4, finalizer=finalizer)
+    assert toy.there() == set(names) and not any(toy.stopped(name)[0] for name in names)
+    (workload,) = toy.workloads
+    assert {"QuotaReserved", "Admitted"} <= toy.true(workload) and in_use(toy) == size * 1000
+    assert "takeover" in toy.rules() and "admit" not in toy.rules()
+    toy.pod("big", cpu=4)
+    assert toy.gated("big"), "what runs is charged"
+    toy.end(*names)
+    assert not toy.gated("big")
+
+
+def test_what_runs_counts_though_the_quota_is_smaller_than_it_was() -> None:
+    old = Toy(cpu=4)
+    running(old, 3)
+    toy = without_log(old, 1)
+    assert toy.there() == {"p0", "p1", "p2"} and in_use(toy) == 3000
+    toy.wait(60)
+    assert not any(toy.stopped(name)[0] for name in toy.there())
+
+
+def test_pods_without_the_marks_of_a_start_are_no_admission() -> None:
+    toy = Toy()
+    toy.pod("wild", gated=False, node="n", phase="Running")
+    assert toy.group("wild").wait.reason == "RunningUnadmitted"
+    assert not toy.workloads and not toy.stopped("wild")[0]
+
+
+def test_the_marks_are_of_no_use_to_a_pod_that_was_seen_at_its_gate() -> None:
+    toy = Toy(cpu=0)
+    foo = toy.pod("foo")
+    marked = {**foo.labels, "kueue.x-k8s.io/podset": "main"}
+    toy.change(foo.uid, gates=(), labels=marked, node="n", phase="Running")
+    assert toy.stopped("foo")[0] == "NotAdmitted"
