@@ -21,6 +21,7 @@ from gatelog.commands import (
     demo,
     deployments,
     doctor,
+    epochs,
     export,
     history,
     listing,
@@ -105,6 +106,7 @@ app.command("export", help=export.HELP, epilog=export.EPILOG, rich_help_panel=AS
 app.command("import", help=export.IMPORT_HELP, epilog=export.IMPORT_EPILOG, rich_help_panel=ASK)(
     export.import_
 )
+app.command("epochs", help=epochs.HELP, epilog=epochs.EPILOG, rich_help_panel=ASK)(epochs.epochs)
 app.command("parked", help=parked.HELP, epilog=parked.EPILOG, rich_help_panel=ASK)(parked.parked)
 app.command("doctor", help=doctor.HELP, epilog=doctor.EPILOG, rich_help_panel=ASK)(doctor.doctor)
 app.command("version", help=version.HELP, epilog=version.EPILOG, rich_help_panel=ASK)(

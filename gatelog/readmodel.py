@@ -177,6 +177,10 @@ class ReadModel:
         """Return the checkpoint of a shard, None before the first one."""
         return next(self.rows(CheckpointRow, sql.CHECKPOINT, {"shard": shard}), None)
 
+    def shard_of(self, group_id: str) -> int:
+        """Return the shard in whose log a group is."""
+        return int(self._value(sql.SHARD, {"group_id": group_id}))
+
     def clusters(self) -> list[str]:
         """Return the clusters this database knows."""
         with self._asked(sql.CLUSTERS, {}) as rows:

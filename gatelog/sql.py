@@ -179,6 +179,23 @@ SELECT seq, base, epoch, mode, at, written_at, published, folded
  WHERE cluster = :cluster AND shard = :shard
 """
 
+SETTINGS = """
+SELECT seq, at, kind, reason, message
+  FROM history
+ WHERE cluster = :cluster AND shard = :shard AND group_id = ''
+   AND kind IN ('SettingsRecorded', 'EpochStarted')
+ ORDER BY seq DESC, ord DESC LIMIT :limit
+"""
+
+EPOCHS = """
+SELECT shard, number, base, at, reason, lost_from, lost_to
+  FROM epochs
+ WHERE cluster = :cluster
+ ORDER BY shard, number LIMIT :limit
+"""
+
+SHARD = "SELECT shard FROM groups WHERE cluster = :cluster AND id = :group_id"
+
 CLUSTERS = "SELECT DISTINCT cluster FROM checkpoints ORDER BY cluster"
 
 PRUNED = "SELECT before FROM pruned WHERE cluster = :cluster AND name = 'history'"

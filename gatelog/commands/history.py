@@ -60,6 +60,7 @@ def history(
     """Run `gatelog history`; see HELP."""
     from gatelog import asking, console, timeline
     from gatelog.gaps import missing
+    from gatelog.inforce import briefly, of_group
     from gatelog.rows import GroupRow
     from gatelog.sql import ENTRIES
     from gatelog.waitbars import bars
@@ -81,10 +82,16 @@ def history(
             return None
         entries = {group.id: model.entries(group.id) for group in chosen}
         gaps = {group.id: missing(model, group) for group in chosen}
+        settled = {group.id: of_group(model, group) for group in chosen}
         pruned = model.pruned()
     if as_json:
         found: list[dict[str, Any]] = [
-            {"group": group, "missing": gaps[group.id], "entries": entries[group.id]}
+            {
+                "group": group,
+                "missing": gaps[group.id],
+                "settings": settled[group.id],
+                "entries": entries[group.id],
+            }
             for group in chosen
         ]
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
@@ -100,7 +107,17 @@ def history(
             out.print(f"[{console.QUIET}]{gone}[/]")
         if gaps[group.id]:
             out.print(console.missing(gaps[group.id]))
+        by = settled[group.id]
+        if by and briefly(by[0]):
+            out.print(f"[{console.QUIET}]decided by {briefly(by[0])} (all: gatelog epochs)[/]")
         lines = timeline.tell(rows) if not full else timeline.raw(rows)
+        changed = [
+            timeline.Line(at=one.at, what="settings changed", why=one.changes())
+            for one in by[1:]
+            if one.at is not None
+        ]
+        if changed:
+            lines = sorted((*lines, *changed), key=lambda line: line.at)
         out.print(console.timeline(lines, start, absolute=utc))
         waited = bars(rows, start, datetime.now(UTC), console.WAIT)
         if waited is not None:

@@ -84,6 +84,7 @@ async def folded(
         sink=sink,
         epoch=header.epoch,
         base=header.base,
+        settings=header.settings,
         each=stepper.look if stepper is not None else None,
         differs=differs,
         redecide=differs is not None,

@@ -48,12 +48,13 @@ def line_up(world: World) -> None:
 
 def _words(before: SettingsRecorded | None, now: SettingsRecorded) -> str:
     """Say what holds now: all of it the first time, what is new afterwards."""
-    was = {} if before is None else _told(before)
-    told = _told(now)
-    return ", ".join(f"{name} {told[name]}" for name in told if told[name] != was.get(name))
+    was = {} if before is None else by_name(before)
+    held = by_name(now)
+    return ", ".join(f"{name} {held[name]}" for name in held if held[name] != was.get(name))
 
 
-def _told(event: SettingsRecorded) -> dict[str, str]:
+def by_name(event: SettingsRecorded) -> dict[str, str]:
+    """Return the settings as text by name, as history words them; no value has a comma."""
     policy = event.policy
     values = {name: getattr(policy, name) for name in policy.__struct_fields__}
     chosen = {f"queueing.{name}": _text(value) for name, value in values.items()}

@@ -11,14 +11,18 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from podgroup.codec import Conclusions
+from podgroup.events import SettingsRecorded
 from projector import tables
 from projector.loading import load_checkpoint, load_conclusions
+from projector.packing import unpack_meta
 
 
 class Standing(Struct, frozen=True, kw_only=True):
     """`first` is the first position of the epoch, `last` where the read model stands.
 
-    `unsent` are decisions that are committed and may not have reached their stream, by number.
+    `settings` are those in force at `last`, said at position `settled` (0: by nobody since history
+    was pruned). `unsent` are conclusions that are committed and may not have reached their stream,
+    by number.
     """
 
     mode: str
@@ -26,6 +30,8 @@ class Standing(Struct, frozen=True, kw_only=True):
     base: int
     first: int
     last: int
+    settings: SettingsRecorded | None = None
+    settled: int = 0
     unsent: tuple[Conclusions, ...] = ()
 
 
@@ -41,20 +47,17 @@ def standing(connection: sa.Connection, cluster: str, shard: int) -> Standing | 
         base=checkpoint.base,
         first=first + checkpoint.base,
         last=checkpoint.seq,
+        settings=unpack_meta(checkpoint.folded).settings if checkpoint.folded else None,
+        settled=_newest(connection, cluster, shard, "SettingsRecorded", 0) or 0,
         unsent=tuple(load_conclusions(connection, cluster, shard, checkpoint.published)),
     )
 
 
 def begin(connection: sa.Connection, cluster: str, shard: int, epoch: int, base: int) -> int:
     """Return the stream sequence with which an epoch begins."""
-    h = tables.history.c
-    begun = connection.scalar(
-        sa.select(sa.func.max(h.seq)).where(
-            h.cluster == cluster, h.shard == shard, h.kind == "EpochStarted", h.seq >= base
-        )
-    )
+    begun = _newest(connection, cluster, shard, "EpochStarted", base)
     if begun is not None:
-        return int(begun) - base + 1
+        return begun - base + 1
     table = tables.epochs
     mine = (table.c.cluster == cluster, table.c.shard == shard, table.c.number <= epoch)
     rows = list(connection.execute(sa.select(table).where(*mine).order_by(table.c.number)))
@@ -69,11 +72,35 @@ def begin(connection: sa.Connection, cluster: str, shard: int, epoch: int, base:
     return 1
 
 
-def earliest(connection: sa.Connection, cluster: str, shard: int, position: int) -> int | None:
-    """Return the number of the first decision made at `position` or later, None for none."""
-    table = tables.decisions
-    query = sa.select(sa.func.min(table.c.number)).where(
-        table.c.cluster == cluster, table.c.shard == shard, table.c.as_of_seq >= position
+def _newest(
+    connection: sa.Connection, cluster: str, shard: int, kind: str, since: int
+) -> int | None:
+    """Return the position of the newest line of history of a kind that no group has."""
+    h = tables.history.c
+    found: int | None = connection.scalar(
+        sa.select(sa.func.max(h.seq)).where(
+            h.cluster == cluster,
+            h.shard == shard,
+            h.group_id == "",
+            h.kind == kind,
+            h.seq >= since,
+        )
     )
-    found: int | None = connection.scalar(query)
     return found
+
+
+def earliest(connection: sa.Connection, cluster: str, shard: int, position: int) -> int | None:
+    """Return the lowest number that a conclusion at `position` or later can have, None for none.
+
+    Decisions and records are counted together. Records leave the database once they are sent, so a
+    number between the last one known of before and the first one known of since may be of either
+    side: it is taken for one of since, because what is archived has to be complete.
+    """
+    before, since = 0, False
+    for table in (tables.decisions, tables.conclusions):
+        mine = (table.c.cluster == cluster, table.c.shard == shard)
+        there = sa.select(table.c.number).where(*mine, table.c.as_of_seq >= position).limit(1)
+        since = since or connection.scalar(there) is not None
+        last = sa.select(sa.func.max(table.c.number)).where(*mine, table.c.as_of_seq < position)
+        before = max(before, connection.scalar(last) or 0)
+    return before + 1 if since else None

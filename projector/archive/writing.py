@@ -25,8 +25,14 @@ import msgspec
 from msgspec import Struct
 
 from podgroup import subjects
-from podgroup.codec import Conclusions, encode_concluded, encode_decision, split_conclusions
-from podgroup.events import Decision
+from podgroup.codec import (
+    Conclusions,
+    decode_batch,
+    encode_concluded,
+    encode_decision,
+    split_conclusions,
+)
+from podgroup.events import Batch, Decision, SettingsRecorded
 from podgroup.runtime.jetstream import Bus, BusUnavailable, Message, Reader
 from podgroup.runtime.settings import Settings
 from projector.archive.segments import Span, folder_of, name_of, parse
@@ -39,6 +45,9 @@ WAIT_S = 5.0
 """Seconds without a message after which a stream is taken to be at its end."""
 PROVEN = 500
 """Messages after which the stream is asked whether they were all there."""
+
+_SETTINGS = b"settings_recorded."
+"""Stands in every message that says settings."""
 
 
 class ArchiveDamaged(Exception):
@@ -59,8 +68,8 @@ class Archived(Struct):
 class Archiver:
     """Writes segments; made anew for every run, or kept by who runs again and again.
 
-    `earliest` tells from the read model the number of the first decision made at a position or
-    later, None if it knows none (`Standings.earliest`).
+    `earliest` tells from the read model the lowest number that a conclusion made at a position or
+    later can have, None if it knows none (`standing.earliest`).
     """
 
     def __init__(
@@ -74,6 +83,8 @@ class Archiver:
         self._folder = folder_of(settings.cluster, self._shard)
         self._end: tuple[int, Covered] | None = None
         """Epoch and cover of the last segment, once it was read."""
+        self._settings_there: SettingsRecorded | None = None
+        """The settings in force at its end."""
 
     async def run(
         self, standing: Standing, progress: Callable[[int], None] = lambda _: None
@@ -93,7 +104,7 @@ class Archiver:
             kept = await self._kept_from(standing, wanted, decided)
             if kept > wanted:
                 done.lost.append(Span(wanted, min(kept - 1, standing.last)))
-                wanted, decided = kept, None
+                wanted, decided, self._settings_there = kept, None, None
                 continue
             covered = await self._segment(standing, wanted, decided, done, progress)
             if covered is None:
@@ -132,7 +143,7 @@ class Archiver:
                         f"{created:%Y-%m-%d %H:%M:%S}. Archive to another place, or move that one "
                         "away: as one log they would make no sense"
                     )
-                asyncio.run(_drain(log))
+                self._settings_there = asyncio.run(_drain(log))
                 why, covered = "; ".join(log.unread), log.covered
             except FileRefused as error:
                 why = str(error).partition(": ")[2]
@@ -179,10 +190,12 @@ class Archiver:
             base=standing.base,
             last=standing.last,
             written_at=datetime.now(UTC),
+            settings=self._settings_at(standing, first),
         )
         created = (await self._bus.stream_state(subjects.EVENTS)).created
         header = msgspec.structs.replace(header, stream_created_at=created)
         decisions = _Decisions(self._bus, self._decisions(), standing.unsent)
+        by = header.settings
         with tempfile.TemporaryDirectory(prefix="gatelog-archive-") as home:
             path = Path(home) / "segment"
             last = first - 1
@@ -195,6 +208,8 @@ class Archiver:
                                 made = await decisions.at(last)
                                 source = subjects.source_of(message.subject)
                                 out.add_raw(last, message.at, message.body, made, source)
+                                if _SETTINGS in message.body:
+                                    by = _said_in(decode_batch(message.body, source)) or by
                             progress(last)
                             if out.size >= settings.archive.segment_bytes:
                                 break
@@ -208,8 +223,14 @@ class Archiver:
             done.bytes += path.stat().st_size
         done.segments.append(name)
         done.messages += out.messages
-        self._end = (standing.epoch, out.covered)
+        self._end, self._settings_there = (standing.epoch, out.covered), by
         return out.covered
+
+    def _settings_at(self, standing: Standing, first: int) -> SettingsRecorded | None:
+        """Return the settings in force where a segment begins, as far as anybody knows."""
+        if first == standing.first:
+            return None  # the log says them there
+        return standing.settings if first > standing.settled else self._settings_there
 
     async def _messages(
         self, standing: Standing, first: int
@@ -359,6 +380,15 @@ def _body(one: Conclusions) -> bytes:
     return encode_decision(one) if isinstance(one, Decision) else encode_concluded(one)
 
 
-async def _drain(log: FileLog) -> None:
-    async for _ in log.entries():
-        pass
+async def _drain(log: FileLog) -> SettingsRecorded | None:
+    """Read a segment to its end; returns the settings in force there."""
+    by = log.header.settings
+    async for entry in log.entries():
+        by = _said_in(entry.batch) or by
+    return by
+
+
+def _said_in(batch: Batch) -> SettingsRecorded | None:
+    """Return the settings that a message says, None if it says none."""
+    said = [event for event in batch.events if isinstance(event, SettingsRecorded)]
+    return said[-1] if said else None

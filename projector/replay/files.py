@@ -36,7 +36,7 @@ from podgroup.codec import (
     is_records,
     is_strange,
 )
-from podgroup.events import Batch, Event, Undecodable
+from podgroup.events import Batch, Event, SettingsRecorded, Undecodable
 from podgroup.policy import Policy
 from projector.replay.log import Entry
 from projector.replay.reading import Lines
@@ -56,7 +56,9 @@ class Header(Struct, kw_only=True):
 
     `base` and `epoch` are those of the log's positions, `last` is its end.
 
-    `stream_created_at`, in a segment of an archive, tells one stream from another of the same name.
+    `stream_created_at`, in a segment of an archive, tells one stream from another of the same name;
+    `settings` are those in force where it begins, so that it can be folded alone. None: it begins
+    with an epoch, which says them itself, or nobody knows.
 
     `selection` says in words what was left out, "" when nothing was: decisions about what is in the
     file may depend on what is not.
@@ -73,6 +75,7 @@ class Header(Struct, kw_only=True):
     last: int = 0
     written_at: datetime | None = None
     stream_created_at: datetime | None = None
+    settings: SettingsRecorded | None = None
     selection: str = ""
     unknown: int = 0
     """Events left out of a selection because nobody knows whether they belong to it."""

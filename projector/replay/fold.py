@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from podgroup.events import Decision
+from podgroup.events import Decision, SettingsRecorded
 from podgroup.folding import new_world, replay, take
 from podgroup.journal import Journal
 from podgroup.policy import Policy
@@ -109,6 +109,7 @@ async def fold(
     sink: Sink | None = None,
     epoch: int = 1,
     base: int = 0,
+    settings: SettingsRecorded | None = None,
     each: Callable[[Entry, World, Journal], None] | None = None,
     differs: Callable[[Difference], None] | None = None,
     progress: Callable[[int], None] | None = None,
@@ -118,7 +119,8 @@ async def fold(
 ) -> Result:
     """Fold `entries` from an empty world.
 
-    `mode` and `policy` hold until the log says by which it was decided. With `redecide` today's
+    `mode` and `policy` hold until the log says by which it was decided, unless `settings` says it
+    for a log whose beginning is elsewhere. With `redecide` today's
     rules are asked as well: by the settings in the log, or by those of `by`. `each` sees every
     entry with the world and the journal after it (and takes nothing from them); `differs` is told
     differences, which are kept otherwise; `progress` is told positions; `until` ends before the
@@ -126,6 +128,9 @@ async def fold(
     """
     world = new_world(cluster, mode, policy)
     world.meta.epoch, world.meta.position = epoch, base
+    if settings is not None:
+        world.meta.settings = settings
+        world.mode, world.policy = settings.mode, settings.policy
     result = Result(world)
     tell = differs or result.differences.append
     with collecting_rarely():

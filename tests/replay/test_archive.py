@@ -24,10 +24,11 @@ from podgroup.runtime.jetstream import connect
 from podgroup.runtime.metrics import Metrics
 from podgroup.runtime.settings import ArchiveSettings, DatabaseSettings, Settings
 from podgroup.subjects import DECISIONS, EVENTS
-from projector import tables
+from projector import migrate, tables
 from projector.archive.keeping import Keeper
 from projector.archive.segments import Segment, Span, chain, folder_of, gaps, name_of, parse
 from projector.archive.shelf import ShelfUnavailable, open_shelf
+from projector.archive.standing import earliest
 from projector.database import writer
 from projector.replay.compare import TABLES
 from projector.replay.files import FileLog
@@ -35,6 +36,7 @@ from tests.projector.support import busy_toy
 from tests.replay.conftest import Ran
 from tests.replay.support import CLUSTER, Played, played_in
 from tests.support.processes import GATELOG
+from tests.support.toy import T0
 
 Gatelog = Callable[..., Ran]
 FOLDER = folder_of(CLUSTER, 0)
@@ -202,6 +204,11 @@ def test_a_single_segment_is_a_file(gatelog: Gatelog, simple: Played, tmp_path: 
     code, out, err = gatelog("replay", str(place / FOLDER / second.name))
     assert code == 0 and f"of positions {second.first} to {second.last}" in err
     assert "what was before is not in it" in err
+    # It says by which settings it goes on, so nothing of it is derived by today's rules.
+    assert "today's rules" not in out
+    said = FileLog(place / FOLDER / second.name).header.settings
+    assert said is not None and said.mode == "builtin"
+    assert FileLog(file).header.settings is None
 
 
 def test_a_rebuild_reads_what_the_stream_dropped_from_the_archive(
@@ -278,6 +285,28 @@ def test_decisions_that_were_dropped_are_a_gap_as_well(
     assert segments(place)[0].first == at + 1
     code, _, err = gatelog("replay", "--verify", "--archive", place, *simple.options)
     assert code == 1 and f"positions 1 to {at} are neither" in err
+
+
+def test_records_count_for_what_was_dropped(tmp_path: Path) -> None:
+    """Decisions and records share one numbering, and a dropped record is a gap as well."""
+    url = f"sqlite:///{tmp_path}/numbers.sqlite3"
+    migrate.upgrade(url)
+    engine, row = writer(url), {"cluster": CLUSTER, "shard": 0}
+    texts = [c.name for c in tables.decisions.columns if isinstance(c.type, sa.Text)]
+    made = {**dict.fromkeys(texts, ""), **row, "issued_at": T0, "command": {}}
+    with engine.begin() as connection:
+        assert earliest(connection, CLUSTER, 0, 1) is None
+        for number, position in ((1, 1), (5, 10)):
+            values = {**made, "id": str(number), "number": number, "as_of_seq": position}
+            connection.execute(sa.insert(tables.decisions).values(values))
+        # Numbers 2 to 4 were records, of which nobody knows any more at which position.
+        assert earliest(connection, CLUSTER, 0, 8) == 2
+        known = {**row, "number": 4, "as_of_seq": 7, "body": b""}
+        connection.execute(sa.insert(tables.conclusions).values(known))
+        assert earliest(connection, CLUSTER, 0, 8) == 5
+        assert earliest(connection, CLUSTER, 0, 7) == 2
+        assert earliest(connection, CLUSTER, 0, 11) is None
+    engine.dispose()
 
 
 def test_a_damaged_segment_is_named(gatelog: Gatelog, simple: Played, tmp_path: Path) -> None:
