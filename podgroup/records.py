@@ -121,11 +121,12 @@ class PodRefused(Record, frozen=True, tag="pod_refused"):
 
 
 class Parked(Record, frozen=True, tag="parked"):
-    """The rules failed for it: it stands still, in the open."""
+    """The rules failed for it, or it was to take an illegal step: it stands still, in the open."""
 
     ordinal: int
     message: str
     name: str
+    reason: str = "RulesFailed"
 
 
 class AsOf(Record, frozen=True, tag="as_of"):

@@ -132,7 +132,7 @@ def decide(
     for decision in rest:
         group = world.groups.get(GroupID(decision.group))
         if group is not None:
-            explain(d, group)
+            _guarded(d, group, explain)
     world.touched.clear()
     for identity in looked_at:
         group = world.groups.get(identity)

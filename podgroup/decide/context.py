@@ -15,6 +15,7 @@ from podgroup.fold.common import At
 from podgroup.fold.decisions import apply_decision
 from podgroup.fold.records import apply_record
 from podgroup.ids import GroupID, decision_id
+from podgroup.lifecycle import IllegalTransition
 from podgroup.members import Members
 from podgroup.records import AnyRecord, AsOf, Concluded, Parked, Pending
 from podgroup.state import Group, Pod, World
@@ -182,12 +183,15 @@ class Deciding:
 
     def park(self, group: Group, error: Exception) -> None:
         """Stop deciding for a group that the rules cannot deal with, and say so in the open."""
+        illegal = isinstance(error, IllegalTransition)
+        what = "" if illegal else f"the rules failed: {type(error).__name__}: "
         self.record(
             Parked(
                 group.id,
                 _AFTER_EVENTS + self.world.note_ord,
-                f"the rules failed: {type(error).__name__}: {error}",
+                f"{what}{error}",
                 f"{group.kind} {group.namespace}/{group.name}",
+                "IllegalTransition" if illegal else "RulesFailed",
             )
         )
 

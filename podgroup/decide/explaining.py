@@ -1,8 +1,7 @@
 """What a group is doing and why it waits, in words: the columns and intervals people query.
 
-States: Composing (pods are missing), Blocked (nothing but a person can help), Queued, Admitted
-(holds quota, nothing runs yet), Running, Evicted (must stop, or waits for pods to come again),
-Finishing (over, finalizers still to come off), Finished, Gone.
+States, and which may follow which, are the table in `podgroup.lifecycle`. Where what is known of a
+group leads to one that cannot follow, the group is parked in the state that it was in.
 
 A wait is an interval with one reason and one message. Wording is stable: it names what is missing,
 never how many are there so far, so that a group of a thousand pods has one reason, not a thousand.
@@ -12,6 +11,7 @@ Invariant: a group that holds quota, or is over, waits for nothing.
 
 from podgroup.decide.context import Deciding
 from podgroup.fold.workloads import beyond_admission
+from podgroup.lifecycle import IllegalTransition, may_become, next_states
 from podgroup.members import Flag
 from podgroup.names import MANAGED_LABEL, PENDING_EVALUATION
 from podgroup.quantities import format_amount
@@ -56,9 +56,16 @@ BLOCKED = frozenset(
 
 
 def explain(d: Deciding, group: Group) -> None:
-    """Bring state, reason and the current wait up to date; write what changed."""
+    """Bring state, reason and the current wait up to date; write what changed.
+
+    Raises `IllegalTransition` if a group that is not parked yet cannot be in the state it would be.
+    """
     wanted, wait = _reason(d, group), group.wait
     state = _state(d, group, wanted is not None and wanted[0] in BLOCKED)
+    if not may_become(group.state, state):
+        if not group.parked:
+            raise IllegalTransition(_impossible(d, group, state))
+        state = group.state
     reason, message = _why(d, group, wanted)
     begins = wanted is not None and (wait is None or (wait.reason, wait.message) != wanted)
     over = wanted is None and wait is not None
@@ -79,6 +86,23 @@ def explain(d: Deciding, group: Group) -> None:
             reason if reason != known[0] else None,
             message if message != known[1] else None,
         )
+    )
+
+
+def _impossible(d: Deciding, group: Group, state: str) -> str:
+    """Say which arrow was wanted, and what speaks for it."""
+    facts = {
+        "is composed": group.composed,
+        "holds quota": group.holding is not None,
+        "is evicted": group.evicted is not None,
+        "has ended": group.finish is not None,
+        "has a Workload": group.workload is not None,
+    }
+    known = ", ".join(fact for fact, holds in facts.items() if holds) or "is being composed"
+    return (
+        f"a group that is {group.state} cannot become {state}, only "
+        f"{' or '.join(next_states(group.state)) or 'nothing'}; as known now it {known}, "
+        f"with {len(d.members(group))} pods"
     )
 
 

@@ -147,7 +147,7 @@ def _parked(world: World, here: At, group: Group, record: r.Parked) -> None:
     """Stop deciding for a group that the rules cannot deal with, and say so in the open."""
     world.quotas.dequeue(group.id)
     ordinal, message, name = record.ordinal, record.message, record.name
-    park(world, here, ordinal, "RulesFailed", message, group=group, name=name)
+    park(world, here, ordinal, record.reason, message, group=group, name=name)
 
 
 def _renewed(world: World, here: At, group: Group, record: r.Renewed) -> None:

@@ -1,6 +1,6 @@
-"""The generated parts of the documentation: every setting, every table and view.
+"""The generated parts of the documentation: settings, tables and views, the life of a group.
 
-    python -m tests.deploy.reference      writes them into docs/operations.md and docs/sql.md
+    python -m tests.deploy.reference      writes them into the documents that `PARTS` names
 
 A test compares. Between `<!-- begin NAME -->` and `<!-- end NAME -->` nobody writes by hand.
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from podgroup.lifecycle import ARROWS, GONE, STATES
 from podgroup.runtime.settings_source import FieldDoc, describe
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -100,7 +101,23 @@ def views() -> str:
     return "\n".join(lines)
 
 
+def states() -> str:
+    """A table of the states of a group."""
+    lines = ["| state | meaning |", "|---|---|"]
+    return "\n".join(lines + [f"| {name} | {meaning} |" for name, meaning in STATES.items()])
+
+
+def lifecycle() -> str:
+    """A diagram of which state may follow which."""
+    lines = ["```mermaid", "stateDiagram-v2"]
+    for before, after, when in ARROWS:
+        lines.append(f"    {before or '[*]'} --> {after}: {when}")
+    return "\n".join([*lines, f"    {GONE} --> [*]", "```"])
+
+
 PARTS = {
+    ("concepts.md", "states"): states,
+    ("concepts.md", "lifecycle"): lifecycle,
     ("operations.md", "settings"): settings,
     ("sql.md", "tables"): tables,
     ("sql.md", "views"): views,

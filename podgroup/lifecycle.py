@@ -1,0 +1,91 @@
+"""The life of a group as a table: its states, and which may follow which.
+
+Theory. A state is worked out from what is known of a group after each message of the log, and one
+message may carry a group several steps (composed, admitted, running), so what is legal is a path of
+arrows. A group that is over never comes back to life: who comes later is another life. A change
+that no path allows says that what is known of the group contradicts itself, which is a bug of ours:
+the group stops where it was, in the open (`decide.explaining`), and all others go on.
+
+The table and the diagram in docs/concepts.md are made from this (tests/deploy/reference.py).
+Invariant: every state that a group is said to be in can be reached from the one before.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+UNBORN: Final = ""
+"""What a group is before it was looked at for the first time."""
+GONE: Final = "Gone"
+
+STATES: Final[Mapping[str, str]] = {
+    "Composing": "pods are missing",
+    "Queued": "complete, waits for quota",
+    "Blocked": "waits for something only a person can mend: pods that contradict each other, a "
+    "queue that does not exist, a request larger than any quota",
+    "Admitted": "holds quota; nothing runs yet",
+    "Running": "holds quota and runs",
+    "Evicted": "must stop, or has stopped and waits for new pods or for its queue",
+    "Finishing": "is over; finalizers still to come off",
+    "Finished": "is over and let go of",
+    GONE: "its last pod and its Workload have left the API server",
+}
+"""State -> its meaning, in the order of a life."""
+
+
+class Arrow(NamedTuple):
+    """`after` may follow `before`, and `when` it does."""
+
+    before: str
+    after: str
+    when: str
+
+
+_ALIVE = ("Composing", "Queued", "Blocked", "Admitted", "Running", "Evicted")
+ARROWS: Final = (
+    Arrow(UNBORN, "Composing", "its first pod is seen"),
+    Arrow("Composing", "Queued", "all its pods are there"),
+    Arrow("Composing", "Blocked", "its pods contradict each other"),
+    Arrow("Blocked", "Composing", "they no longer do"),
+    Arrow("Queued", "Blocked", "it can never be admitted as things are"),
+    Arrow("Blocked", "Queued", "it can be"),
+    Arrow("Queued", "Composing", "its Workload was lost, and what is left is composed anew"),
+    Arrow("Queued", "Admitted", "it gets quota"),
+    Arrow("Admitted", "Running", "the first pod runs"),
+    Arrow("Running", "Admitted", "no pod runs for now"),
+    Arrow("Admitted", "Evicted", "it must stop"),
+    Arrow("Running", "Evicted", "it must stop"),
+    Arrow("Admitted", "Queued", "its admission is withdrawn"),
+    Arrow("Running", "Queued", "its admission is withdrawn"),
+    Arrow("Evicted", "Queued", "it has stopped, and may be admitted again"),
+    Arrow("Queued", "Evicted", "a pod went, and must be replaced before it may be"),
+    *(Arrow(state, "Finishing", "it is over") for state in _ALIVE),
+    Arrow("Finishing", "Finished", "the last finalizer is off"),
+    Arrow("Finished", "Finishing", "a pod came after the end"),
+    *(Arrow(state, GONE, "nothing is left of it") for state in STATES if state != GONE),
+)
+
+
+class IllegalTransition(Exception):
+    """What is known of a group leads to a state that cannot follow the one it is in."""
+
+
+def _reachable(state: str) -> frozenset[str]:
+    found: set[str] = set()
+    ends = {state}
+    while ends:
+        ends = {arrow.after for arrow in ARROWS if arrow.before in ends} - found
+        found |= ends
+    return frozenset(found)
+
+
+_AFTER: Final = {state: _reachable(state) for state in (UNBORN, *STATES)}
+
+
+def may_become(before: str, after: str) -> bool:
+    """Tell whether a group in state `before` may be in state `after` one message later."""
+    return before == after or after in _AFTER.get(before, ())
+
+
+def next_states(state: str) -> tuple[str, ...]:
+    """Return the other states that may follow one, in the order of a life."""
+    return tuple(name for name in STATES if name in _AFTER.get(state, ()) and name != state)
