@@ -25,17 +25,18 @@ import msgspec
 from msgspec import Struct
 
 from actuator.fence import forbidden
+from actuator.heads import decision_head
 from actuator.kubeapi import KubeApi
 from actuator.kubeevents import Emitter
 from actuator.line import ON_BEHALF
 from actuator.metrics import ActuatorMetrics
 from actuator.outcomelog import OutcomeLog
-from actuator.park import decision_head, parked_body
 from actuator.refusals import Refusals
 from actuator.starts import Starts
 from actuator.tries import Held, Tries, first
 from podgroup import codec, subjects
-from podgroup.events import Decision
+from podgroup.events import PARKED_DECISION, Decision
+from podgroup.parked import ParkedMessage, encode_parked
 from podgroup.runtime.backoff import Backoff
 from podgroup.runtime.disposition import Disposition, Park, Retry
 from podgroup.runtime.jetstream import Bus, BusError, Delivery, StreamMissing, Worker
@@ -160,7 +161,7 @@ class Loop:
             work = [self._disbelieve(held, strange)]
         else:
             # Turns are taken here and not in the tasks: they are in the order of the stream.
-            work = [self._part(held, body) for body in bodies]
+            work = [self._part(held, body, place) for place, body in enumerate(bodies)]
         held.task = asyncio.create_task(self._deal_with(held, bodies, work))
 
     async def _deal_with(self, held: Held, bodies: list[bytes], work: list[_Handling]) -> None:
@@ -182,31 +183,31 @@ class Loop:
         finally:
             del self._held[message.sequence]
 
-    def _part(self, held: Held, body: bytes) -> _Handling:
+    def _part(self, held: Held, body: bytes, place: int) -> _Handling:
         """Decode a decision and take its turn at its object; return what is to be awaited."""
         try:
             decision = codec.decode_decision(body)
         except msgspec.MsgspecError as error:
-            return self._refuse(held, body, f"no decision this version can read: {error}")
+            return self._refuse(held, body, f"no decision this version can read: {error}", place)
         beyond = forbidden(decision.command, labels_of_checks=self._kueue)
         if beyond:
-            return self._fence(held, decision, beyond)
+            return self._fence(held, decision, beyond, place)
         target = decision.command.target
         turn = Turn((target.kind, target.namespace, target.name), asyncio.Event())
         turn.before = self._last.get(turn.key)
         self._last[turn.key] = turn.done
-        return self._handle(held, decision, turn)
+        return self._handle(held, decision, turn, place)
 
-    async def _refuse(self, held: Held, body: bytes, reason: str) -> Disposition:
+    async def _refuse(self, held: Held, body: bytes, reason: str, place: int) -> Disposition:
         head = decision_head(body)
         if head is None:
             return await self._disbelieve(held, reason)
         held.left -= 1
-        return await self._tries.give_up(held, reason, head)
+        return await self._tries.give_up(held, reason, head, place)
 
-    async def _fence(self, held: Held, decision: Decision, reason: str) -> Disposition:
+    async def _fence(self, held: Held, decision: Decision, reason: str, place: int) -> Disposition:
         held.left -= 1
-        return await self._tries.give_up(held, f"outside of the fence: {reason}", decision)
+        return await self._tries.give_up(held, f"outside of the fence: {reason}", decision, place)
 
     async def _disbelieve(self, held: Held, reason: str) -> Disposition:
         """Set a message aside as nobody's decision: what it says of itself counts for nothing."""
@@ -214,14 +215,14 @@ class Loop:
         await self._refusals.tell(held.delivery.message, held.shard, reason)
         return Park(reason)
 
-    async def _handle(self, held: Held, decision: Decision, turn: Turn) -> Disposition:
+    async def _handle(self, held: Held, decision: Decision, turn: Turn, place: int) -> Disposition:
         try:
             if turn.before is not None:
                 await turn.before.wait()
             await self._starts.turn(decision.group)
             # Set in the decision's own task, or in that of its message when it is the only one.
             ON_BEHALF.set(decision.group)
-            return await self._tries.carry_out(held, decision)
+            return await self._tries.carry_out(held, decision, place)
         finally:
             held.left -= 1
             turn.done.set()
@@ -232,7 +233,19 @@ class Loop:
         message = held.delivery.message
         await self._bus.publish(
             subjects.parked(self._cluster, held.shard),
-            parked_body(message, body, reason),
+            encode_parked(
+                ParkedMessage(
+                    by="actuator",
+                    reason=PARKED_DECISION,
+                    message=reason,
+                    stream=subjects.DECISIONS,
+                    seq=message.sequence,
+                    ord=ordinal,
+                    at=message.at,
+                    object=message.subject,
+                    body=body,
+                )
+            ),
             f"parked/{subjects.DECISIONS}/{message.sequence}/{ordinal}/{message.at.isoformat()}",
         )
         self._log.error(

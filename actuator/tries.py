@@ -17,11 +17,11 @@ from typing import Final
 from msgspec import Struct
 
 from actuator.execute import execute
+from actuator.heads import DecisionHead
 from actuator.kubeapi import KubeApi
 from actuator.kubeevents import Emitter
 from actuator.metrics import ActuatorMetrics
 from actuator.outcomelog import OutcomeLog
-from actuator.park import DecisionHead
 from actuator.verdicts import Verdict, rejected
 from podgroup.events import Decision, OutcomeRecorded
 from podgroup.runtime.backoff import Backoff
@@ -69,8 +69,11 @@ class Tries:
         # Bound: for a line per outcome it is worth not to be put together each time.
         self._log = get_logger("actuator").bind()
 
-    async def carry_out(self, held: Held, decision: Decision) -> Disposition:
-        """Try until it is done, refused, or sent back; the outcome is stored on return."""
+    async def carry_out(self, held: Held, decision: Decision, place: int) -> Disposition:
+        """Try until it is done, refused, or sent back; the outcome is stored on return.
+
+        `place` is the decision's among those of its message.
+        """
         settings = self._settings
         waits: Backoff | None = None
         attempt = counted = 0
@@ -84,7 +87,7 @@ class Tries:
             except Exception as error:
                 self._log.exception("execute_failed", decision=decision.id, group=decision.group)
                 reason = f"carrying it out failed: {type(error).__name__}: {error}"
-                return await self.give_up(held, reason, decision, attempt)
+                return await self.give_up(held, reason, decision, place, attempt)
             if verdict is None:
                 return Ack()
             self._line(decision, verdict, attempt, began)
@@ -96,7 +99,7 @@ class Tries:
             counted += not verdict.whole_server
             if counted >= settings.max_attempts:
                 reason = f"gave up after {attempt} tries; the last: {verdict.message}"
-                return await self.give_up(held, reason, decision, attempt)
+                return await self.give_up(held, reason, decision, place, attempt)
             # While the log is away too, the first report waits and no further one joins it.
             if began - reported_at >= REPORT_EVERY_S and (report is None or report.done()):
                 reported_at = began
@@ -129,22 +132,27 @@ class Tries:
         return self._outcomes.record(held.shard, outcome)
 
     async def give_up(
-        self, held: Held, reason: str, head: Decision | DecisionHead | None, attempt: int = 1
+        self,
+        held: Held,
+        reason: str,
+        head: Decision | DecisionHead,
+        place: int,
+        attempt: int = 1,
     ) -> Disposition:
-        """Record a final outcome if it is known for which decision, then park."""
+        """Record the final outcome of a decision, which says where it was parked; then park it."""
         self._metrics.parked(head if isinstance(head, Decision) else None)
-        if head is not None:
-            verdict = rejected(f"parked: {reason}")
-            outcome = OutcomeRecorded(
-                decision=head.id,
-                group=head.group,
-                status=verdict.status,
-                delivery=held.delivery.delivery,
-                attempt=attempt,
-                message=verdict.message,
-                by="actuator",
-            )
-            await self._outcomes.record(held.shard, outcome)
+        verdict = rejected(f"parked: {reason}")
+        outcome = OutcomeRecorded(
+            decision=head.id,
+            group=head.group,
+            status=verdict.status,
+            delivery=held.delivery.delivery,
+            attempt=attempt,
+            message=verdict.message,
+            by="actuator",
+            parked=f"{held.delivery.message.sequence}/{place}",
+        )
+        await self._outcomes.record(held.shard, outcome)
         return Park(reason)
 
     def _line(self, decision: Decision, verdict: Verdict, attempt: int, began: float) -> None:

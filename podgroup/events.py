@@ -9,7 +9,7 @@ of one kind, what is not delivered in the frame is gone: the fold infers its del
 
 Schema history: 2026-11 first version of everything (v1); `WorkloadView.owner_pods` (new field);
 `DecisionRefused`, `SettingsRecorded` (new events); `PodDeleted.filtered`,
-`RelistCompleted.filtered`, `RelistStarted.by_settings` (new fields).
+`RelistCompleted.filtered`, `RelistStarted.by_settings`, `OutcomeRecorded.parked` (new fields).
 Invariant: an event never changes once published, and equal deltas have equal `event_id`.
 """
 
@@ -131,7 +131,9 @@ class OutcomeRecorded(EventBase, tag="outcome_recorded.v1", frozen=True, kw_only
     """What became of one attempt at a decision.
 
     `delivery` counts deliveries of the decision's message, `attempt` tries within it (both from 1).
-    `uid` and `resource_version` are those of the written object after the write.
+    `uid` and `resource_version` are those of the written object after the write. `parked` is the
+    place of the decision in DECISIONS (`sequence/place`) if it was parked as one that cannot be
+    read or carried out, else "".
     """
 
     decision: str
@@ -144,6 +146,7 @@ class OutcomeRecorded(EventBase, tag="outcome_recorded.v1", frozen=True, kw_only
     uid: str = ""
     resource_version: str = ""
     by: str = ""
+    parked: str = ""
 
 
 class DecisionRefused(EventBase, tag="decision_refused.v1", frozen=True, kw_only=True):
@@ -201,6 +204,9 @@ Event = (
     | OperatorActed
     | SettingsRecorded
 )
+
+PARKED_DECISION = "DecisionParked"
+"""Reason of what is set aside because a decision could not be read or carried out."""
 
 SAID_BY: dict[str, frozenset[type[EventBase]]] = {
     "watch": frozenset(

@@ -343,6 +343,8 @@ class Meta(Struct):
     """Pods that cannot be read, by uid: the latest few."""
     untold: int = 0
     """How many of them were not told yet."""
+    given_up: dict[str, str] = {}
+    """Decisions that were parked, the latest few: `group: why` -> `seq/ord` it is listed under."""
     settings: SettingsRecorded | None = None
     """By what is decided, as the log says; None: it does not say (yet)."""
     unsettled: bool = False

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
+from podgroup.events import PARKED_DECISION
 from podgroup.folding import Taken
 from podgroup.runtime.metrics import FAST_S, SLOW_S, Metrics
 from podgroup.state import World
@@ -22,7 +23,14 @@ from projector.increments import Increments, increments
 from projector.lag import Lag
 from projector.outbox import Outbox
 
-PARK_REASONS = ("Undecodable", "FoldFailed", "DeltaRefused", "DecisionRefused", "WrongSource")
+PARK_REASONS = (
+    "Undecodable",
+    "FoldFailed",
+    "DeltaRefused",
+    "DecisionRefused",
+    PARKED_DECISION,
+    "WrongSource",
+)
 BATCH_EVENTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 DELAY_S = (*FAST_S, 30.0, 60.0, 300.0, 900.0, 3600.0)
 

@@ -25,14 +25,14 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 
-import msgspec
 from msgspec import Struct
 
 from podgroup import subjects
 from podgroup.codec import Conclusions, encode_concluded, encode_decision
 from podgroup.commands import RECORDS, EmitEvent
-from podgroup.events import Decision, OutcomeRecorded
+from podgroup.events import PARKED_DECISION, Decision, OutcomeRecorded
 from podgroup.journal import ParkedRow
+from podgroup.parked import encode_parked, of_row
 from podgroup.records import Concluded
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.signing import Signer
@@ -49,6 +49,8 @@ that record are among them if asked for."""
 READ_AT_ONCE = 1_000
 """Decisions read from the table at a time at most; about 2 MB."""
 WORTHWHILE, SOON_S = 100, 0.05
+BY_ACTUATORS = frozenset((PARKED_DECISION, "DecisionRefused"))
+"""Reasons of what an actuator sent to PARKED itself, whole, before the log heard of it."""
 
 
 class Open(Struct, gc=False):
@@ -145,8 +147,10 @@ class Outbox:
     def put(self, decisions: Iterable[Conclusions], parked: Iterable[ParkedRow] = ()) -> None:
         """Take over what was just committed, in order."""
         for row in parked:
+            if row.reason in BY_ACTUATORS:
+                continue
             msg_id = f"parked/{self._prefix}/{row.seq}/{row.ord}"
-            body = msgspec.json.encode(row)
+            body = encode_parked(of_row(row))
             self._sending.put(Entry(self._parked, body, msg_id, parked_seq=row.seq))
         for decision in decisions:
             at_hand = not self.holding and self._taken == self._newest

@@ -19,11 +19,13 @@ from podgroup.runtime.settings import Settings
 
 if TYPE_CHECKING:
     from gatelog.replay.parking import Parked
+    from podgroup.parked import ParkedMessage
 
 HELP = (
-    "Events that were set aside: list them, show one, release it (its group goes on) or discard "
-    "it (it is done with; its group goes on as well). Release after mending the cause: what is "
-    "still wrong is parked again at the next change."
+    "Events and decisions that were set aside: list them, show one, release it (its group goes on; "
+    "a decision is made again at once) or discard it (it is done with; its group goes on as well). "
+    "Release after mending the cause: what is still wrong is parked again. `stream` lists the "
+    "newest 500 messages of the stream PARKED, whole: those that share one row as well."
 )
 EPILOG = """[bold]Examples[/]
 
@@ -31,10 +33,12 @@ gatelog parked
 
 gatelog parked show 1234/0
 
-gatelog parked release 1234/0 --note 'fixed in 0.2'"""
+gatelog parked release 1234/0 --note 'fixed in 0.2'
+
+gatelog parked stream --json | jq '.[].message'"""
 
 Action = Annotated[
-    Literal["list", "show", "release", "discard"], typer.Argument(help="What to do.")
+    Literal["list", "show", "release", "discard", "stream"], typer.Argument(help="What to do.")
 ]
 Keys = Annotated[
     list[str] | None, typer.Argument(metavar="SEQ/ORD", help="Which; as the list names it.")
@@ -64,6 +68,8 @@ def parked(
     wanted = list(keys or ())
     if action == "list":
         _list(parking.found(settings, settled=every), as_json=as_json)
+    elif action == "stream":
+        _stream(asyncio.run(parking.stream(settings)), as_json=as_json)
     elif action == "show":
         if len(wanted) != 1:
             raise UsageFailed("parked show: name one as SEQ/ORD (gatelog parked list)")
@@ -106,6 +112,20 @@ def _list(rows: "list[Parked]", *, as_json: bool) -> None:
         what = f"{row.object or row.group or row.group_id or '(unknown)'}: {row.message}"
         still = f"; {row.group} stands still" if row.stands else ""
         print(f"{row.key}  {row.at:%Y-%m-%d %H:%M:%S}Z  {row.reason}  {what}{still}{state}")
+
+
+def _stream(rows: "list[ParkedMessage]", *, as_json: bool) -> None:
+    """Print messages of PARKED, each with its body; that of binary ones as far as it is text."""
+    if as_json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode() + "\n")
+        return
+    if not rows:
+        print("the stream PARKED is empty")
+    for row in rows:
+        what = f" {row.object}:" if row.object else ""
+        at = f"{row.at:%Y-%m-%d %H:%M:%S}Z"
+        print(f"{row.stream} {row.seq}/{row.ord}  {at}  by the {row.by}  {row.reason}")
+        print(f"   {what} {row.message}\n    {row.body.decode(errors='replace')}")
 
 
 def _table(rows: "list[Parked]") -> Table:
@@ -154,8 +174,9 @@ def _show(row: "Parked", *, as_json: bool) -> None:
     for name, text in lines:
         table.add_row(name, Text(text))
     out.print(table)
-    if row.raw:
-        print(f"\n{_readable(row.raw)}")
+    for raw in (row.decision, row.raw):
+        if raw:
+            print(f"\n{_readable(raw)}")
 
 
 def _readable(raw: str) -> str:

@@ -11,13 +11,17 @@ import asyncio
 import uuid
 from datetime import datetime
 
+import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
 from gatelog.errors import CommandFailed, UsageFailed
 from gatelog.replay.running import open_bus
+from podgroup import subjects
 from podgroup.codec import encode_batch
-from podgroup.events import Batch, OperatorActed
+from podgroup.events import PARKED_DECISION, Batch, OperatorActed
+from podgroup.parked import ParkedMessage, decode_parked
+from podgroup.runtime.jetstream import Message
 from podgroup.runtime.settings import Settings
 from podgroup.subjects import events
 from projector import tables
@@ -25,6 +29,8 @@ from projector.database import database_url, reader
 
 PATIENCE_S = 15.0
 POLL_S = 0.1
+STREAM_WAIT_S = 2.0
+"""Seconds without a message after which the stream is taken to be at its end."""
 MOST = 500
 RAW_SHOWN = 100_000
 """Bytes of a parked event that are shown at most."""
@@ -34,7 +40,8 @@ class Parked(Struct, frozen=True, kw_only=True):
     """One parked event; `raw` is the event as it was, as text.
 
     `group` is the group it concerns as NAMESPACE/NAME, "" if none is known; `stands` says that the
-    group stands still because of it.
+    group stands still because of it. `decision` is the decision that was parked, as JSON; "" if it
+    was none, or in a list.
     """
 
     seq: int
@@ -50,6 +57,7 @@ class Parked(Struct, frozen=True, kw_only=True):
     raw: str = ""
     group: str = ""
     stands: bool = False
+    decision: str = ""
 
     @property
     def key(self) -> str:
@@ -89,13 +97,72 @@ def one(settings: Settings, key: str) -> Parked:
     rows = _rows(settings, _query(settings).where(table.c.seq == seq, table.c.ord == ordinal))
     if not rows:
         raise CommandFailed(f"nothing is parked at {key} (gatelog parked list --all)")
-    return rows[0]
+    if rows[0].reason != PARKED_DECISION:
+        return rows[0]
+    return msgspec.structs.replace(rows[0], decision=_decision(settings, rows[0]))
+
+
+def _decision(settings: Settings, row: Parked) -> str:
+    """Return the decision that was parked, as the projector made it."""
+    d = tables.decisions.c
+    identity = row.object.removeprefix("decision ").partition(",")[0]
+    columns = (d.id, d.rule, d.action, d.target, d.reason, d.message, d.issued_at, d.command)
+    query = sa.select(*columns).where(d.cluster == settings.cluster, d.id == identity)
+    engine = reader(database_url(settings))
+    try:
+        with engine.connect() as connection:
+            made = connection.execute(query).mappings().first()
+    finally:
+        engine.dispose()
+    return "" if made is None else msgspec.json.encode(dict(made)).decode()
+
+
+async def stream(settings: Settings) -> list[ParkedMessage]:
+    """Return the newest messages of the stream PARKED, oldest first: all of them, and whole.
+
+    Raises:
+        CommandFailed, BusError: the log cannot be reached.
+    """
+    found: list[ParkedMessage] = []
+    async with open_bus(settings) as bus:
+        state = await bus.stream_state(subjects.PARKED)
+        subject = subjects.parked(settings.cluster, settings.projector.shard)
+        first = max(1, state.first_sequence, state.last_sequence - MOST + 1)
+        if await bus.last(subjects.PARKED, subject) is None:
+            return []
+        reader = bus.read(subjects.PARKED, subject, first, batch=MOST)
+        try:
+            while messages := await reader.next(STREAM_WAIT_S):
+                for message in messages:
+                    try:
+                        found.append(decode_parked(message.body))
+                    except msgspec.MsgspecError as error:
+                        found.append(_strange(message, str(error)))
+                if messages[-1].sequence >= state.last_sequence:
+                    break
+        finally:
+            await reader.close()
+    return found
+
+
+def _strange(message: Message, error: str) -> ParkedMessage:
+    return ParkedMessage(
+        by="nobody known",
+        reason="Undecodable",
+        message=f"no message of this stream: {error}",
+        stream=subjects.PARKED,
+        seq=message.sequence,
+        ord=0,
+        at=message.at,
+        body=message.body,
+    )
 
 
 async def settle(settings: Settings, action: str, keys: list[str], by: str, note: str) -> list[str]:
     """Publish what a person decided and wait until the projector has taken it in.
 
-    Returns the groups (NAMESPACE/NAME) that stood still because of it and go on now.
+    Returns the groups (NAMESPACE/NAME) that stood still because of it, or whose decision was parked
+    and is made again now.
 
     Raises:
         CommandFailed: one of them is not parked (any more), or the projector does not answer.
@@ -105,7 +172,8 @@ async def settle(settings: Settings, action: str, keys: list[str], by: str, note
         row = one(settings, key)
         if row.resolution:
             raise CommandFailed(f"{key}: was settled already ({row.resolution}, {row.resolved_by})")
-        if row.stands:
+        again = row.reason == PARKED_DECISION and action == "release" and row.group
+        if row.stands or again:
             stood.add(row.group)
     acted = tuple(OperatorActed(action=action, target=key, by=by, message=note) for key in keys)
     body = encode_batch(Batch(source="operator", events=acted))
@@ -149,7 +217,7 @@ def _rows(settings: Settings, query: "sa.Select[tuple[object, ...]]") -> list[Pa
 
 
 def _parked(row: sa.RowMapping) -> Parked:
-    made = ("raw", "group", "stands")
+    made = ("raw", "group", "stands", "decision")
     given = {name: row[name] for name in Parked.__struct_fields__ if name not in made}
     raw = bytes(row["raw"] or b"")[:RAW_SHOWN].decode(errors="replace")
     group = f"{row['space']}/{row['name']}" if row["name"] else ""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from podgroup.events import (
+    PARKED_DECISION,
     DecisionRefused,
     DeltaRefused,
     Event,
@@ -31,18 +32,20 @@ from podgroup.events import (
 )
 from podgroup.fold.common import At, note, park, unpark
 from podgroup.fold.deciding import settings_recorded
-from podgroup.fold.outcomes import outcome_recorded, timer_fired
+from podgroup.fold.outcomes import outcome_recorded, timer_fired, try_again
 from podgroup.fold.pods import pod_applied, pod_deleted
 from podgroup.fold.queues import object_applied, object_deleted
 from podgroup.fold.relists import relist_completed, relist_started, synced
 from podgroup.fold.workloads import claim, link, workload_applied, workload_deleted
-from podgroup.ids import newer
+from podgroup.ids import GroupID, newer
 from podgroup.journal import ParkedRow
 from podgroup.state import GROUP, Group, Refusal, World
 
 __all__ = ["FOLDS", "At", "link", "synced"]
 
 
+MAX_GIVEN_UP = 1000
+"""Parked decisions that are known apart: of those that fall out the next is listed anew."""
 MAX_REFUSED = 100
 """Pods that cannot be read of which it is remembered what they were told."""
 
@@ -72,6 +75,13 @@ def _operator(world: World, here: At, event: OperatorActed, _: int) -> None:
     released: list[Group] = []
     if event.action in ("release", "discard"):
         released = unpark(world, event.target)
+        for key, place in list(world.meta.given_up.items()):
+            if place == event.target:
+                del world.meta.given_up[key]
+                group = world.groups.get(GroupID(key.partition(": ")[0]))
+                if event.action == "release" and group is not None:
+                    try_again(world, here, group)
+                    released.append(group)
         for refusal in world.meta.refused.values():
             # Should the pod be as it was, it is set aside once more.
             if refusal.parked == event.target or "/" not in event.target:
@@ -117,6 +127,34 @@ def _refused(world: World, here: At, event: DeltaRefused, ordinal: int) -> None:
         reason=event.field,
         message=f"{event.kind} {event.namespace}/{event.name}: {event.message}",
     )
+
+
+def _outcome(world: World, here: At, event: OutcomeRecorded, ordinal: int) -> None:
+    """What became of a decision; one that was parked is listed once for each group and reason.
+
+    Its group goes on: its rules decide again after a while, or when somebody releases it.
+    """
+    outcome_recorded(world, here, event)
+    if not event.parked:
+        return
+    known, key = world.meta.given_up, f"{event.group}: {event.message}"
+    if key in known:
+        return
+    if len(known) >= MAX_GIVEN_UP:
+        del known[next(iter(known))]
+    known[key] = f"{here.position}/{ordinal}"
+    row = ParkedRow(
+        seq=here.position,
+        ord=ordinal,
+        at=here.at,
+        reason=PARKED_DECISION,
+        message=event.message.removeprefix("parked: "),
+        group=event.group,
+        object=f"decision {event.decision}, message {event.parked} of DECISIONS",
+    )
+    world.journal.parked.append(row)
+    group = event.group if event.group in world.groups else ""
+    note(world, here, "Parked", group, "", row.reason, row.message, event.decision)
 
 
 def _decision_refused(world: World, here: At, event: DecisionRefused, ordinal: int) -> None:
@@ -172,7 +210,7 @@ FOLDS: dict[type[Event], Callable[[World, At, Any, int], object]] = {
     RelistStarted: lambda world, here, event, _: relist_started(world, here, event),
     RelistCompleted: lambda world, here, event, _: relist_completed(world, here, event),
     WatchProgressed: _progressed,
-    OutcomeRecorded: lambda world, here, event, _: outcome_recorded(world, here, event),
+    OutcomeRecorded: _outcome,
     TimerFired: lambda world, here, event, _: timer_fired(world, here, event),
     DeltaRefused: _refused,
     DecisionRefused: _decision_refused,

@@ -178,12 +178,28 @@ def timer_fired(world: World, here: At, event: TimerFired) -> None:
         group.report_due = group.report_due or timer.purpose == REPORT
         touch(world, group.id)
         return
-    uid = event.timer.rsplit("/", 1)[1]
+    _again(world, here, group, event.timer)
+
+
+def try_again(world: World, here: At, group: Group) -> None:
+    """Let what was rejected of a group be decided again at once: a person says so."""
+    waiting = [
+        name
+        for name, timer in world.meta.timers.items()
+        if timer.group == group.id and timer.purpose == RETRY
+    ]
+    for name in waiting:
+        del world.meta.timers[name]
+        _again(world, here, group, name)
+
+
+def _again(world: World, here: At, group: Group, timer: str) -> None:
+    uid = timer.rsplit("/", 1)[1]
     pod = world.pods.get(uid) if uid else None
     if pod is not None:
         pod.refused_version = ""
         reindex(world, group, pod)
     elif not uid:
         group.workload_refused_version = ""
-    note(world, here, "TimerFired", group=group.id, pod=uid, reason=timer.purpose)
+    note(world, here, "TimerFired", group=group.id, pod=uid, reason=RETRY)
     touch(world, group.id)

@@ -7,14 +7,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from actuator.bootstrap import held_at_most, run_actuator
-from actuator.park import Parked
 from podgroup import codec, names, subjects
 from podgroup.commands import AdmitGroup, FinalizePod, KubeEvent, ObjectRef, ReportPod
 from podgroup.events import Decision, OutcomeRecorded
+from podgroup.parked import decode_parked
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import Bus, connect
 from podgroup.runtime.settings import ActuatorSettings, Settings
@@ -156,7 +155,7 @@ async def test_a_message_of_many_is_acknowledged_when_all_have_their_outcome(
     assert [o.decision for o in seen].index("d1-aaaa") < [o.decision for o in seen].index("d5-aaaa")
     message = await bus.last(subjects.PARKED, subjects.parked(CLUSTER, 0))
     assert message is not None
-    assert msgspec.json.decode(message.body, type=Parked).body == poison
+    assert decode_parked(message.body).body == poison
     assert await pending(bus) == []
 
 
@@ -174,9 +173,10 @@ async def test_too_many_attempts_park_the_decision_and_say_so(
     assert "simulated fault" in last.message
     message = await bus.last(subjects.PARKED, subjects.parked(CLUSTER, 0))
     assert message is not None
-    parked = msgspec.json.decode(message.body, type=Parked)
+    parked = decode_parked(message.body)
     assert codec.decode_decision(parked.body) == made
-    assert "gave up" in parked.reason
+    assert "gave up" in parked.message and parked.by == "actuator"
+    assert last.parked == f"{parked.seq}/{parked.ord}"
     assert await pending(bus) == []
 
 
@@ -197,10 +197,10 @@ async def test_what_cannot_be_read_is_parked_as_it_is_and_blocks_nothing(
         await asyncio.sleep(0.2)
     message = await bus.last(subjects.PARKED, subjects.parked(CLUSTER, 0))
     assert message is not None
-    parked = msgspec.json.decode(message.body, type=Parked)
+    parked = decode_parked(message.body)
     assert parked.body == body
-    assert (parked.stream, parked.sequence, parked.msg_id) == ("DECISIONS", 1, "poison")
-    assert "read" in parked.reason
+    assert (parked.stream, parked.seq, parked.ord) == ("DECISIONS", 1, 0)
+    assert "read" in parked.message
     if named:
         (poison,) = [o for o in seen if o.decision == "d7-x"]
         assert (poison.status, poison.group) == ("rejected", "g")

@@ -67,7 +67,7 @@ async def set_aside(stack: Stack, api: Api, sequence: int) -> dict[str, Any]:
         await reader.close()
         await bus.close()
     assert (copy["ord"], copy["reason"]) == (found[0]["ord"], found[0]["reason"])
-    assert msgspec.convert(copy["raw"], bytes) == found[0]["raw"]
+    assert msgspec.convert(copy["body"], bytes) == found[0]["raw"]
     return found[0]
 
 

@@ -1,6 +1,7 @@
 """`gatelog parked` through a running `gatelog up`, and what releasing does to a group."""
 
 import asyncio
+import base64
 import io
 import json
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from gatelog.commands.parked import _table as table_of
 from gatelog.replay.parking import Parked
 from podgroup import events as e
 from podgroup.fold.common import At, park
-from podgroup.subjects import events
+from podgroup.subjects import decisions, events
 from tests.support.processes import make_queue, pod
 from tests.support.stack import Stack, finished, running_stack, runs_to_its_end
 from tests.support.toy import T0, Toy
@@ -82,6 +83,37 @@ async def test_list_show_release_and_discard(stack: Stack) -> None:
         "bob",
         "bob",
     ]
+
+
+async def test_what_the_actuator_parks_is_listed_like_the_rest(stack: Stack) -> None:
+    body = b'{"id":"d9-x","group":"group-none","command":{"action":"Dance"}}'
+    bus = await stack.bus()
+    sequence = await bus.publish(decisions("default", 0), body, "dance")
+
+    async def listed() -> object:
+        return stack.sql("SELECT * FROM parked WHERE reason = 'DecisionParked'")
+
+    async with stack.api() as api:
+        await api.until("the log has heard of it", listed)
+    await bus.close()
+    (row,) = stack.sql("SELECT * FROM parked WHERE reason = 'DecisionParked'")
+    assert row["object"] == f"decision d9-x, message {sequence}/0 of DECISIONS"
+    key = f"{row['seq']}/{row['ord']}"
+    assert f"{key}  " in stack.command("parked").stdout
+    shown = stack.command("parked", "show", key)
+    assert "no decision this version can read" in shown.stdout and '"d9-x"' in shown.stdout
+
+    whole = json.loads(stack.command("parked", "stream", "--json").stdout)
+    mine = [one for one in whole if one["reason"] == "DecisionParked"]
+    assert [(one["by"], one["stream"], one["seq"]) for one in mine] == [
+        ("actuator", "DECISIONS", sequence)
+    ]
+    assert base64.b64decode(mine[0]["body"]) == body
+    text = stack.command("parked", "stream").stdout
+    assert body.decode() in text and f"DECISIONS {sequence}/0" in text
+
+    done = stack.command("parked", "release", key, "--by", "ada")
+    assert (done.returncode, done.stdout) == (0, f"released: {key}\n"), done.stderr
 
 
 @pytest.mark.parametrize("action", ["release", "discard"])

@@ -1,0 +1,97 @@
+"""Messages of the stream PARKED: what was set aside, as whoever set it aside sends it there.
+
+Theory. The stream is for what the read model cannot give: bytes that were cut, decisions that
+nobody believes, all of them and whole. Projector and actuator send one shape, so it has one reader
+(`gatelog parked stream`). The read model does not come from it: rows come from the log, which says
+of everything that is set aside that it was.
+
+Invariant: `decode_parked(encode_parked(x)) == x`; what earlier releases sent is read as well.
+"""
+
+from datetime import datetime
+
+import msgspec
+from msgspec import Struct
+
+from podgroup.journal import ParkedRow
+
+
+class ParkedMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something set aside: why, by whom, and where it was in its `stream`.
+
+    `seq` is a position of the log in EVENTS and a stream sequence in DECISIONS, `ord` the place in
+    that message, `at` its time. `body` is what was set aside, untouched (base64 on the wire).
+    """
+
+    by: str
+    reason: str
+    message: str
+    stream: str
+    seq: int
+    ord: int
+    at: datetime
+    body: bytes
+    group: str = ""
+    object: str = ""
+
+
+class _Earlier(Struct):
+    """Both shapes that releases sent before: the actuator's (with `sequence`), the projector's."""
+
+    reason: str
+    at: datetime
+    message: str = ""
+    by: str = "projector"
+    stream: str = "EVENTS"
+    seq: int = 0
+    sequence: int = 0
+    ord: int = 0
+    group: str = ""
+    object: str = ""
+    body: bytes = b""
+    raw: bytes = b""
+
+
+def of_row(row: ParkedRow) -> ParkedMessage:
+    """Return the message about a row of the read model."""
+    return ParkedMessage(
+        by="projector",
+        reason=row.reason,
+        message=row.message,
+        stream="EVENTS",
+        seq=row.seq,
+        ord=row.ord,
+        at=row.at,
+        body=row.raw,
+        group=row.group,
+        object=row.object,
+    )
+
+
+def encode_parked(message: ParkedMessage) -> bytes:
+    """Return the bytes for PARKED."""
+    return msgspec.json.encode(message)
+
+
+def decode_parked(body: bytes) -> ParkedMessage:
+    """Return the message in `body`.
+
+    Raises:
+        msgspec.MsgspecError: no message of this stream.
+    """
+    try:
+        return msgspec.json.decode(body, type=ParkedMessage)
+    except msgspec.ValidationError:
+        was = msgspec.json.decode(body, type=_Earlier)
+    return ParkedMessage(
+        by=was.by,
+        reason=was.reason if was.message else "DecisionParked",
+        message=was.message or was.reason,
+        stream=was.stream,
+        seq=was.seq or was.sequence,
+        ord=was.ord,
+        at=was.at,
+        body=was.body or was.raw,
+        group=was.group,
+        object=was.object,
+    )
