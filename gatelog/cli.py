@@ -30,6 +30,7 @@ from gatelog.commands import (
     prune,
     replay,
     sql,
+    uninstall,
     up,
     version,
     why,
@@ -95,6 +96,9 @@ app.command("archive", help=archive.HELP, epilog=archive.EPILOG, rich_help_panel
 app.command("prune", help=prune.HELP, epilog=prune.EPILOG, rich_help_panel="Deployments")(
     prune.prune
 )
+app.command(
+    "uninstall", help=uninstall.HELP, epilog=uninstall.EPILOG, rich_help_panel="Deployments"
+)(uninstall.uninstall)
 app.command("history", help=history.HELP, epilog=history.EPILOG, rich_help_panel=ASK)(
     history.history
 )

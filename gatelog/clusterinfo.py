@@ -100,6 +100,12 @@ async def kueue(kube: Asker) -> Kueue:
     return Kueue("", frozenset())
 
 
+async def kinds_are_going(kube: Asker) -> bool:
+    """Tell whether the kind of Workloads is being deleted and waits for finalizers to go."""
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/workloads.{KUEUE_GROUP}"
+    return bool((await get(kube, path)).get("metadata", {}).get("deletionTimestamp"))
+
+
 class Admission(NamedTuple):
     """What gates pods on this cluster."""
 

@@ -93,6 +93,12 @@ async def install_kinds(kube: KubeClient) -> list[str]:
         CommandFailed: refused, or not served within 30 s.
     """
     have = await clusterinfo.kueue(kube)
+    if await clusterinfo.kinds_are_going(kube):
+        raise CommandFailed(
+            f"Kueue's kinds are being deleted on {kube.server}, with all queues and Workloads, and "
+            "whatever runs under a Workload would be stopped: finish that first with gatelog "
+            "uninstall --gates keep, which frees them and stops nothing, then install again"
+        )
     if not have.missing:
         return []
     if have.kinds:

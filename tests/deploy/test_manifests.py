@@ -468,3 +468,61 @@ def test_the_overlay_leaves_what_belongs_in_kube_system_there():
     )
     (container,) = pod_template(serve)["spec"]["containers"]
     assert not {"GATELOG_SERVE_CERT_FILE"} & set(environment(container))
+
+
+UNINSTALL = DEPLOY / "uninstall"
+
+
+def test_a_removal_may_do_what_it_does_and_nothing_else():
+    from gatelog.removal import removing
+    from gatelog.removal.released import PODS, QUEUE_KINDS
+
+    def rights(kind: Any, *verbs: str) -> set[tuple[str, str, str]]:
+        group = "" if kind.api == "/api/v1" else kind.api.split("/")[2]
+        return {(group, kind.plural, verb) for verb in verbs}
+
+    wanted = rights(PODS, "get", "list", "patch") | rights(removing._SECRETS, "delete")
+    for verb in ("get", "list", "patch"):
+        wanted |= {("kueue.x-k8s.io", plural, verb) for plural, _ in QUEUE_KINDS}
+        wanted.add(("kueue.x-k8s.io", "workloads", verb))
+    wanted.add(("kueue.x-k8s.io", "workloads", "delete"))
+    for kind in (
+        *removing.ADMISSION_KINDS,
+        *removing.DEPLOYMENT_KINDS,
+        *removing.OBJECT_KINDS,
+        removing._CLAIMS,
+        removing._NAMESPACES,
+        removing._CRDS,
+    ):
+        wanted |= rights(kind, "list", "delete")
+    have = granted(of_kind(UNINSTALL, "Role")["gatelog-uninstall"])
+    have |= granted(of_kind(UNINSTALL, "ClusterRole")["gatelog-uninstall"])
+    assert have == wanted
+
+
+def test_a_removal_may_delete_by_name_all_that_is_installed_outside_of_the_namespace():
+    from gatelog.removal.removing import _CRDS, ADMISSION_KINDS
+
+    plurals = {kind.kind: kind.plural for kind in (*ADMISSION_KINDS, _CRDS)} | {
+        "ClusterRole": "clusterroles",
+        "ClusterRoleBinding": "clusterrolebindings",
+        "RoleBinding": "rolebindings",
+        "Namespace": "namespaces",
+    }
+    named: dict[str, set[str]] = {}
+    for rule in of_kind(UNINSTALL, "ClusterRole")["gatelog-uninstall"]["rules"]:
+        if rule["verbs"] == ["delete"]:
+            for resource in rule["resources"]:
+                named.setdefault(resource, set()).update(rule["resourceNames"])
+    for directory in kustomizations():
+        for obj in () if directory == UNINSTALL else objects(directory):
+            if obj["kind"] in plurals:
+                assert obj["metadata"]["name"] in named[plurals[obj["kind"]]], obj["metadata"]
+
+
+def test_the_removal_job_only_looks_until_it_is_told_otherwise():
+    template = pod_template(of_kind(UNINSTALL, "Job")["gatelog-uninstall"])
+    (container,) = template["spec"]["containers"]
+    assert container["args"][0] == "uninstall" and container["args"][-1] == "--dry-run"
+    policy = of_kind(UNINSTALL, "NetworkPolicy")["gatelog-uninstall"]["spec"]
+    assert selected(policy["podSelector"], template["metadata"]["labels"])

@@ -1,0 +1,152 @@
+"""What is taken off the objects of users: gates, finalizers and the label of pods; Workloads.
+
+Theory. A pod that runs has nothing of ours but a finalizer and a label, and runs on without them.
+One that waits has our gate too: without it it starts, whatever quota there is, so its user is told
+beforehand by whoever removes gatelog; with it, it waits for a gatelog that comes back. A Workload
+loses its finalizer first, so that deleting it cannot hang.
+
+Invariant: no pod is deleted, and every write names the object as it was looked at: what changed
+meanwhile is looked at again.
+"""
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from gatelog.errors import CommandFailed
+from gatelog.manifests import Object
+from gatelog.removal.ownership import Kind, path_of
+from podgroup.names import (
+    ADMISSION_GATE,
+    IS_GROUP_WORKLOAD,
+    MANAGED_LABEL,
+    POD_FINALIZER,
+    TOPOLOGY_GATE,
+    WORKLOAD_FINALIZER,
+)
+from podgroup.runtime.kube import KubeClient
+
+PODS = Kind("/api/v1", "pods", "Pod")
+QUEUE_KINDS = (
+    ("localqueues", "LocalQueue"),
+    ("clusterqueues", "ClusterQueue"),
+    ("cohorts", "Cohort"),
+    ("resourceflavors", "ResourceFlavor"),
+)
+"""Kinds whose objects may carry the finalizer of what is in use."""
+GATES = (ADMISSION_GATE, TOPOLOGY_GATE)
+TRIES = 8
+"""Looks at an object that changes under our hands, before that is an error."""
+
+Gates = Literal["open", "keep"]
+
+
+class Pod(NamedTuple):
+    """What a pod has of ours, and whether it waits or runs."""
+
+    finalizer: bool
+    label: bool
+    gated: bool
+    running: bool
+
+    def touched(self, gates: Gates) -> bool:
+        """Tell whether anything is to be taken off."""
+        return self.finalizer or (gates == "open" and (self.gated or self.label))
+
+
+def look(pod: Object) -> Pod:
+    """Say what a pod has of ours."""
+    meta, spec = pod["metadata"], pod.get("spec") or {}
+    phase = (pod.get("status") or {}).get("phase")
+    names = {gate["name"] for gate in spec.get("schedulingGates") or ()}
+    return Pod(
+        finalizer=POD_FINALIZER in (meta.get("finalizers") or ()),
+        label=MANAGED_LABEL in (meta.get("labels") or {}),
+        gated=bool(names & set(GATES)),
+        running=bool(spec.get("nodeName")) and phase not in ("Succeeded", "Failed"),
+    )
+
+
+def pod_patch(pod: Object, gates: Gates) -> list[Object]:
+    """Return the JSON patch that takes off what is ours; [] when there is nothing."""
+    found, meta = look(pod), pod["metadata"]
+    if not found.touched(gates):
+        return []
+    patch: list[Object] = [{"op": "test", "path": "/metadata/uid", "value": meta["uid"]}]
+    if found.finalizer:
+        patch += _less(pod, "finalizers", {POD_FINALIZER})
+    if gates == "open" and found.label:
+        path = f"/metadata/labels/{MANAGED_LABEL.replace('/', '~1')}"
+        patch.append({"op": "remove", "path": path})
+    if gates == "open" and found.gated:
+        have = pod["spec"]["schedulingGates"]
+        left = [gate for gate in have if gate["name"] not in GATES]
+        path = "/spec/schedulingGates"
+        patch.append({"op": "test", "path": path, "value": have})
+        patch.append({"op": "replace", "path": path, "value": left})
+    return patch
+
+
+def finalizer_patch(obj: Object) -> list[Object]:
+    """Return the JSON patch that takes the finalizer off a Workload or a queue; [] for none."""
+    meta = obj["metadata"]
+    if WORKLOAD_FINALIZER not in (meta.get("finalizers") or ()):
+        return []
+    uid = {"op": "test", "path": "/metadata/uid", "value": meta["uid"]}
+    return [uid, *_less(obj, "finalizers", {WORKLOAD_FINALIZER})]
+
+
+def _less(obj: Object, field: str, names: set[str]) -> list[Object]:
+    have = obj["metadata"][field]
+    path = f"/metadata/{field}"
+    return [
+        {"op": "test", "path": path, "value": have},
+        {"op": "replace", "path": path, "value": [name for name in have if name not in names]},
+    ]
+
+
+def made_by_us(workload: Object) -> bool:
+    """Tell whether a Workload stands for pods, as ours do; Kueue's stand for Jobs and the like."""
+    meta = workload["metadata"]
+    if (meta.get("annotations") or {}).get(IS_GROUP_WORKLOAD) == "true":
+        return True
+    return any(owner.get("kind") == "Pod" for owner in meta.get("ownerReferences") or ())
+
+
+async def release(kube: KubeClient, kind: Kind, obj: Object, gates: Gates) -> bool:
+    """Take off an object what is ours; tell whether there was something.
+
+    Raises:
+        CommandFailed: refused, or it changes all the time.
+    """
+    path = path_of(kind, obj)
+    for _ in range(TRIES):
+        patch = pod_patch(obj, gates) if kind == PODS else finalizer_patch(obj)
+        if not patch:
+            return False
+        answer = await kube.request(
+            "PATCH",
+            path,
+            body=msgspec.json.encode(patch),
+            content_type="application/json-patch+json",
+        )
+        if answer.status < 400:
+            return True
+        if answer.status == 404:
+            return False
+        if answer.status not in (409, 422, 429):
+            raise CommandFailed(
+                f"cannot release {kind.kind} {path}: the API server answered {answer.status}: "
+                f"{answer.message()}"
+            )
+        again = await kube.request("GET", path)
+        if again.status == 404:
+            return False
+        fresh = msgspec.json.decode(again.body, type=dict)
+        if fresh["metadata"]["uid"] != obj["metadata"]["uid"]:
+            return False
+        obj = fresh
+    raise CommandFailed(
+        f"cannot release {kind.kind} {path}: the API server answered {answer.status}: "
+        f"{answer.message()}; run gatelog uninstall again"
+    )
