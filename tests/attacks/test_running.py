@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from podgroup.names import ADMISSION_GATE, MANAGED_LABEL, POD_FINALIZER
+from podgroup.names import ADMISSION_GATE, ADMITTED_CONDITION, MANAGED_LABEL, POD_FINALIZER
 from tests.attacks.conftest import CPUS, Attack, runs
 from tests.support.processes import KUEUE
 
@@ -236,6 +236,34 @@ async def test_resize_of_a_pod_at_its_gate(attack: Attack) -> None:
     await attack.api.until("it is too large", told)
     pod = await attack.get("sly")
     assert pod is not None and pod["spec"]["schedulingGates"] == [{"name": ADMISSION_GATE}]
+
+
+async def test_who_runs_is_not_told_what_holds_for_a_stranger(attack: Attack) -> None:
+    await attack.create("hog", cpu="9")
+    await attack.until_running("hog")
+    await attack.create("driver", "g", 1, cpu="8")
+
+    async def told() -> bool:
+        return await said_of(attack, "driver") == "False"
+
+    await attack.api.until("it is told why it waits", told)
+    await attack.create("stranger", "g", 1, cpu="7")
+    await attack.delete("hog")
+    await attack.until_running("driver")
+
+    async def taken_back() -> bool:
+        return await said_of(attack, "driver") != "False"
+
+    await attack.api.until("that is taken back, whatever there is to tell the stranger", taken_back)
+    assert await gated(attack, "stranger")
+
+
+async def said_of(attack: Attack, name: str) -> str:
+    """What condition gatelog.io/admitted of a pod says; "" without one."""
+    pod = await attack.get(name)
+    assert pod is not None
+    conditions = pod["status"].get("conditions") or ()
+    return next((c["status"] for c in conditions if c["type"] == ADMITTED_CONDITION), "")
 
 
 async def test_somebody_elses_workload_is_named_as_prebuilt(attack: Attack) -> None:
