@@ -95,6 +95,8 @@ class Pod(Struct, gc=False):
     """(reason, message) that its condition says now."""
     refused_version: str = ""
     """Version of the pod at which the API server rejected a decision: wait for a newer one."""
+    rejections: int = 0
+    """How many writes in a row were rejected: each time the next try comes later."""
     let_in: bool = False
     """We decided that it may start: it is past its gate by our leave."""
     larger: bool = False
@@ -239,6 +241,8 @@ class Group(Struct, gc=False):
     """What the API server said when it last would not create the Workload; "" once there is one."""
     workload_refusals: int = 0
     """How often in a row that happened: each time the next try comes later."""
+    workload_rejections: int = 0
+    """The same of other writes of it."""
     refusal_told: str = ""
     """What of that the group's first pod was told."""
     workload_lost: bool = False

@@ -85,7 +85,7 @@ class Difference(Struct, frozen=True):
 
 _NONE = Difference()
 
-RULES = 1
+RULES = 2
 """Version of the rules: it grows when they would decide otherwise on a log than before."""
 
 

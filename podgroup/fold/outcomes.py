@@ -4,8 +4,8 @@ Theory. An applied outcome carries the resource version that contains the write;
 ends when the object is known at that version. An obsolete outcome means the object is gone: its
 deletion is on its way and ends the expectation, unless the deletion is already known. A rejected
 one ends it at once, marks the version at which the API server said no, and asks for a timer, so
-that the same is not tried again before something changed or half a minute passed. A Workload that
-is refused again and again is tried less and less often, but never given up.
+that the same is not tried again before the object changed or half a minute passed. What is rejected
+again and again is tried less and less often, but never given up.
 
 Invariant: each final outcome ends exactly one expectation, sooner or later.
 """
@@ -25,8 +25,12 @@ from podgroup.outcomes import FINAL
 from podgroup.state import Group, Pod, Timer, World
 
 RETRY_AFTER = timedelta(seconds=30)
-RETRY_CEILING = timedelta(minutes=30)
-"""However often a Workload was refused, it is tried again after this long."""
+RETRY_CEILING = timedelta(minutes=10)
+"""However often a write was rejected, it is tried again after this long."""
+CREATE_CEILING = timedelta(minutes=30)
+"""The same of the creation of a Workload, which a group in builtin mode runs without."""
+PACED_SINCE = 2
+"""Rules by which every write is paced; by earlier ones only the creation of a Workload was."""
 MAX_REFUSAL = 500
 """Characters of an API server's answer that are kept."""
 RETRY = "retry"
@@ -70,6 +74,7 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
     if expectation is None or expectation.decision != event.decision:
         return
     if event.status == "applied":
+        pod.rejections = 0
         expectation.result_version = event.resource_version
         version = event.resource_version
         takes = expectation.action in ("FinalizePod", "DeletePod")
@@ -88,8 +93,9 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
             pod.refused_version = pod.view.resource_version
         if expectation.action == "UngatePod":
             pod.let_in = False
+        pod.rejections += 1
         settle(world, group, pod)
-        _retry_later(world, here, group, pod.view.uid)
+        _retry_later(world, here, group, pod.view.uid, _paced(world, pod.rejections))
     elif event.status == "obsolete" and pod.hidden:
         gone(world, here, group, pod)
     # obsolete: the pod is gone, the watch is about to say so
@@ -101,6 +107,7 @@ def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecord
         return
     known = group.workload
     if event.status == "applied":
+        group.workload_rejections = 0
         expectation.result_version = event.resource_version
         version = event.resource_version
         takes = expectation.action in ("FinalizeWorkload", "DeleteWorkload")
@@ -121,8 +128,12 @@ def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecord
             known.resource_version if known is not None else f"create:{event.decision}"
         )
         after = RETRY_AFTER
-        if expectation.action == "CreateWorkload" and event.status != "obsolete":
-            after = _refused(world, here, group, event)
+        if event.status == "rejected":
+            if expectation.action == "CreateWorkload":
+                after = _refused(world, here, group, event)
+            else:
+                group.workload_rejections += 1
+                after = _paced(world, group.workload_rejections)
         settle(world, group, None)
         if event.status == "obsolete" and known is not None:
             group.workload_refusals += 1
@@ -155,12 +166,22 @@ def _refused(world: World, here: At, group: Group, event: OutcomeRecorded) -> ti
             decision=event.decision,
         )
     group.workload_refusals += 1
-    return min(RETRY_AFTER * (1 << min(group.workload_refusals - 1, 10)), RETRY_CEILING)
+    return _doubled(group.workload_refusals, CREATE_CEILING)
 
 
-def _retry_later(
-    world: World, here: At, group: Group, uid: str, after: timedelta = RETRY_AFTER
-) -> None:
+def _paced(world: World, rejections: int) -> timedelta:
+    """Return how long to wait after so many rejections of a write, by the rules of the log."""
+    settings = world.meta.settings
+    if settings is None or settings.rules < PACED_SINCE:
+        return RETRY_AFTER
+    return _doubled(rejections, RETRY_CEILING)
+
+
+def _doubled(times: int, ceiling: timedelta) -> timedelta:
+    return min(RETRY_AFTER * (1 << min(times - 1, 10)), ceiling)
+
+
+def _retry_later(world: World, here: At, group: Group, uid: str, after: timedelta) -> None:
     name = f"retry/{group.id}/{uid}"
     world.meta.timers[name] = Timer(here.at + after, group.id, RETRY)
 

@@ -156,7 +156,7 @@ def workload_is_gone(world: World, here: At, group: Group) -> None:
     if group.finish is None and group.composed:
         group.workload_lost = True
     group.workload = None
-    group.workload_refusals = 0
+    group.workload_refusals = group.workload_rejections = 0
     group.workload_refused_version = ""
     settle(world, group, None)
     own(world, group, frozenset())
@@ -209,7 +209,7 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
     group.workload = view
     if before is None:
         group.workload_refused = group.refusal_told = ""
-        group.workload_refusals = 0
+        group.workload_refusals = group.workload_rejections = 0
         note(world, here, "WorkloadSeen", group=group.id, message=f"Workload {view.name}")
     owned = _take_owners(world, group, before, view)
     expectation = group.workload_expect

@@ -4,6 +4,9 @@ The API server answers the write that takes the last finalizer off a deleted obj
 before it, because the write is a removal.
 """
 
+from itertools import pairwise
+
+import msgspec
 import pytest
 
 from podgroup import events as e
@@ -154,3 +157,47 @@ def test_a_pod_that_goes_while_its_workload_is_written_leaves_no_quota_reserved(
     assert toy.condition(name, "Admitted")[:2] == ("False", "NoReservation")
     assert toy.condition(name, "Requeued")[:2] == ("False", "Preempted")
     assert toy.workloads[name].cluster_queue == ""
+
+
+def pauses(toy: Toy, action: str, seconds: int) -> list[int]:
+    """Let time pass second by second; return how long after one another a write was tried."""
+    before = len(toy.decisions)
+    for _ in range(seconds):
+        toy.wait(1)
+    tried = [d.at for d in toy.decisions[before:] if type(d.command).__name__ == action]
+    return [round((b - a).total_seconds()) for a, b in pairwise(tried)]
+
+
+@pytest.mark.parametrize("action", ["UngatePod", "WriteWorkloadStatus"])
+def test_a_write_that_is_rejected_again_and_again_is_tried_ever_less_often(action: str) -> None:
+    toy = Toy()
+    toy.rejecting = {action}
+    toy.pod("p0")
+    found = pauses(toy, action, 2500)
+    assert found == pytest.approx([60, 120, 240, 480, 600, 600], abs=2)
+    toy.rejecting.clear()
+    toy.wait(600)
+    assert not toy.gated("p0"), "it is never given up"
+    toy.rejecting = {"WriteWorkloadStatus"}
+    toy.run("p0")
+    toy.end("p0")
+    found = pauses(toy, "WriteWorkloadStatus", 100)
+    assert found == pytest.approx([60], abs=2), "what was accepted begins anew"
+
+
+def test_a_log_of_earlier_rules_is_paced_as_it_was() -> None:
+    toy = Toy()
+    toy.send(msgspec.structs.replace(toy.settings(), rules=1))
+    toy.rejecting = {"UngatePod"}
+    toy.pod("p0")
+    assert pauses(toy, "UngatePod", 200) == pytest.approx([30] * 5, abs=2)
+
+
+def test_a_pod_that_changes_is_tried_again_at_once() -> None:
+    toy = Toy()
+    toy.rejecting = {"UngatePod"}
+    pod = toy.pod("p0")
+    toy.wait(31)
+    toy.rejecting.clear()
+    toy.change(pod.uid, annotations={"a": "b"})
+    assert not toy.gated("p0")

@@ -97,6 +97,8 @@ class Toy:
         """Pods outside the watch's selector: what happens to them is no event."""
         self.refusing = ""
         """What the API server says to every new Workload, "" while it takes them."""
+        self.rejecting: set[str] = set()
+        """Commands that the API server rejects, by name."""
         self._uid = 0
         if ready:
             self.setup(cpu, strategy, within)
@@ -341,6 +343,7 @@ class Toy:
         if isinstance(command, c.RECORDS):
             return
         status, version, uid = self._carry_out(command)
+        refused = self.refusing or type(command).__name__ in self.rejecting
         for event in command.events if status != "rejected" else ():
             self.events.append((event.type, event.reason, event.message))
             on = event.on or command.target
@@ -350,7 +353,7 @@ class Toy:
                 decision=d.id,
                 group=d.group,
                 status=status,
-                http_status=(422 if self.refusing else 409) if status == "rejected" else 0,
+                http_status=(422 if refused else 409) if status == "rejected" else 0,
                 message=self.refusing if status == "rejected" else "",
                 uid=uid,
                 resource_version=version,
@@ -361,6 +364,8 @@ class Toy:
         t = command.target
         if t.kind == "Pod" and t.uid not in self.pods:
             return "obsolete", "", ""
+        if type(command).__name__ in self.rejecting:
+            return "rejected", "", ""
         match command:
             case c.UngatePod():
                 p = self.pods[t.uid]
