@@ -17,7 +17,7 @@ import msgspec
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from gatelog import sql
+from gatelog import repeats, sql
 from gatelog.errors import CommandFailed
 from gatelog.rows import (
     ChangeRow,
@@ -28,7 +28,9 @@ from gatelog.rows import (
     HolderRow,
     PendingRow,
     QueueRow,
+    RepeatedRow,
     SetAsideRow,
+    StandingRow,
     SummaryRow,
     UnreplacedRow,
     UnstartedRow,
@@ -217,6 +219,16 @@ class ReadModel:
     def unresolved(self, before: datetime) -> int:
         """Return how many decisions from before a time have no outcome yet."""
         return int(self._value(sql.UNRESOLVED, {"before": before}))
+
+    def repeated(self, now: datetime, group_id: str = "", limit: int = 100) -> list[RepeatedRow]:
+        """Return writes that go on without effect, of a group or of all, most often tried first."""
+        given = {"group_id": group_id, "times": repeats.TIMES, "limit": limit}
+        times = {"since": now - repeats.WINDOW, "lately": now - repeats.LATELY}
+        return list(self.rows(RepeatedRow, sql.REPEATED, {**given, **times}))
+
+    def standing(self, before: datetime, limit: int = 100) -> list[StandingRow]:
+        """Return groups that are parked, or over since before a time and not let go of yet."""
+        return list(self.rows(StandingRow, sql.STANDING, {"before": before, "limit": limit}))
 
     def statement(self, query: str, given: Mapping[str, Any]) -> str:
         """Return a statement as it may be pasted into sqlite3 or psql."""

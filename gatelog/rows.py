@@ -200,3 +200,32 @@ class SetAsideRow(msgspec.Struct, frozen=True):
 
     object: str
     message: str
+
+
+class RepeatedRow(msgspec.Struct, frozen=True):
+    """A write of a group that was tried several times without effect.
+
+    `status`, `http_status` and `said` are those of the last try.
+    """
+
+    namespace: str
+    name: str
+    state: str
+    action: str
+    target: str
+    times: int
+    since: datetime
+    last_at: datetime
+    status: str
+    http_status: int
+    said: str
+
+
+class StandingRow(msgspec.Struct, frozen=True):
+    """A group that has not moved on; `parked` says why, where that is known."""
+
+    namespace: str
+    name: str
+    state: str
+    since: datetime | None
+    parked: str

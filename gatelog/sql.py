@@ -238,6 +238,43 @@ SELECT count(*)
  WHERE cluster = :cluster AND status IS NULL AND issued_at < :before
 """
 
+REPEATED = """
+WITH vain AS (
+    SELECT group_id, action, target, count(*) AS times, min(issued_at) AS since,
+           max(issued_at) AS last_at, max(number) AS number
+      FROM decisions
+     WHERE cluster = :cluster AND issued_at >= :since
+       AND (group_id = :group_id OR :group_id = '')
+       AND (status IN ('rejected', 'obsolete') OR action = 'KeepPod')
+     GROUP BY group_id, action, target
+    HAVING count(*) >= :times AND max(issued_at) >= :lately)
+SELECT g.namespace, g.name, g.state, v.action, v.target, v.times, v.since, v.last_at,
+       coalesce(d.status, '') AS status,
+       coalesce((SELECT http_status FROM outcomes o
+                  WHERE o.cluster = :cluster AND o.decision_id = d.id
+                  ORDER BY seq DESC, attempt DESC LIMIT 1), 0) AS http_status,
+       coalesce((SELECT message FROM outcomes o
+                  WHERE o.cluster = :cluster AND o.decision_id = d.id
+                  ORDER BY seq DESC, attempt DESC LIMIT 1), '') AS said
+  FROM vain v
+  JOIN groups g ON g.cluster = :cluster AND g.id = v.group_id AND g.gone_at IS NULL
+  JOIN decisions d ON d.cluster = :cluster AND d.group_id = v.group_id AND d.number = v.number
+ WHERE NOT EXISTS (
+       SELECT 1 FROM decisions l
+        WHERE l.cluster = :cluster AND l.group_id = v.group_id AND l.target = v.target
+          AND l.action = v.action AND l.status = 'applied' AND l.number > v.number)
+ ORDER BY v.times DESC, g.namespace, g.name, v.target, v.action LIMIT :limit
+"""
+
+STANDING = """
+SELECT namespace, name, state,
+       CASE WHEN state = 'Finishing' THEN finished_at ELSE wait_since END AS since, parked
+  FROM groups
+ WHERE cluster = :cluster AND gone_at IS NULL
+   AND (parked <> '' OR (state = 'Finishing' AND finished_at < :before))
+ ORDER BY created_seq, id LIMIT :limit
+"""
+
 
 def filled(query: str, values: Mapping[str, Any]) -> str:
     """Return a statement with its parameters written in, for printing only."""

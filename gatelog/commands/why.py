@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         GroupRow,
         HolderRow,
         PendingRow,
+        RepeatedRow,
         SetAsideRow,
         UnreplacedRow,
         UnstartedRow,
@@ -119,6 +120,7 @@ def why(
         holders, ahead = _competition(model, group)
         unstarted = model.unstarted(group.id) if group.state in _OVER else []
         failed = model.unreplaced(group.id) if group.state in _STARTED else []
+        repeated = model.repeated(datetime.now(UTC), group.id)
     waiting = group.state in _WAITING
     if output in ("json", "yaml"):
         found = {
@@ -130,13 +132,14 @@ def why(
             "set_aside": aside,
             "not_started": unstarted,
             "not_replaced": failed,
+            "repeated": repeated,
             "missing": gaps,
         }
         sys.stdout.write(printing.document(found, output))
         return None
     out = console.console()
     out.print(console.heading(group))
-    out.print(_answer(group, waits, holders, ahead, aside, unstarted, failed))
+    out.print(_answer(group, waits, holders, ahead, aside, unstarted, failed, repeated))
     if gaps:
         out.print(console.missing(gaps))
     return None
@@ -232,10 +235,12 @@ def _answer(
     aside: list["SetAsideRow"],
     unstarted: list["UnstartedRow"],
     failed: list["UnreplacedRow"],
+    repeated: list["RepeatedRow"],
 ) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
+    from gatelog import repeats
     from gatelog.remedies import remedy, replacements
     from gatelog.timeline import plain
 
@@ -269,6 +274,10 @@ def _answer(
             replacements(group) + '; or retriable-in-group: "false" on a pod, which '
             "ends the group when nothing runs any more",
         )
+    for number, write in enumerate(repeated[: repeats.MOST]):
+        row("" if number else "in vain", repeats.sentence(write, now))
+    for text in dict.fromkeys(repeats.advice(write) for write in repeated[: repeats.MOST]):
+        row("it takes", text)
     for number, one in enumerate(aside):
         row("" if number else "set aside", f"{one.object}: {plain(one.message)}")
     for number, (took, wait) in enumerate(_past(waits)):

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from gatelog.errors import CommandFailed, explain
+from gatelog.examine import stuck
 from gatelog.examine.findings import Finding, fail, ok, warn
 from gatelog.readmodel import ReadModel
 from gatelog.rows import CheckpointRow
@@ -41,6 +42,7 @@ def examine(settings: Settings) -> Seen:
             findings = [schema, *_integrity(url), _checkpoint(model, row)]
             if row is not None:
                 findings += [_parked(model), _unresolved(model, settings)]
+                findings += stuck.examine(model, datetime.now(UTC))
             return Seen(findings, row)
     except (CommandFailed, DatabaseError) as error:
         remedy = "is database.url right, and the server up?"

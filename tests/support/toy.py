@@ -354,7 +354,7 @@ class Toy:
                 group=d.group,
                 status=status,
                 http_status=(422 if refused else 409) if status == "rejected" else 0,
-                message=self.refusing if status == "rejected" else "",
+                message=self.refusing or "no" if status == "rejected" else "",
                 uid=uid,
                 resource_version=version,
             )

@@ -1,0 +1,50 @@
+"""Looking for writes that are repeated without effect, and for groups that stand still.
+
+Invariant: reads what the read model says; both lists are bounded, and the first few are named.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from gatelog import repeats
+from gatelog.examine.findings import Finding, ok, warn
+from gatelog.readmodel import ReadModel
+
+AREA = "database"
+
+
+def examine(model: ReadModel, now: datetime) -> list[Finding]:
+    """Return a finding about writes and one about groups."""
+    return [_writes(model, now), _groups(model, now)]
+
+
+def _writes(model: ReadModel, now: datetime) -> Finding:
+    rows = model.repeated(now)
+    if not rows:
+        return ok(AREA, "writes", "none is repeated without effect")
+    said = [
+        f"{row.namespace}/{row.name} ({row.state}): {repeats.sentence(row, now)}" for row in rows
+    ]
+    remedies = dict.fromkeys(repeats.advice(row) for row in rows[: repeats.MOST])
+    look = f"look: gatelog history {rows[0].namespace}/{rows[0].name}"
+    return warn(AREA, "writes", _some(said), "; ".join([*remedies, look]))
+
+
+def _groups(model: ReadModel, now: datetime) -> Finding:
+    rows = model.standing(now - repeats.TOO_LONG)
+    if not rows:
+        return ok(AREA, "groups", "none stands still")
+    first = f"{rows[0].namespace}/{rows[0].name}"
+    return warn(
+        AREA,
+        "groups",
+        _some([repeats.standing(row) for row in rows]),
+        f"what was tried last: gatelog history {first} --full; of one that is set aside: gatelog "
+        "parked; of one that is over: which pod still has a finalizer of gatelog's, and is an "
+        "actuator running?",
+    )
+
+
+def _some(said: Sequence[str]) -> str:
+    more = len(said) - repeats.MOST
+    return "; ".join(said[: repeats.MOST]) + (f"; and {more} more" if more > 0 else "")

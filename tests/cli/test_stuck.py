@@ -1,0 +1,83 @@
+"""What doctor says of writes that are repeated without effect, and of groups that stand still."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from gatelog.examine import stuck
+from gatelog.examine.findings import Finding
+from gatelog.readmodel import ReadModel
+from podgroup.names import MANAGED_LABEL
+from projector import migrate
+from tests.projector.support import Writer
+from tests.support.toy import Toy
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    found = f"sqlite:///{tmp_path}/read-model.sqlite3"
+    if request.param == "postgresql":
+        found = str(request.getfixturevalue("postgres_database"))
+    migrate.upgrade(found)
+    return found
+
+
+def examined(url: str, toy: Toy, writer: Writer, later_s: int = 0) -> dict[str, Finding]:
+    writer.feed([m for m in toy.messages if m[0] > writer.world.meta.position])
+    with ReadModel(url, "test") as model:
+        found = stuck.examine(model, toy.now + timedelta(seconds=later_s))
+    return {finding.what: finding for finding in found}
+
+
+def test_a_write_that_is_refused_again_and_again(url: str) -> None:
+    toy, writer = Toy(), Writer(url)
+    toy.rejecting = {"UngatePod"}
+    pod = toy.pod("p0")
+    toy.pod("p1")
+    begun = toy.now
+    toy.wait(31)
+    assert examined(url, toy, writer)["writes"].verdict == "ok", "twice is no habit"
+    for pause in (61, 121):
+        toy.wait(pause)
+    found = examined(url, toy, writer)["writes"]
+    assert found.verdict == "warn"
+    assert (
+        f"ns/p0 (Admitted): UngatePod of Pod ns/p0 was rejected (422) 4 times since "
+        f"{begun:%Y-%m-%d %H:%M}" in found.detail
+    )
+    assert found.detail.count("UngatePod of") == 2 and ": no" in found.detail
+    assert "gatelog history ns/p" in found.remedy and "ever less often" in found.remedy
+    toy.rejecting.clear()
+    toy.change(pod.uid, annotations={"mended": "1"})
+    assert not toy.gated("p0")
+    assert "ns/p0" not in examined(url, toy, writer)["writes"].detail, "it was taken in the end"
+    assert examined(url, toy, writer, 3600)["writes"].verdict == "ok", "nobody tries any more"
+
+
+def test_a_fight_over_the_label(url: str) -> None:
+    toy, writer = Toy(), Writer(url)
+    toy.pod("p0")
+    toy.run("p0")
+    for _ in range(4):
+        while MANAGED_LABEL not in toy.named("p0").labels:
+            toy.wait(1)
+        toy.unlabel("p0")
+    found = examined(url, toy, writer)["writes"]
+    assert found.verdict == "warn"
+    assert "was taken off Pod ns/p0 and put back" in found.detail and "audit" in found.remedy
+
+
+def test_a_group_that_is_over_and_not_let_go_of(url: str) -> None:
+    toy, writer = Toy(), Writer(url)
+    toy.pod("p0", "g", 1)
+    toy.run("p0")
+    toy.rejecting = {"FinalizePod"}
+    toy.end("p0")
+    ended = toy.now
+    assert examined(url, toy, writer)["groups"].verdict == "ok"
+    toy.wait(601)
+    found = examined(url, toy, writer)["groups"]
+    assert found.verdict == "warn"
+    assert found.detail.startswith(f"ns/g is Finishing since {ended:%Y-%m-%d %H:%M}")
+    assert "gatelog history ns/g" in found.remedy
