@@ -16,10 +16,10 @@ Invariant: these are the only decisions about pods that are members of no group.
 from podgroup.commands import FinalizePod, KubeEvent, ObjectRef, ReportPod
 from podgroup.decide.context import Deciding
 from podgroup.names import ADMISSION_GATE, MANAGED_LABEL
+from podgroup.reasons import UNMANAGED
 from podgroup.records import PodRefused, Released
 from podgroup.state import Group
 
-UNMANAGED = "Unmanaged"
 REFUSED = "PodRefused"
 MAX_TOLD = 50
 """Pods told after one message of the log at most; the others are told after the next."""

@@ -15,44 +15,16 @@ from podgroup.lifecycle import IllegalTransition, may_become, next_states
 from podgroup.members import Flag
 from podgroup.names import MANAGED_LABEL, PENDING_EVALUATION
 from podgroup.quantities import format_amount
+from podgroup.reasons import (
+    LARGER_THAN_ADMITTED,
+    PARKED,
+    UNMANAGED,
+    WAITING_FOR_PODS,
+    WORKLOAD_REFUSED,
+    blocks,
+)
 from podgroup.records import Explained
 from podgroup.state import Group
-
-WORKLOAD_REFUSED = "WorkloadRefused"
-UNMANAGED = "Unmanaged"
-LARGER_THAN_ADMITTED = "LargerThanAdmitted"
-
-BLOCKED = frozenset(
-    {
-        WORKLOAD_REFUSED,
-        "BadTotalCount",
-        "BadGroupName",
-        "BadRoleHash",
-        "BadPodIndex",
-        "DifferentLabels",
-        "DifferentAnnotations",
-        "PrebuiltWorkloadNotFound",
-        "DifferentQueues",
-        "DifferentTotalCounts",
-        "DifferentDialects",
-        "DifferentSets",
-        "DifferentRoles",
-        "DifferentShapes",
-        "BadSets",
-        "BadDeclaration",
-        "TooManyRoles",
-        "WorkloadNameConflict",
-        "WorkloadPriorityClassNotFound",
-        "RunningUnadmitted",
-        "LocalQueueNotFound",
-        "ClusterQueueNotFound",
-        "ClusterQueueInactive",
-        "Misconfigured",
-        "NoMatchingFlavor",
-        "ExceedsMaxQuota",
-        "Parked",
-    }
-)
 
 
 def explain(d: Deciding, group: Group) -> None:
@@ -61,7 +33,7 @@ def explain(d: Deciding, group: Group) -> None:
     Raises `IllegalTransition` if a group that is not parked yet cannot be in the state it would be.
     """
     wanted, wait = _reason(d, group), group.wait
-    state = _state(d, group, wanted is not None and wanted[0] in BLOCKED)
+    state = _state(d, group, wanted is not None and blocks(wanted[0]))
     if not may_become(group.state, state):
         if not group.parked:
             raise IllegalTransition(_impossible(d, group, state))
@@ -82,7 +54,7 @@ def explain(d: Deciding, group: Group) -> None:
             state if state != group.state else None,
             wanted[0] if begins and wanted else "" if over else None,
             wanted[1] if begins and wanted else "",
-            begins and wanted is not None and wanted[0] in BLOCKED,
+            begins and wanted is not None and blocks(wanted[0]),
             reason if reason != known[0] else None,
             message if message != known[1] else None,
         )
@@ -148,7 +120,7 @@ def _reason(d: Deciding, group: Group) -> tuple[str, str] | None:
     if group.finish is not None or not len(d.members(group)):
         return None
     if group.parked:
-        return "Parked", group.parked
+        return PARKED, group.parked
     if group.holding is not None:
         return None
     if group.queue_reason[0]:
@@ -157,7 +129,7 @@ def _reason(d: Deciding, group: Group) -> tuple[str, str] | None:
         return _told_by_kueue(group)
     if group.composed:
         return PENDING_EVALUATION, "waiting to be looked at by quota admission"
-    return "WaitingForPods", "waiting for the pods of the group"
+    return WAITING_FOR_PODS, "waiting for the pods of the group"
 
 
 def _unmanaged(d: Deciding, group: Group) -> str:

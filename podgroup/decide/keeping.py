@@ -18,6 +18,7 @@ from podgroup.decide.timing import no_wake, wake_at
 from podgroup.fold.pods import KEEP
 from podgroup.members import Flag
 from podgroup.names import MANAGED_LABEL
+from podgroup.reasons import UNMANAGED
 from podgroup.state import Group, Pod
 
 CEILING_S = 60
@@ -46,7 +47,7 @@ def keeping(d: Deciding, group: Group) -> None:
         elif pod.free:
             event = KubeEvent(type="Warning", reason=LABEL_PUT_BACK, message=_MESSAGE)
             why = f"pod {pod.view.name} is out of sight: it has lost its label, or is gone"
-            d.emit(group, "keep", "Unmanaged", why, KeepPod(target=pod_ref(pod), events=(event,)))
+            d.emit(group, "keep", UNMANAGED, why, KeepPod(target=pod_ref(pod), events=(event,)))
     if later:
         wake_at(d, group, KEEP, min(later))
 

@@ -21,53 +21,29 @@ from datetime import timedelta
 
 from podgroup.commands import EmitEvent, KubeEvent, ReportPod
 from podgroup.decide.context import Deciding, pod_ref
-from podgroup.decide.explaining import BLOCKED, WORKLOAD_REFUSED, refusal
+from podgroup.decide.explaining import refusal
 from podgroup.decide.order import start_key
 from podgroup.decide.starting import unknown_flavor
 from podgroup.fold.placing import UNPLACED, beyond
 from podgroup.fold.workloads import role_of
 from podgroup.ids import PodUID
 from podgroup.members import Flag
-from podgroup.names import (
-    ADMITTED,
-    EVENT_ERR_WORKLOAD_COMPOSE,
-    EVENT_PRIORITY_CLASS_NOT_FOUND,
-    EVENT_WORKLOAD_NAME_CONFLICT,
-    GROUP_TOTAL_COUNT,
-)
+from podgroup.names import ADMITTED, GROUP_TOTAL_COUNT
 from podgroup.quantities import format_amount
+from podgroup.reasons import (
+    FLAVOR_NOT_FOUND,
+    GROUP_IS_OVER,
+    LARGER_THAN_DECLARED,
+    UNKNOWN_ROLE,
+    WAITING_FOR_PLACE,
+    WORKLOAD_REFUSED,
+    reason_of,
+)
 from podgroup.records import RecountReported, RefusalReported, Reportable, Reported
 from podgroup.state import Group, Pod
 
 HOLD = timedelta(seconds=5)
 MAX_PODS = 50
-
-UNKNOWN_ROLE = "UnknownRole"
-LARGER_THAN_DECLARED = "LargerThanDeclared"
-WAITING_FOR_PLACE = "WaitingForPlace"
-GROUP_IS_OVER = "GroupIsOver"
-
-_EVENT_REASONS = {
-    "WaitingForPods": EVENT_ERR_WORKLOAD_COMPOSE,
-    "BadTotalCount": EVENT_ERR_WORKLOAD_COMPOSE,
-    "BadGroupName": EVENT_ERR_WORKLOAD_COMPOSE,
-    "BadRoleHash": EVENT_ERR_WORKLOAD_COMPOSE,
-    "BadPodIndex": EVENT_ERR_WORKLOAD_COMPOSE,
-    "DifferentLabels": EVENT_ERR_WORKLOAD_COMPOSE,
-    "DifferentAnnotations": EVENT_ERR_WORKLOAD_COMPOSE,
-    "DifferentQueues": EVENT_ERR_WORKLOAD_COMPOSE,
-    "DifferentTotalCounts": EVENT_ERR_WORKLOAD_COMPOSE,
-    "DifferentDialects": EVENT_ERR_WORKLOAD_COMPOSE,
-    "DifferentSets": EVENT_ERR_WORKLOAD_COMPOSE,
-    "DifferentRoles": EVENT_ERR_WORKLOAD_COMPOSE,
-    "DifferentShapes": EVENT_ERR_WORKLOAD_COMPOSE,
-    "BadSets": EVENT_ERR_WORKLOAD_COMPOSE,
-    "BadDeclaration": EVENT_ERR_WORKLOAD_COMPOSE,
-    "TooManyRoles": EVENT_ERR_WORKLOAD_COMPOSE,
-    "WorkloadNameConflict": EVENT_WORKLOAD_NAME_CONFLICT,
-    "WorkloadPriorityClassNotFound": EVENT_PRIORITY_CLASS_NOT_FOUND,
-}
-"""Events that users of Kueue know by name; other reasons are their own name."""
 
 
 def reporting(d: Deciding, group: Group) -> None:
@@ -170,7 +146,7 @@ def _reports(d: Deciding, group: Group) -> list[tuple[Pod, tuple[str, str]]]:
             text = (
                 f"pod {pod.view.name} is admitted with ResourceFlavor {flavor}, which is not there"
             )
-            found.append((pod, ("FlavorNotFound", text)))
+            found.append((pod, (FLAVOR_NOT_FOUND, text)))
         else:
             text = (
                 f"all {role.count} places of role {pod.role} are taken; "
@@ -217,12 +193,9 @@ def _unknown_flavor(d: Deciding, group: Group, pod: Pod) -> str:
 
 
 def _tell(d: Deciding, group: Group, pod: Pod, reason: str, message: str) -> None:
-    serious = reason in BLOCKED or reason in (UNKNOWN_ROLE, LARGER_THAN_DECLARED, GROUP_IS_OVER)
-    event = KubeEvent(
-        type="Warning" if serious or reason in _EVENT_REASONS else "Normal",
-        reason=_EVENT_REASONS.get(reason, reason),
-        message=message,
-    )
+    known = reason_of(reason)
+    kind = "Warning" if known.serious else "Normal"
+    event = KubeEvent(type=kind, reason=known.event_name, message=message)
     d.emit(
         group,
         "report",

@@ -3,12 +3,15 @@
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gatelog import manifests
 from gatelog.errors import CommandFailed, UsageFailed, explain
+from gatelog.rows import GroupRow
 from gatelog.statedir import StateDir, StateDirInUse
 from podgroup.runtime.kube_errors import KubeUnavailable
 from podgroup.runtime.settings import SettingsError
@@ -91,7 +94,22 @@ def test_every_error_is_one_sentence(error: BaseException, code: int, words: str
 
 
 def test_every_reason_that_only_a_person_can_end_has_a_remedy() -> None:
-    from gatelog.remedies import _REMEDIES
-    from podgroup.decide.explaining import BLOCKED
+    from gatelog.remedies import remedy
+    from podgroup.reasons import FIELDS, OTHERWISE, REASONS
 
-    assert sorted(BLOCKED - set(_REMEDIES)) == []
+    words = [reason.word for reason in REASONS]
+    assert len(words) == len(set(words))
+    for reason in REASONS:
+        assert reason.advice and OTHERWISE not in reason.advice, reason.word
+        assert reason.advice.format_map(FIELDS)
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    made = {f.name: _blank(f.type, at) for f in msgspec.structs.fields(GroupRow) if f.required}
+    row = GroupRow(**made)
+    for reason in REASONS:
+        told = remedy(msgspec.structs.replace(row, wait_reason=reason.word))
+        assert told and "{" not in told.replace('{"spec":{"active":true}}', ""), reason.word
+    assert remedy(msgspec.structs.replace(row, wait_reason="Invented")) == OTHERWISE
+
+
+def _blank(kind: object, at: datetime) -> object:
+    return {str: "", int: 0, bool: False, datetime: at}.get(kind)  # type: ignore[call-overload]

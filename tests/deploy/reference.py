@@ -11,6 +11,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from podgroup.lifecycle import ARROWS, GONE, STATES
+from podgroup.reasons import FIELDS, REASONS
 from podgroup.runtime.settings_source import FieldDoc, describe
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -115,9 +116,28 @@ def lifecycle() -> str:
     return "\n".join([*lines, f"    {GONE} --> [*]", "```"])
 
 
+def reasons() -> str:
+    """A table of the reasons to wait, and of what pods are told besides."""
+    heads = "| reason | says | Event | what ends it |\n|---|---|---|---|"
+    parts = []
+    for waits in (True, False):
+        lines = [heads]
+        for reason in REASONS:
+            if reason.waits is waits:
+                kind = "Warning" if reason.serious else "Normal"
+                blocked = " *Blocked.*" if reason.blocked else ""
+                cells = [f"`{reason.word}`", reason.says + "." + blocked]
+                cells += [f"{kind} `{reason.event_name}`", reason.advice.format_map(FIELDS)]
+                lines.append("| " + " | ".join(map(_cell, cells)) + " |")
+        parts.append("\n".join(lines))
+    between = "\n\nTold to pods, or beside an admission; no reasons to wait:\n\n"
+    return between.join(parts)
+
+
 PARTS = {
     ("concepts.md", "states"): states,
     ("concepts.md", "lifecycle"): lifecycle,
+    ("concepts.md", "reasons"): reasons,
     ("operations.md", "settings"): settings,
     ("sql.md", "tables"): tables,
     ("sql.md", "views"): views,
