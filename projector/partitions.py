@@ -21,9 +21,12 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import Connection
 
-from projector.record_rows import COLUMNS
+from projector.layout import COLUMNS, TABLES
+from projector.tables.base import BY_TIME
 
-PARTITIONED = ("history", "outcomes")
+PARTITIONED = tuple(
+    table.name for table in TABLES if table.dialect_options["postgresql"]["partition_by"] == BY_TIME
+)
 WEEK = timedelta(days=7)
 LOCK = 0x6761_7465_7765_656B  # "gateweek"; makers of partitions wait for each other
 _AT = {table: COLUMNS[table].index("at") for table in PARTITIONED}

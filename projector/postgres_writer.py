@@ -22,8 +22,9 @@ from sqlalchemy import BigInteger, Boolean, Integer, LargeBinary
 
 from projector import statements
 from projector.checkpoint import Checkpoint
-from projector.record_rows import Json, Row, Settled
-from projector.rows import COLUMNS, Rows
+from projector.layout import COLUMNS, MODES, Row
+from projector.record_rows import Json, Settled
+from projector.rows import Rows
 from projector.tables import UtcTime, metadata
 from projector.tables.base import Document
 
@@ -148,7 +149,7 @@ def _small_writes(connection: "psycopg.Connection[Any]", rows: Rows, new: Checkp
 
 
 def _copy(connection: "psycopg.Connection[Any]", table: str, rows: list[Row]) -> None:
-    match statements.MODES[table]:
+    match MODES[table]:
         case "append":
             copy_rows(connection, table, f'"{table}"', rows)
         case "keep":

@@ -4,7 +4,7 @@ Theory. These come from the journal alone and need no look at the state. A decis
 (admit, evict, release, finish) takes effect by being written, so its row is born applied; one that
 writes to the API server waits for its outcome, unless that is in the same batch already.
 
-Invariant: the order of each tuple is `COLUMNS[table]`.
+Invariant: rows are laid out by `layout.row_of`.
 """
 
 import hashlib
@@ -20,8 +20,8 @@ from podgroup.commands import RECORDS, ObjectRef
 from podgroup.events import Batch, Decision, OperatorActed, Undecodable
 from podgroup.journal import AdmissionRow, EpochRow, Journal, ParkedRow
 from podgroup.outcomes import FINAL
-
-Row = tuple[Any, ...]
+from projector import tables
+from projector.layout import Row, row_of
 
 _MAX_INT64 = 2**63 - 1
 _KEY_CHARS = 256
@@ -46,38 +46,15 @@ def int64(value: int) -> int:
     return max(-_MAX_INT64, min(_MAX_INT64, value))
 
 
-COLUMNS: dict[str, tuple[str, ...]] = {
-    "gates": ("cluster", "pod_uid", "gate", "added_at", "removed_at", "removed_by"),
-    "history": (
-        *("cluster", "shard", "seq", "ord", "at", "group_id", "pod_uid", "kind", "reason"),
-        *("message", "cause_seq", "decision_id"),
-    ),
-    "waits": (
-        *("cluster", "group_id", "from_seq", "reason", "message", "from_at", "to_at", "to_seq"),
-    ),
-    "admissions": (
-        *("cluster", "group_id", "number", "cluster_queue", "flavors", "resources", "queued_at"),
-        *("admitted_at", "admitted_seq", "released_at", "release_reason", "decided_by"),
-    ),
-    "decisions": (
-        *("cluster", "id", "shard", "number", "as_of_seq", "group_id", "namespace", "name"),
-        *("rule", "action", "target", "reason", "message", "issued_at", "command", "status"),
-        *("resolved_at",),
-    ),
-    "conclusions": ("cluster", "shard", "number", "as_of_seq", "body"),
-    "outcomes": (
-        *("cluster", "decision_id", "seq", "delivery", "attempt", "status", "http_status"),
-        *("message", "at"),
-    ),
-    "parked": (
-        *("cluster", "shard", "seq", "ord", "at", "reason", "message", "group_id", "object"),
-        *("raw", "resolved_at", "resolution", "resolved_by"),
-    ),
-    "epochs": (
-        *("cluster", "shard", "number", "base", "at", "reason", "stream_created_at"),
-        *("lost_from", "lost_to"),
-    ),
-}
+_gate = row_of(tables.gates)
+_note = row_of(tables.history)
+_wait = row_of(tables.waits)
+_admission_row = row_of(tables.admissions)
+_decision_row = row_of(tables.decisions)
+_conclusion = row_of(tables.conclusions)
+_outcome = row_of(tables.outcomes)
+_parked_row = row_of(tables.parked)
+_epoch = row_of(tables.epochs)
 
 
 def key_text(text: str) -> str:
@@ -144,18 +121,44 @@ def build(
     """Return the rows of a journal by table; what became of its own decisions leaves `resolved`."""
     return {
         "gates": [
-            (cluster, g.pod, g.gate, g.added_at, g.removed_at, g.removed_by)
+            _gate(
+                cluster=cluster,
+                pod_uid=g.pod,
+                gate=g.gate,
+                added_at=g.added_at,
+                removed_at=g.removed_at,
+                removed_by=g.removed_by,
+            )
             for g in journal.gates.values()
         ],
         "history": [
-            (
-                *(cluster, shard, n.seq, n.ord, n.at, n.group, n.pod, n.kind, n.reason),
-                *(n.message, n.cause, n.decision),
+            _note(
+                cluster=cluster,
+                shard=shard,
+                seq=n.seq,
+                ord=n.ord,
+                at=n.at,
+                group_id=n.group,
+                pod_uid=n.pod,
+                kind=n.kind,
+                reason=n.reason,
+                message=n.message,
+                cause_seq=n.cause,
+                decision_id=n.decision,
             )
             for n in journal.notes
         ],
         "waits": [
-            (cluster, w.group, w.from_seq, w.reason, w.message, w.from_at, w.to_at, w.to_seq)
+            _wait(
+                cluster=cluster,
+                group_id=w.group,
+                from_seq=w.from_seq,
+                reason=w.reason,
+                message=w.message,
+                from_at=w.from_at,
+                to_at=w.to_at,
+                to_seq=w.to_seq,
+            )
             for w in journal.waits.values()
         ],
         "admissions": [_admission(cluster, row) for row in journal.admissions.values()],
@@ -163,13 +166,26 @@ def build(
             _decision(cluster, shard, d, resolved.pop(d.id, None)) for d in journal.decisions
         ],
         "conclusions": [
-            (cluster, shard, one.number, one.as_of, encode_concluded(one))
+            _conclusion(
+                cluster=cluster,
+                shard=shard,
+                number=one.number,
+                as_of_seq=one.as_of,
+                body=encode_concluded(one),
+            )
             for one in journal.concluded
         ],
         "outcomes": [
-            (
-                *(cluster, o.decision, o.seq, o.delivery, o.attempt, o.status, o.http_status),
-                *(o.message, o.at),
+            _outcome(
+                cluster=cluster,
+                decision_id=o.decision,
+                seq=o.seq,
+                delivery=o.delivery,
+                attempt=o.attempt,
+                status=o.status,
+                http_status=o.http_status,
+                message=o.message,
+                at=o.at,
             )
             for o in journal.outcomes
         ],
@@ -183,19 +199,19 @@ def _admission(cluster: str, row: AdmissionRow) -> Row:
         for resource, amount in assignment.usage.items():
             flavor = held.setdefault(assignment.flavors.get(resource, ""), {})
             flavor[resource] = flavor.get(resource, 0) + amount
-    return (
-        cluster,
-        row.group,
-        row.number,
-        row.cluster_queue,
-        as_json({a.name: a.flavors for a in row.assignments}),
-        as_json(held),
-        row.queued_at,
-        row.admitted_at,
-        row.admitted_seq,
-        row.released_at,
-        row.release_reason,
-        row.decided_by,
+    return _admission_row(
+        cluster=cluster,
+        group_id=row.group,
+        number=row.number,
+        cluster_queue=row.cluster_queue,
+        flavors=as_json({a.name: a.flavors for a in row.assignments}),
+        resources=as_json(held),
+        queued_at=row.queued_at,
+        admitted_at=row.admitted_at,
+        admitted_seq=row.admitted_seq,
+        released_at=row.released_at,
+        release_reason=row.release_reason,
+        decided_by=row.decided_by,
     )
 
 
@@ -210,40 +226,58 @@ def _decision(cluster: str, shard: int, decision: Decision, became: Resolution |
     status, resolved_at = (None, None) if became is None else became[:2]
     if isinstance(command, RECORDS):
         status, resolved_at = "applied", decision.at
-    return (
-        cluster,
-        decision.id,
-        shard,
-        decision.number,
-        decision.as_of,
-        decision.group,
-        decision.namespace,
-        decision.name,
-        decision.rule,
-        type(command).__name__,
-        target_text(command.target),
-        decision.reason,
-        decision.message,
-        decision.at,
-        as_json(command),
-        status,
-        resolved_at,
+    return _decision_row(
+        cluster=cluster,
+        id=decision.id,
+        shard=shard,
+        number=decision.number,
+        as_of_seq=decision.as_of,
+        group_id=decision.group,
+        namespace=decision.namespace,
+        name=decision.name,
+        rule=decision.rule,
+        action=type(command).__name__,
+        target=target_text(command.target),
+        reason=decision.reason,
+        message=decision.message,
+        issued_at=decision.at,
+        command=as_json(command),
+        status=status,
+        resolved_at=resolved_at,
     )
 
 
 def _parked(cluster: str, shard: int, row: ParkedRow) -> Row:
-    return (
-        *(cluster, shard, row.seq, row.ord, row.at, row.reason, row.message, row.group),
-        *(row.object, row.raw or None, None, "", ""),
+    return _parked_row(
+        cluster=cluster,
+        shard=shard,
+        seq=row.seq,
+        ord=row.ord,
+        at=row.at,
+        reason=row.reason,
+        message=row.message,
+        group_id=row.group,
+        object=row.object,
+        raw=row.raw or None,
+        resolved_at=None,
+        resolution="",
+        resolved_by="",
     )
 
 
 def epochs(cluster: str, shard: int, rows: Iterable[EpochRow]) -> list[Row]:
     """Return rows of table `epochs`."""
     return [
-        (
-            *(cluster, shard, e.number, e.base, e.at, e.reason, e.stream_created_at),
-            *(e.lost_from, e.lost_to),
+        _epoch(
+            cluster=cluster,
+            shard=shard,
+            number=e.number,
+            base=e.base,
+            at=e.at,
+            reason=e.reason,
+            stream_created_at=e.stream_created_at,
+            lost_from=e.lost_from,
+            lost_to=e.lost_to,
         )
         for e in rows
     ]

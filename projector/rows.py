@@ -5,7 +5,7 @@ out in columns. However often a row changed within a batch it is written once (c
 cost of a transaction follows what changed, not how much happened. Values are plain Python; how a
 database wants them is the business of `writing`.
 
-Invariant: a function of World and journal alone; the order of each tuple is `COLUMNS[table]`.
+Invariant: a function of World and journal alone; rows are laid out by `layout.row_of`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,34 +17,15 @@ from podgroup.folding import Taken
 from podgroup.ids import GroupID, PodUID
 from podgroup.members import Flag, Members
 from podgroup.state import Group, Pod, Role, World
-from projector import record_rows
+from projector import record_rows, tables
+from projector.layout import Row, row_of
 from projector.packing import pack
-from projector.record_rows import Row, as_json, int64, key_text
+from projector.record_rows import as_json, int64, key_text
 
-COLUMNS: dict[str, tuple[str, ...]] = {
-    "groups": (
-        *("cluster", "id", "shard", "namespace", "name", "kind", "queue", "cluster_queue"),
-        *("priority", "priority_class", "total_count", "state", "reason", "message"),
-        *("workload_name", "pods_seen", "pods_gated", "pods_ungated", "pods_running"),
-        *("pods_succeeded", "pods_failed", "pods_excess", "pods_replaced", "wait_reason"),
-        *("wait_message", "wait_since", "parked", "created_at", "created_seq", "complete_at"),
-        *("queued_at", "admitted_at", "finished_at", "gone_at", "as_of_seq", "folded"),
-    ),
-    "roles": (
-        *("cluster", "group_id", "name", "count", "requests", "pods_seen", "pods_gated"),
-        *("pods_ungated", "pods_running", "pods_succeeded", "pods_failed", "pods_excess"),
-        *("pods_replaced",),
-    ),
-    "pods": (
-        *("cluster", "uid", "shard", "group_id", "namespace", "name", "role", "phase", "gated"),
-        *("finalizer", "node", "labels", "requests", "fate", "exit_reason", "created_at"),
-        *("ungated_at", "scheduled_at", "started_at", "ended_at", "failed_at", "deleted_at"),
-        *("gone_at", "qos", "seen_seq", "as_of_seq", "folded"),
-    ),
-    "objects": ("cluster", "shard", "kind", "namespace", "name", "uid", "folded"),
-    **record_rows.COLUMNS,
-}
-"""Columns written, per table, in the order of the tuples."""
+_group_row = row_of(tables.groups)
+_role_row = row_of(tables.roles)
+_pod_row = row_of(tables.pods)
+_object_row = row_of(tables.objects)
 
 
 class Rows(Struct):
@@ -76,7 +57,7 @@ def build(world: World, taken: Taken, shard: int) -> Rows:
     admitted = record_rows.admitted(journal)
     resolved = record_rows.resolutions(journal)
     groups = list(_groups(world, journal.groups, taken.gone_groups))
-    tables: dict[str, list[Row]] = {
+    found: dict[str, list[Row]] = {
         "groups": [_group(world, group, shard, admitted) for group in groups],
         "roles": [row for group in groups for row in _roles(world, group)],
         "pods": [
@@ -85,14 +66,25 @@ def build(world: World, taken: Taken, shard: int) -> Rows:
         ],
         **record_rows.build(journal, cluster, shard, resolved),
     }
-    tables["objects"] = []
+    found["objects"] = []
     for key in journal.objects:
         view = find_object(world, key)
         if view is None:
             rows.forgotten.append(key)
         else:
-            tables["objects"].append((cluster, shard, *key, view.uid, pack(view)))
-    rows.tables = {name: found for name, found in tables.items() if found}
+            kind, namespace, name = key
+            found["objects"].append(
+                _object_row(
+                    cluster=cluster,
+                    shard=shard,
+                    kind=kind,
+                    namespace=namespace,
+                    name=name,
+                    uid=view.uid,
+                    folded=pack(view),
+                )
+            )
+    rows.tables = {name: some for name, some in found.items() if some}
     rows.resolved = list(resolved.values())
     return rows
 
@@ -140,44 +132,44 @@ def _group(world: World, group: Group, shard: int, admitted: dict[str, Any]) -> 
     else:
         cluster_queue = local.cluster_queue if local is not None else ""
     members = world.members.get(group.id) if group.gone_at is None else None
-    return (
-        world.cluster,
-        group.id,
-        shard,
-        group.namespace,
-        key_text(group.name),
-        group.kind,
-        group.queue,
-        cluster_queue,
-        int64(group.priority),
-        group.priority_class,
-        int64(group.composed_total if group.composed else group.total),
-        group.state,
-        group.reason,
-        group.message,
-        group.workload_name,
-        sum(role.seen for role in roles),
-        _now(members, Flag.GATED),
-        sum(role.ungated for role in roles),
-        _now(members, Flag.RUNNING),
-        sum(role.succeeded for role in roles),
-        sum(role.failed for role in roles),
-        sum(role.excess for role in roles),
-        sum(role.replaced for role in roles),
-        wait.reason if wait is not None else "",
-        wait.message if wait is not None else "",
-        wait.from_at if wait is not None else None,
-        group.parked,
-        group.created_at,
-        group.created_seq,
-        group.complete_at,
-        group.queued_at,
+    return _group_row(
+        cluster=world.cluster,
+        id=group.id,
+        shard=shard,
+        namespace=group.namespace,
+        name=key_text(group.name),
+        kind=group.kind,
+        queue=group.queue,
+        cluster_queue=cluster_queue,
+        priority=int64(group.priority),
+        priority_class=group.priority_class,
+        total_count=int64(group.composed_total if group.composed else group.total),
+        state=group.state,
+        reason=group.reason,
+        message=group.message,
+        workload_name=group.workload_name,
+        pods_seen=sum(role.seen for role in roles),
+        pods_gated=_now(members, Flag.GATED),
+        pods_ungated=sum(role.ungated for role in roles),
+        pods_running=_now(members, Flag.RUNNING),
+        pods_succeeded=sum(role.succeeded for role in roles),
+        pods_failed=sum(role.failed for role in roles),
+        pods_excess=sum(role.excess for role in roles),
+        pods_replaced=sum(role.replaced for role in roles),
+        wait_reason=wait.reason if wait is not None else "",
+        wait_message=wait.message if wait is not None else "",
+        wait_since=wait.from_at if wait is not None else None,
+        parked=group.parked,
+        created_at=group.created_at,
+        created_seq=group.created_seq,
+        complete_at=group.complete_at,
+        queued_at=group.queued_at,
         # Null keeps what the row has: the time of an admission outlives the admission.
-        holding.at if holding is not None else admitted.get(group.id),
-        group.finished_at,
-        group.gone_at,
-        world.meta.position,
-        pack(group) if group.gone_at is None else None,
+        admitted_at=holding.at if holding is not None else admitted.get(group.id),
+        finished_at=group.finished_at,
+        gone_at=group.gone_at,
+        as_of_seq=world.meta.position,
+        folded=pack(group) if group.gone_at is None else None,
     )
 
 
@@ -192,51 +184,51 @@ def _roles(world: World, group: Group) -> Iterator[Row]:
 
 
 def _role(cluster: str, group: str, role: Role, members: Members | None) -> Row:
-    return (
-        cluster,
-        group,
-        key_text(role.name),
-        role.count,
-        as_json(role.requests),
-        role.seen,
-        _now(members, Flag.GATED, role.name),
-        role.ungated,
-        _now(members, Flag.RUNNING, role.name),
-        role.succeeded,
-        role.failed,
-        role.excess,
-        role.replaced,
+    return _role_row(
+        cluster=cluster,
+        group_id=group,
+        name=key_text(role.name),
+        count=role.count,
+        requests=as_json(role.requests),
+        pods_seen=role.seen,
+        pods_gated=_now(members, Flag.GATED, role.name),
+        pods_ungated=role.ungated,
+        pods_running=_now(members, Flag.RUNNING, role.name),
+        pods_succeeded=role.succeeded,
+        pods_failed=role.failed,
+        pods_excess=role.excess,
+        pods_replaced=role.replaced,
     )
 
 
 def _pod(world: World, pod: Pod, shard: int) -> Row:
     view = pod.view
-    return (
-        world.cluster,
-        view.uid,
-        shard,
-        pod.group,
-        view.namespace,
-        view.name,
-        key_text(pod.role),
-        view.phase,
-        pod.gated,
-        pod.held,
-        view.node,
-        as_json(view.labels),
-        as_json(view.requests),
-        pod.fate,
-        pod.exit_reason,
-        view.created_at,
-        pod.ungated_at,
-        pod.scheduled_at,
-        pod.started_at,
-        pod.ended_at,
-        pod.failed_at,
-        view.deleted_at,
-        pod.gone_at,
-        view.qos,
-        pod.seen_seq,
-        world.meta.position,
-        pack(pod) if pod.gone_at is None else None,
+    return _pod_row(
+        cluster=world.cluster,
+        uid=view.uid,
+        shard=shard,
+        group_id=pod.group,
+        namespace=view.namespace,
+        name=view.name,
+        role=key_text(pod.role),
+        phase=view.phase,
+        gated=pod.gated,
+        finalizer=pod.held,
+        node=view.node,
+        labels=as_json(view.labels),
+        requests=as_json(view.requests),
+        fate=pod.fate,
+        exit_reason=pod.exit_reason,
+        created_at=view.created_at,
+        ungated_at=pod.ungated_at,
+        scheduled_at=pod.scheduled_at,
+        started_at=pod.started_at,
+        ended_at=pod.ended_at,
+        failed_at=pod.failed_at,
+        deleted_at=view.deleted_at,
+        gone_at=pod.gone_at,
+        qos=view.qos,
+        seen_seq=pod.seen_seq,
+        as_of_seq=world.meta.position,
+        folded=pack(pod) if pod.gone_at is None else None,
     )

@@ -20,8 +20,8 @@ from typing import Any
 
 from projector import statements
 from projector.checkpoint import Checkpoint
-from projector.record_rows import Row
-from projector.rows import COLUMNS, Rows
+from projector.layout import COLUMNS, Row
+from projector.rows import Rows
 from projector.tables import UtcTime, metadata
 from projector.tables.base import Document, utc_text
 

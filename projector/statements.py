@@ -9,30 +9,10 @@ Invariant: values are always parameters; only names from `tables` become text.
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Literal
 
 from projector.checkpoint import Checkpoint
-from projector.rows import COLUMNS
+from projector.layout import COLUMNS, MODES
 from projector.tables import metadata
-
-Mode = Literal["append", "keep", "replace"]
-
-MODES: dict[str, Mode] = {
-    "groups": "replace",
-    "roles": "replace",
-    "pods": "replace",
-    "gates": "replace",
-    "objects": "replace",
-    "waits": "replace",
-    "admissions": "replace",
-    "epochs": "replace",
-    "history": "append",
-    "decisions": "keep",
-    "conclusions": "keep",
-    "outcomes": "keep",
-    "parked": "keep",
-}
-"""append: a key never comes twice. keep: the first row stays. replace: the last row stays."""
 
 ORDER = tuple(MODES)
 """Tables in the order they are written, the same in every transaction, so none can deadlock."""

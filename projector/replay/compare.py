@@ -18,23 +18,12 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec import Struct
 
-from projector import tables
+from projector.layout import COMPARED
 from projector.pruning import WHERE_OVER, limits
 from projector.replay.vouching import of_before
 from projector.tables.base import utc_text
 
 LEFT_OUT = frozenset({"folded", "as_of_seq"})
-TABLES: tuple[sa.Table, ...] = (
-    tables.groups,
-    tables.roles,
-    tables.pods,
-    tables.gates,
-    tables.history,
-    tables.waits,
-    tables.admissions,
-    tables.decisions,
-    tables.outcomes,
-)
 OF_BEFORE = "of_before"
 CACHE_KIB = 8 * 1024
 MOST = 5
@@ -70,7 +59,8 @@ def compare(
             # Every row is read once, in order.
             connection.exec_driver_sql(f"PRAGMA cache_size = -{CACHE_KIB}")
     return [
-        _table(table, live, again, cluster, shard, floor, gone.get(table.name)) for table in TABLES
+        _table(table, live, again, cluster, shard, floor, gone.get(table.name))
+        for table in COMPARED
     ]
 
 

@@ -12,32 +12,8 @@ Rows from before position `floor` that the log cannot give again are kept.
 Invariant: names come from `tables` and values are parameters (`:cluster`, `:shard`, `:floor`).
 """
 
-from projector.rows import COLUMNS
+from projector.layout import COLUMNS, KEPT, OWNERS
 from projector.tables import metadata
-
-TABLES = (
-    *("outcomes", "gates", "roles", "waits", "admissions", "decisions", "pods", "groups"),
-    *("history", "parked", "objects"),
-)
-"""In this order: what belongs to a group, pod or decision is told by it, so those come later."""
-
-_OWNERS = {
-    "roles": ("group_id", "groups", "id"),
-    "waits": ("group_id", "groups", "id"),
-    "admissions": ("group_id", "groups", "id"),
-    "gates": ("pod_uid", "pods", "uid"),
-    "outcomes": ("decision_id", "decisions", "id"),
-}
-"""Tables without a shard: (column, table and key of the row they belong to)."""
-
-_KEPT = {
-    "groups": "{t}.gone_at IS NOT NULL AND {t}.as_of_seq <= :floor",
-    "pods": "{t}.gone_at IS NOT NULL AND {t}.as_of_seq <= :floor",
-    "decisions": "{t}.as_of_seq <= :floor",
-    "history": "{t}.seq <= :floor",
-    "parked": "{t}.seq <= :floor",
-}
-"""What is from before `floor`."""
 
 
 def keys(table: str) -> list[str]:
@@ -73,7 +49,7 @@ def insert_missing(table: str, source: str) -> str:
 
 def count_kept(table: str) -> str:
     """Count the rows of a table from before `floor`."""
-    kept = _KEPT[table].format(t="t")
+    kept = KEPT[table].format(t="t")
     return f'SELECT count(*) FROM "{table}" AS t WHERE {_ours(table, alone=True)} AND {kept}'
 
 
@@ -84,11 +60,11 @@ def _compared(table: str) -> list[str]:
 
 
 def _ours(table: str, alone: bool) -> str:
-    if table not in _OWNERS:
+    if table not in OWNERS:
         return "t.cluster = :cluster AND t.shard = :shard"
     if alone:
         return "t.cluster = :cluster"
-    column, owner, key = _OWNERS[table]
+    column, owner, key = OWNERS[table]
     return (
         f"t.cluster = :cluster AND NOT EXISTS (SELECT 1 FROM {owner} AS o "
         f"WHERE o.cluster = t.cluster AND o.{key} = t.{column} AND o.shard <> :shard)"
@@ -96,12 +72,12 @@ def _ours(table: str, alone: bool) -> str:
 
 
 def _but_kept(table: str, floor: int) -> str:
-    if table == "history" or (floor and table in _KEPT):
-        return f" AND NOT ({_KEPT[table].format(t='t')})"
-    if not floor or table not in _OWNERS:
+    if table == "history" or (floor and table in KEPT):
+        return f" AND NOT ({KEPT[table].format(t='t')})"
+    if not floor or table not in OWNERS:
         return ""
-    column, owner, key = _OWNERS[table]
+    column, owner, key = OWNERS[table]
     return (
         f" AND NOT EXISTS (SELECT 1 FROM {owner} AS o WHERE o.cluster = t.cluster "
-        f"AND o.{key} = t.{column} AND {_KEPT[owner].format(t='o')})"
+        f"AND o.{key} = t.{column} AND {KEPT[owner].format(t='o')})"
     )

@@ -18,6 +18,7 @@ import psycopg
 from projector import partitions, postgres_writer, statements
 from projector.checkpoint import Checkpoint
 from projector.database import DatabaseError, shown, writer
+from projector.layout import MERGED, MODES
 from projector.loading import load_checkpoint
 from projector.replay import merging
 from projector.replay.stage import (
@@ -79,7 +80,7 @@ class PostgresStage:
                 f"{shown(url)}: a rebuild needs a schema of its own: GRANT CREATE ON DATABASE ... "
                 "TO the user of database.url"
             ) from None
-        for table in merging.TABLES:
+        for table in MERGED:
             self._sql(f'CREATE UNLOGGED TABLE {self._name(table)} (LIKE "{table}")')
         self._sql("SET synchronous_commit = off")
         self._connection.commit()
@@ -118,7 +119,7 @@ class PostgresStage:
 
     def prepare(self) -> None:
         """Let the server know what is in the stage, so that it joins as it should."""
-        for table in merging.TABLES:
+        for table in MERGED:
             self._sql(f"ANALYZE {self._name(table)}")
         self._connection.commit()
 
@@ -140,16 +141,16 @@ class PostgresStage:
         others = "SELECT count(*) FROM checkpoints WHERE cluster = %s AND shard <> %s"
         alone = self._sql(others, (self._cluster, self._shard)).fetchone() == (0,)
         values = {"cluster": self._cluster, "shard": self._shard, "floor": floor}
-        for table in merging.TABLES:
+        for table in MERGED:
             name = self._name(table)
-            once = statements.MODES[table] == "append"
+            once = MODES[table] == "append"
             if not once and self._sql(repeated(name, table)).fetchone():
                 self._sql(delete_repeated(name, table, "ctid"))
         leave_out_pruned(self._pooled, self._cluster, self._name)
         if loose:
             names = {table: self._name(table) for table in ("decisions", "outcomes")}
             self._sql(RESOLVED.format(**names))
-        for table in merging.TABLES:
+        for table in MERGED:
             name = self._name(table)
             text = merging.delete_unequal(table, name, _EQUAL, alone=alone, floor=floor)
             changed += self._sql(_marked(text), values).rowcount

@@ -16,6 +16,7 @@ from typing import Any
 from projector import sqlite_writer, statements
 from projector.checkpoint import Checkpoint
 from projector.database import DatabaseError, parse, writer
+from projector.layout import COLUMNS, MERGED, MODES
 from projector.loading import load_checkpoint
 from projector.replay import merging
 from projector.replay.stage import (
@@ -27,7 +28,7 @@ from projector.replay.stage import (
     repeated,
     take_pruned_away,
 )
-from projector.rows import COLUMNS, Rows
+from projector.rows import Rows
 from projector.tables.base import utc_text
 
 _NAME = "rebuilt"
@@ -66,7 +67,7 @@ class SqliteStage:
             self._raw.execute(f"PRAGMA {_NAME}.{pragma}").close()
         self._switching = False
         self._raw.execute("BEGIN")
-        for table in merging.TABLES:
+        for table in MERGED:
             names = ", ".join(f'"{name}"' for name in COLUMNS[table])
             self._raw.execute(
                 f'CREATE TABLE {_NAME}."{table}" AS SELECT {names} FROM main."{table}" WHERE 0'
@@ -112,7 +113,7 @@ class SqliteStage:
 
     def prepare(self) -> None:
         """Index the keys of what is to be compared with live rows."""
-        for table in merging.TABLES:
+        for table in MERGED:
             if not self._is_empty(table):
                 self._index(table)
 
@@ -127,7 +128,7 @@ class SqliteStage:
             self._one_row_a_key("decisions")
             names = {table: _name(table) for table in ("decisions", "outcomes")}
             self._raw.execute(RESOLVED.format(**names))
-        for table in merging.TABLES:
+        for table in MERGED:
             if not self._is_empty(table):
                 self._one_row_a_key(table)
                 text = merging.delete_unequal(
@@ -157,7 +158,7 @@ class SqliteStage:
     def _one_row_a_key(self, table: str) -> None:
         self._index(table)
         name = _name(table)
-        once = statements.MODES[table] == "append"
+        once = MODES[table] == "append"
         if not once and self._raw.execute(repeated(name, table)).fetchone():
             self._raw.execute(delete_repeated(name, table, "rowid"))
 

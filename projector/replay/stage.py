@@ -26,8 +26,8 @@ import sqlalchemy as sa
 
 from projector import statements
 from projector.checkpoint import Checkpoint
+from projector.layout import MERGED, MODES, Row
 from projector.pruning import WHERE_OVER, limits
-from projector.record_rows import Row
 from projector.replay import merging
 from projector.rows import Rows
 from projector.store import REBUILT
@@ -95,7 +95,7 @@ def repeated(name: str, table: str) -> str:
 
 def delete_repeated(name: str, table: str, rowid: str) -> str:
     """Delete rows whose key comes again: the last one stays, of what is written once the first."""
-    keep_first = statements.MODES[table] != "replace"
+    keep_first = MODES[table] != "replace"
     same = " AND ".join(f'a."{key}" = b."{key}"' for key in merging.keys(table))
     order = ">" if keep_first else "<"
     return (
@@ -106,7 +106,7 @@ def delete_repeated(name: str, table: str, rowid: str) -> str:
 
 def appended(rows: Rows) -> list[tuple[str, list[Row]]]:
     """Return what there is to append, table by table."""
-    return [(table, rows.tables[table]) for table in merging.TABLES if rows.tables.get(table)]
+    return [(table, rows.tables[table]) for table in MERGED if rows.tables.get(table)]
 
 
 _APPENDED = ("history", "outcomes")

@@ -8,8 +8,9 @@ Invariant: every time that goes in is aware and comes out as UTC.
 """
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar, Literal
 
+from msgspec import Struct
 from sqlalchemy import (
     JSON,
     BigInteger,
@@ -25,6 +26,40 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB, TIMESTAMP
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeEngine
+
+Mode = Literal["append", "keep", "replace"]
+"""append: a key never comes twice. keep: the first row stays. replace: the last row stays."""
+
+
+class Written(Struct, frozen=True, kw_only=True):
+    """How the projection writes a table; `rows` puts it into the definition.
+
+    `compared`: replay holds its rows against the live ones. `merged`: a rebuild makes them anew.
+    `owner` is (column, table and key of the row it belongs to), for tables without a shard. `kept`
+    is the condition on `{t}` that holds for rows from before position `:floor`.
+    """
+
+    KEY: ClassVar[str] = "written"
+
+    mode: Mode
+    compared: bool = False
+    merged: bool = True
+    owner: tuple[str, str, str] | None = None
+    kept: str = ""
+
+
+def rows(
+    mode: Mode,
+    *,
+    compared: bool = False,
+    merged: bool = True,
+    owner: tuple[str, str, str] | None = None,
+    kept: str = "",
+) -> dict[str, Written]:
+    """Return the `info` of a table that the projection writes; see `Written`."""
+    how = Written(mode=mode, compared=compared, merged=merged, owner=owner, kept=kept)
+    return {Written.KEY: how}
+
 
 metadata = MetaData(
     naming_convention={

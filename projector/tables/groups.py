@@ -19,6 +19,7 @@ from projector.tables.base import (
     flag,
     metadata,
     number,
+    rows,
     shard,
     text,
     time,
@@ -63,6 +64,7 @@ groups = Table(
     number("as_of_seq", AS_OF),
     blob("folded", FOLDED),
     comment="One row per life of a pod group or of a single pod",
+    info=rows("replace", compared=True, kept="{t}.gone_at IS NOT NULL AND {t}.as_of_seq <= :floor"),
     postgresql_with=HOT,
 )
 
@@ -86,6 +88,7 @@ roles = Table(
     document("requests", "Resources one pod asks for: cpu in thousandths, others in whole units"),
     *counters(),
     comment="One row per role of a group",
+    info=rows("replace", compared=True, owner=("group_id", "groups", "id")),
     postgresql_with=HOT,
 )
 
@@ -124,6 +127,7 @@ pods = Table(
     number("as_of_seq", AS_OF),
     blob("folded", FOLDED),
     comment="One row per pod uid",
+    info=rows("replace", compared=True, kept="{t}.gone_at IS NOT NULL AND {t}.as_of_seq <= :floor"),
     postgresql_with=HOT,
 )
 
@@ -161,5 +165,6 @@ gates = Table(
     time("removed_at", "When it was seen gone; null: still there"),
     text("removed_by", "Field manager that removed it; empty: not known"),
     comment="One row per scheduling gate of a pod",
+    info=rows("replace", compared=True, owner=("pod_uid", "pods", "uid")),
     postgresql_with=HOT,
 )

@@ -16,6 +16,7 @@ from projector.tables.base import (
     count,
     metadata,
     number,
+    rows,
     shard,
     text,
     time,
@@ -57,6 +58,7 @@ epochs = Table(
     number("lost_from", "First position that may be missing from the log; null: none", null=True),
     number("lost_to", "Last position that may be missing from the log; null: none", null=True),
     comment="One row per beginning of the log: its gaps, and how positions are counted",
+    info=rows("replace", merged=False),
 )
 
 parked = Table(
@@ -76,6 +78,7 @@ parked = Table(
     text("resolution", "release or discard; empty: still parked"),
     text("resolved_by", "Who did"),
     comment="One row per event that was set aside",
+    info=rows("keep", kept="{t}.seq <= :floor"),
 )
 
 objects = Table(
@@ -89,6 +92,7 @@ objects = Table(
     text("uid", "Uid"),
     blob("folded", "msgpack of the view; private to the projector"),
     comment="Queues, flavors, priority classes, namespaces, and Workloads of no known group",
+    info=rows("replace"),
 )
 
 pruned = Table(

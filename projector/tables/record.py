@@ -26,6 +26,7 @@ from projector.tables.base import (
     document,
     metadata,
     number,
+    rows,
     shard,
     text,
     time,
@@ -47,6 +48,7 @@ history = Table(
     number("cause_seq", "Position of what caused it, when that is another message", null=True),
     text("decision_id", "Decision it belongs to; empty: none"),
     comment="One row per thing that happened; append-only",
+    info=rows("append", compared=True, kept="{t}.seq <= :floor"),
     postgresql_partition_by=BY_TIME,
 )
 
@@ -66,6 +68,7 @@ waits = Table(
     time("to_at", "End; null: it still waits"),
     number("to_seq", "Position at which the wait ended", null=True),
     comment="One row per interval in which a group waited for one reason",
+    info=rows("replace", compared=True, owner=("group_id", "groups", "id")),
 )
 
 admissions = Table(
@@ -86,6 +89,7 @@ admissions = Table(
     text("release_reason", "Why it was given back"),
     text("decided_by", "Decision that admitted it, or kueue"),
     comment="One row per admission of a group",
+    info=rows("replace", compared=True, owner=("group_id", "groups", "id")),
 )
 
 _a = admissions.c
@@ -120,6 +124,7 @@ decisions = Table(
     text("status", "applied, obsolete or rejected; null: not known yet", null=True),
     time("resolved_at", "When the status became known"),
     comment="One row per decision, written before anyone acts on it",
+    info=rows("keep", compared=True, kept="{t}.as_of_seq <= :floor"),
     postgresql_with=HOT,
 )
 
@@ -145,6 +150,7 @@ conclusions = Table(
     number("as_of_seq", "Position after which it was concluded"),
     blob("body", "The records as they go into the stream DECISIONS"),
     comment="What rules concluded besides decisions and may still have to be sent; private",
+    info=rows("keep", merged=False),
 )
 
 outcomes = Table(
@@ -160,5 +166,6 @@ outcomes = Table(
     text("message", "What it said"),
     time("at", "Timestamp of the log", null=False, key=True),
     comment="One row per attempt at a decision",
+    info=rows("keep", compared=True, owner=("decision_id", "decisions", "id")),
     postgresql_partition_by=BY_TIME,
 )

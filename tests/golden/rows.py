@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from podgroup.policy import Policy
 from projector import tables
 from projector.database import reader
-from projector.replay.compare import TABLES
+from projector.layout import COMPARED as TABLES
 from projector.replay.files import FileLog
 from projector.replay.fold import Result, Sink, fold
 

@@ -13,9 +13,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import inspect, text
 
-from projector import migrate, partitions, statements, tables, views
+from projector import layout, migrate, partitions, statements, tables, views
 from projector.database import DatabaseError, DatabaseUnavailable, writer
-from projector.rows import COLUMNS
+from projector.layout import COLUMNS, row_of
 
 
 def test_upgraded_tables_are_the_tables_in_code(url: str) -> None:
@@ -100,7 +100,37 @@ def test_every_column_is_written_and_every_comment_is_there() -> None:
             statements.CHECKPOINT_COLUMNS if table.name == "checkpoints" else COLUMNS[table.name]
         )
         assert set(written) == {column.name for column in table.columns}, table.name
-    assert set(statements.MODES) == set(COLUMNS)
+
+
+def test_a_row_has_every_column_in_the_order_of_the_table() -> None:
+    for table in layout.TABLES:
+        names = [column.name for column in table.columns]
+        make = row_of(table)
+        assert make(**{name: name for name in reversed(names)}) == tuple(names)
+        with pytest.raises(TypeError, match=names[-1]):
+            make(**dict.fromkeys(names[:-1]))
+        with pytest.raises(TypeError, match="beside"):
+            make(**dict.fromkeys([*names, "beside"]))
+
+
+def test_a_table_more_is_written_by_its_definition_alone() -> None:
+    """Statements, comparison and rebuild find it; nothing else has to name it."""
+    code = (
+        "from projector.tables import base\n"
+        "from sqlalchemy import Table\n"
+        "Table('extra', base.metadata, base.cluster(), base.shard(key=True), "
+        "base.number('seq', 'Position', key=True), base.text('what', 'What'), "
+        "comment='One more', info=base.rows('replace', compared=True, kept='{t}.seq <= :floor'))\n"
+        "from projector import layout, statements, sqlite_writer, postgres_writer\n"
+        "from projector.replay import merging\n"
+        "assert layout.COLUMNS['extra'] == ('cluster', 'shard', 'seq', 'what')\n"
+        "assert statements.ORDER[-1] == 'extra' == layout.COMPARED[-1].name\n"
+        "assert 'extra' in layout.MERGED and 'DO UPDATE' in statements.on_conflict('extra')\n"
+        "assert postgres_writer.TYPES['extra'] == ['text', 'int4', 'int8', 'text']\n"
+        "assert sqlite_writer.parameters('extra', [('c', 0, 1, 'x')], sqlite_writer.Texts())\n"
+        "assert 'seq <= :floor' in merging.count_kept('extra')\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_scripts_are_found_where_a_wheel_puts_them(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from projector.archive.segments import Segment, Span, chain, folder_of, gaps, na
 from projector.archive.shelf import ShelfUnavailable, open_shelf
 from projector.archive.standing import earliest
 from projector.database import writer
-from projector.replay.compare import TABLES
+from projector.layout import COMPARED as TABLES
 from projector.replay.files import FileLog
 from tests.projector.support import busy_toy
 from tests.replay.conftest import Ran

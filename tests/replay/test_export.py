@@ -14,7 +14,8 @@ import pytest
 
 from podgroup.events import Batch, Undecodable
 from projector.database import reader
-from projector.replay.compare import TABLES, compare
+from projector.layout import COMPARED as TABLES
+from projector.replay.compare import compare
 from projector.replay.files import Export, FileLog, Header
 from projector.replay.fold import fold
 from projector.replay.log import Entry

@@ -13,9 +13,9 @@ from alembic import command
 
 from projector import migrate, partitions, tables
 from projector.database import reader, writer
+from projector.layout import COMPARED as TABLES
+from projector.layout import MERGED
 from projector.pruning import prune
-from projector.replay import merging
-from projector.replay.compare import TABLES
 from tests.replay.conftest import Ran
 from tests.replay.support import CLUSTER, Played
 from tests.replay.test_verify import TAMPERED
@@ -47,8 +47,8 @@ def checkpoint(url: str) -> dict[str, Any]:
 
 def test_every_table_is_merged() -> None:
     told = {"checkpoints", "conclusions", "epochs", "pruned"}
-    assert set(merging.TABLES) | told == set(tables.metadata.tables)
-    assert {table.name for table in EVERY} == set(merging.TABLES)
+    assert set(MERGED) | told == set(tables.metadata.tables)
+    assert {table.name for table in EVERY} == set(MERGED)
 
 
 def test_a_good_read_model_stays_as_it_is(gatelog: Gatelog, played: Played) -> None:

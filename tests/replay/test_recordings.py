@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from projector import tables
 from projector.database import writer
-from projector.replay.compare import TABLES
+from projector.layout import COMPARED as TABLES
 from tests.replay.conftest import Ran
 from tests.support.recordings import FOLDER
 

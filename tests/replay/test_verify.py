@@ -9,7 +9,7 @@ from gatelog.replay.running import verify
 from podgroup.runtime.settings import DatabaseSettings, Settings
 from projector import tables
 from projector.database import writer
-from projector.replay.compare import TABLES
+from projector.layout import COMPARED as TABLES
 from tests.replay.conftest import Ran
 from tests.replay.support import CLUSTER, Played
 
