@@ -178,6 +178,48 @@ SELECT b.cluster, b.cluster_queue, b.flavor, b.resource, b.begins AS hour,
 """
 
 
+def _queue_position(d: Dialect) -> str:
+    """Groups in the order in which the queues take them: priority, since when, id."""
+    waiting = d.seconds.format(a="g.queued_at", b=d.now)
+    order = "ORDER BY g.priority DESC, coalesce(g.queued_at, g.created_at), g.id"
+    return f"""
+SELECT g.cluster, g.cluster_queue,
+       row_number() OVER (PARTITION BY g.cluster, g.cluster_queue {order}) AS position,
+       row_number() OVER (PARTITION BY g.cluster, g.namespace, g.queue {order}) AS local_position,
+       g.id AS group_id, g.namespace, g.name, g.kind, g.queue, g.priority, g.queued_at,
+       {waiting} AS waiting_seconds, g.wait_reason AS reason, g.wait_message AS message
+  FROM groups g
+ WHERE g.gone_at IS NULL AND g.state = 'Queued'
+"""
+
+
+def _queue_pending_hourly(d: Dialect) -> str:
+    """Waits that follow each other without a break are one, cut at full hours."""
+    columns = ("cluster", "cluster_queue", "group_id", "from_at", "to_at")
+    group = "PARTITION BY w.cluster, w.group_id ORDER BY w.from_seq"
+    spans = f"""
+SELECT m.cluster, g.cluster_queue, m.group_id, min(m.from_at) AS from_at,
+       max(coalesce(m.to_at, {d.now})) AS to_at
+  FROM (SELECT n.*, sum(n.fresh) OVER (
+               PARTITION BY n.cluster, n.group_id ORDER BY n.from_seq) AS run
+          FROM (SELECT w.*, CASE WHEN lag(w.to_at) OVER ({group}) = w.from_at THEN 0 ELSE 1 END
+                       AS fresh
+                  FROM waits w) n) m
+  JOIN groups g ON g.cluster = m.cluster AND g.id = m.group_id
+ WHERE g.cluster_queue <> ''
+ GROUP BY m.cluster, g.cluster_queue, m.group_id, m.run"""
+    ends = d.first.format(a=d.next_hour.format(t="b.begins"), b=d.now)
+    until = d.first.format(a="b.to_at", b=ends)
+    seconds = d.seconds.format(a=d.last.format(a="b.from_at", b="b.begins"), b=until)
+    longest = d.seconds.format(a="b.from_at", b=until)
+    return f"""{_buckets(spans, columns, d.hour, d.next_hour)}
+SELECT b.cluster, b.cluster_queue, b.begins AS hour, count(DISTINCT b.group_id) AS groups,
+       sum(CASE WHEN b.to_at >= {ends} THEN 1 ELSE 0 END) AS pending_at_end,
+       sum({seconds}) / 3600.0 AS group_hours, max({longest}) AS longest_wait_seconds
+  FROM buckets b GROUP BY b.cluster, b.cluster_queue, b.begins
+"""
+
+
 def _usage(d: Dialect) -> str:
     """Tail of a query over `days` (calendar days, UTC) x pods that ran in them x resources.
 
@@ -237,6 +279,8 @@ VIEWS = {
     "v_why_pending": _why_pending,
     "v_admission_latency": _admission_latency,
     "v_queue_usage_hourly": _queue_usage_hourly,
+    "v_queue_position": _queue_position,
+    "v_queue_pending_hourly": _queue_pending_hourly,
     "v_namespace_cost": _namespace_cost,
     "v_pod_usage_daily": _pod_usage_daily,
     "v_columns": _columns,
@@ -247,6 +291,9 @@ COMMENTS = {
     "v_why_pending": "Groups that are not admitted, and what each waits for",
     "v_admission_latency": "Seconds each admission took, step by step",
     "v_queue_usage_hourly": "Quota held per ClusterQueue, flavor, resource and hour (UTC)",
+    "v_queue_position": "Queued groups with their place in ClusterQueue and LocalQueue, first is 1",
+    "v_queue_pending_hourly": "Groups that waited per ClusterQueue and hour (UTC): how many, "
+    "how many still at its end (or now), and the longest wait by then",
     "v_namespace_cost": "Requested resource-hours per namespace and day (UTC), while pods ran",
     "v_pod_usage_daily": "Requested resource-hours per pod and day (UTC), to be summed by anything",
     "v_columns": "What every table (column_name empty) and column means",

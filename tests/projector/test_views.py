@@ -231,6 +231,79 @@ def test_queue_usage_by_the_hour(filled: str) -> None:
     assert {r["flavor"] for r in rows} == {"spot"}
 
 
+def test_places_in_the_queues(filled: str) -> None:
+    engine = writer(filled)
+    with engine.begin() as connection:
+        for name, queue, priority, queued in (
+            ("old", "lq", 0, 1),
+            ("high", "other", 5, 9),
+            ("same", "lq", 0, 1),
+            ("stopped", "lq", 9, 0),
+        ):
+            put(
+                connection,
+                tables.groups,
+                cluster="c",
+                id=f"g-{name}",
+                namespace="ns",
+                name=name,
+                queue=queue,
+                cluster_queue="cq",
+                state="Blocked" if name == "stopped" else "Queued",
+                priority=priority,
+                created_at=T,
+                queued_at=minutes(queued),
+                wait_reason="WaitingForQuota",
+            )
+    engine.dispose()
+    rows = ask(
+        filled,
+        "SELECT * FROM v_queue_position ORDER BY cluster_queue, position",
+    )
+    found = [(row["name"], row["position"], row["local_position"]) for row in rows]
+    # Whoever queued at the same time is told apart by id.
+    assert found == [("high", 1, 1), ("wait", 2, 1), ("old", 3, 2), ("same", 4, 3)]
+    assert rows[0]["waiting_seconds"] > 0 and rows[0]["reason"] == "WaitingForQuota"
+
+
+def test_what_was_pending_by_the_hour(filled: str) -> None:
+    engine = writer(filled)
+    with engine.begin() as connection:
+        for group, seq, begin, end in (
+            ("g2", 10, 50, 70),  # two reasons in a row are one wait
+            ("g2", 11, 70, 130),
+            ("g2", 12, 140, 150),  # and after a break another
+            ("g1", 13, 65, 125),
+        ):
+            put(
+                connection,
+                tables.waits,
+                cluster="c",
+                group_id=group,
+                from_seq=seq,
+                reason=f"R{seq}",
+                from_at=minutes(begin),
+                to_at=minutes(end),
+                to_seq=seq + 1,
+            )
+        set_queue = tables.groups.update().values(cluster_queue="cq")
+        connection.execute(set_queue)
+    engine.dispose()
+    rows = ask(filled, "SELECT * FROM v_queue_pending_hourly ORDER BY hour")
+    found = [
+        (
+            row["groups"],
+            row["pending_at_end"],
+            round(float(row["group_hours"]) * 60, 3),
+            round(float(row["longest_wait_seconds"]) / 60, 3),
+        )
+        for row in rows
+    ]
+    # 22:00 g1 waited its first minute and g2 from 50 on; 23:00 g2 all of it, g1 55; 00:00 g2 10
+    # and 10 more, g1 5.
+    assert found == [(2, 1, 11.0, 10.0), (2, 2, 115.0, 70.0), (2, 0, 25.0, 80.0)]
+
+
 def test_cost_per_namespace_and_day(filled: str) -> None:
     rows = ask(filled, "SELECT * FROM v_namespace_cost ORDER BY resource, day")
     found = [
