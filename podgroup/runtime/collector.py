@@ -2,7 +2,7 @@
 
 Theory. What a deployment makes for an event dies by itself, when nobody refers to it any more; of
 cycles there are few. At Python's own thresholds the collector goes through everything that was
-imported again and again all the same: kubernetes_asyncio alone are 36 MB of models.
+imported again and again all the same.
 
 Invariant: what was there when a process came up is never looked through again; what came later is,
 after so many allocations that it costs little beside them.

@@ -1,9 +1,9 @@
 """Who we are to the API server: kubeconfig or service account, TLS, and the session that uses them.
 
 kubernetes_asyncio reads kubeconfigs (contexts, exec plugins, OIDC) and that is all it does here; in
-a pod nothing of it is needed (`kube_incluster`). Its models and its watch are not used: the watch
-decodes each item three times, and a token refresh closes the session under running watches
-(kopf#980).
+a pod nothing of it is needed (`kube_incluster`). Its models and its watch are not used and not
+loaded (`kubeconfig`): the watch decodes each item three times, and a token refresh closes the
+session under running watches (kopf#980).
 
 A `Login` is one reading of the configuration with one aiohttp session. When the server says 401, or
 certificates change, a new Login replaces it; the old session is closed only after its last user
@@ -22,6 +22,7 @@ import aiohttp
 
 from podgroup.runtime.kube_errors import KubeError, KubeUnavailable
 from podgroup.runtime.kube_incluster import InCluster
+from podgroup.runtime.kubeconfig import library
 from podgroup.runtime.settings import KubernetesSettings
 
 _IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
@@ -86,21 +87,19 @@ async def log_in(settings: KubernetesSettings, user_agent: str) -> Login:
             return Login(InCluster(), settings, user_agent)
         except OSError as error:  # covers a bad certificate (ssl.SSLError)
             raise KubeError(f"cannot use the service account: {error}") from error
-    # Importing kubernetes_asyncio costs 40 MB (36.1); only those with a kubeconfig pay.
     import yaml
-    from kubernetes_asyncio import config
-    from kubernetes_asyncio.client import Configuration
 
-    configuration = Configuration()
+    known = library()
+    configuration = known.configuration()
     try:
-        await config.load_kube_config(
+        await known.load(
             config_file=path,
             context=settings.context or None,
             client_configuration=configuration,
             persist_config=False,
         )
         return Login(configuration, settings, user_agent)
-    except config.ConfigException as error:
+    except known.refused as error:
         text = str(error)
         if text.startswith("exec:"):
             raise KubeUnavailable(f"login plugin of {path} failed: {text}") from error
