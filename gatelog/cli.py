@@ -33,6 +33,7 @@ from gatelog.commands import (
     uninstall,
     up,
     version,
+    what_if,
     why,
 )
 from gatelog.ending import end
@@ -105,6 +106,9 @@ app.command("history", help=history.HELP, epilog=history.EPILOG, rich_help_panel
 app.command("why", help=why.HELP, epilog=why.EPILOG, rich_help_panel=ASK)(why.why)
 app.command("list", help=listing.HELP, epilog=listing.EPILOG, rich_help_panel=ASK)(listing.listing)
 app.command("replay", help=replay.HELP, epilog=replay.EPILOG, rich_help_panel=ASK)(replay.replay)
+app.command("what-if", help=what_if.HELP, epilog=what_if.EPILOG, rich_help_panel=ASK)(
+    what_if.what_if
+)
 app.command("sql", help=sql.HELP, epilog=sql.EPILOG, rich_help_panel=ASK)(sql.sql)
 app.command("export", help=export.HELP, epilog=export.EPILOG, rich_help_panel=ASK)(export.export)
 app.command("import", help=export.IMPORT_HELP, epilog=export.IMPORT_EPILOG, rich_help_panel=ASK)(

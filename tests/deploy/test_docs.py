@@ -66,9 +66,9 @@ def test_commands_that_are_named_exist():
     known = {command.name for command in app.registered_commands}
     for page in PAGES:
         text = page.read_text()
-        spoken = re.findall(r"`gatelog ([a-z]+)", text)
+        spoken = re.findall(r"`gatelog ([a-z][a-z-]*)", text)
         blocks = "\n".join(re.findall(r"```\n(.+?)```", text, re.DOTALL))
-        typed = re.findall(r"^(?:\$ )?(?:\.venv/bin/)?gatelog ([a-z]+)", blocks, re.MULTILINE)
+        typed = re.findall(r"^(?:\$ )?(?:\.venv/bin/)?gatelog ([a-z][a-z-]*)", blocks, re.MULTILINE)
         assert {*spoken, *typed} <= known, page.name
 
 

@@ -1,0 +1,16 @@
+"""What if: arrivals of a trace or of the log, played through today's rules on other objects.
+
+    arrivals    what comes: pods as their users create them, and how long each runs
+    trace       arrivals from a file of jobs, as published cluster traces have them
+    objects     queues, flavors and priorities from YAML, and small changes to them
+    cluster     pods and Workloads as an API server, a kubelet and the actuator would change them
+    playing     the loop in simulated time: arrival, fold and rules, what follows from it
+    tallying    what came of it: waits, quota, preemptions
+    reporting   that in words and columns
+
+Theory. Decisions are a function of what happens, so playing other queues is deciding anew, by the
+fold and the rules that decide live, on what would have happened. Only the surroundings are a model.
+
+Invariant: nothing here reads a clock, speaks to a cluster or a log server, or writes to the live
+read model; time is what the arrivals say.
+"""

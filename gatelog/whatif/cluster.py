@@ -1,0 +1,360 @@
+"""Pods and Workloads as an API server, a kubelet, a garbage collector and the actuator change them.
+
+Theory. A decision is carried out at once and its outcome is an event of the same moment, along with
+what the watch would say. Of what a cluster does between those, only that is modelled on which
+decisions depend: gates, finalizers, phases, deletion, ownership. A pod that ended and that nobody
+holds any more is deleted at once, so memory goes with what is alive, not with what there was.
+
+Invariant: every event of a pod or Workload has a higher resource version than the one before.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gatelog.whatif.arrivals import Life
+from podgroup import commands as c
+from podgroup import events as e
+from podgroup.names import MANAGED_LABEL, POD_FINALIZER, TERMINATION_TARGET, WORKLOAD_FINALIZER
+from podgroup.objects import (
+    Condition,
+    OwnerRef,
+    PodSetView,
+    PodView,
+    QueueObject,
+    WorkloadView,
+    split_owners,
+)
+
+_READY = (Condition(type="Ready", status="True"),)
+NODE = "what-if"
+"""The node of every pod that runs: placing pods on nodes is not played."""
+
+Key = tuple[str, str]
+
+
+class Simulated(Struct, gc=False):
+    """A pod that exists in the play."""
+
+    born: PodView
+    """As its user created it."""
+    view: PodView
+    life: Life
+    stopping: bool = False
+    """It runs and was told to end."""
+    victim: bool = False
+    """It was gatelog that told it."""
+
+
+class _Workload(Struct):
+    view: WorkloadView
+    owners: list[OwnerRef]
+    alive: set[str]
+
+
+class Hooks(Struct, frozen=True):
+    """What the loop wants to be told: a pod that may start, was told to stop, is over."""
+
+    may_start: Callable[[Simulated], None]
+    stops: Callable[[Simulated], None]
+    over: Callable[[Simulated], None]
+
+
+class Cluster:
+    """What there is. Every change is told to `say` as the event that the log would have."""
+
+    def __init__(self, hooks: Hooks, *, first_version: int = 1) -> None:
+        self.pods: dict[str, Simulated] = {}
+        self.now: datetime
+        self.said: list[e.Event] = []
+        self._hooks = hooks
+        self._version = first_version
+        self._workloads: dict[Key, _Workload] = {}
+        self._owned: dict[str, Key] = {}
+        self._objects: dict[tuple[str, str, str], QueueObject] = {}
+        self._uid = 0
+
+    def bump(self) -> str:
+        """Return the next resource version."""
+        self._version += 1
+        return str(self._version)
+
+    # -- users and kubelet ---
+
+    def put_object(self, view: QueueObject, relist: str = "") -> None:
+        """Create or change a queue object."""
+        view = replace(view, resource_version=self.bump())
+        self._objects[(str(view.__struct_config__.tag), view.namespace, view.name)] = view
+        self.said.append(e.ObjectApplied(object=view, relist=relist))
+
+    def create(self, view: PodView, life: Life) -> Simulated:
+        """Create a pod."""
+        pod = Simulated(view, replace(view, resource_version=self.bump()), life)
+        self.pods[view.uid] = pod
+        self.said.append(e.PodApplied(pod=pod.view))
+        return pod
+
+    def run(self, pod: Simulated) -> None:
+        """Have a pod run."""
+        self._change(
+            pod, node=NODE, phase="Running", conditions=_READY, started_at=_whole(self.now)
+        )
+
+    def end(self, pod: Simulated, phase: str) -> None:
+        """Have a pod end; one that is not held is gone with that."""
+        kept = tuple(x for x in pod.view.conditions if x.type == TERMINATION_TARGET)
+        self._change(pod, phase=phase, conditions=kept)
+        self._hooks.over(pod)
+        self._let_go(pod)
+
+    def delete(self, pod: Simulated, grace_s: int | None = None) -> None:
+        """Delete a pod as a user does: one that runs is told to stop."""
+        if pod.view.deleted_at is not None:
+            return
+        runs = pod.view.phase == "Running"
+        fields: dict[str, Any] = {"deleted_at": self.now + timedelta(seconds=grace_s or 0)}
+        if grace_s is not None:
+            fields["grace_s"] = grace_s
+        self._change(pod, **fields)
+        if runs:
+            pod.stopping = True
+            self._hooks.stops(pod)
+        else:
+            self._let_go(pod)
+
+    # -- the actuator ---
+
+    def carry_out(self, decision: e.Decision) -> None:
+        """Do what was decided, and say what came of it."""
+        command = decision.command
+        if isinstance(command, c.RECORDS):
+            return
+        target = command.target
+        if target.kind == "Pod":
+            status, version, uid = self._write_pod(command), "", target.uid
+            if (pod := self.pods.get(uid)) is not None:
+                version = pod.view.resource_version
+        elif isinstance(command, c.WriteQueueStatus):
+            status, version, uid = self._write_queue(command)
+        elif isinstance(command, c.EmitEvent):
+            status, version, uid = "applied", "", target.uid
+        else:
+            status, version, uid = self._write_workload(command)
+        self.said.append(
+            e.OutcomeRecorded(
+                decision=decision.id,
+                group=decision.group,
+                status=status,  # type: ignore[arg-type]  # one of outcomes.Status
+                uid=uid,
+                resource_version=version,
+            )
+        )
+
+    def _write_pod(self, command: c.AnyCommand) -> str:
+        pod = self.pods.get(command.target.uid)
+        if pod is None:
+            return "obsolete"
+        view = pod.view
+        match command:
+            case c.UngatePod():
+                for wanted, live, gives_way in (
+                    (command.labels, view.labels, ()),
+                    (command.annotations, view.annotations, command.replaces),
+                    (command.node_selector, view.node_selector, ()),
+                ):
+                    if any(live.get(k, v) != v for k, v in wanted.items() if k not in gives_way):
+                        return "rejected"
+                self._change(
+                    pod,
+                    writer="gatelog",
+                    gates=tuple(g for g in view.gates if g not in command.gates),
+                    labels=view.labels | command.labels,
+                    annotations=view.annotations | command.annotations,
+                    node_selector=view.node_selector | command.node_selector,
+                    tolerations=view.tolerations
+                    + tuple(t for t in command.tolerations if t not in view.tolerations),
+                )
+                if not pod.view.gates:
+                    self._hooks.may_start(pod)
+            case c.FinalizePod():
+                self._strip(pod)
+            case c.KeepPod():
+                self._change(pod, labels={**view.labels, MANAGED_LABEL: "true"})
+            case c.DeletePod():
+                self._strip(pod)
+                if view.uid in self.pods:
+                    self.delete(pod, command.grace_s)
+            case c.StopPod():
+                self._stop(pod, command)
+            case _:
+                pass  # a condition or Event that nobody reads here
+        return "applied"
+
+    def _stop(self, pod: Simulated, command: c.StopPod) -> None:
+        said = Condition(
+            type=TERMINATION_TARGET, status="True", reason=command.reason, message=command.message
+        )
+        pod.victim = True
+        self._change(pod, conditions=(*pod.view.conditions, said))
+        if command.finalize:
+            self._strip(pod)
+        if pod.view.uid in self.pods:
+            self.delete(pod, command.grace_s)
+
+    def _write_queue(self, command: c.WriteQueueStatus) -> tuple[str, str, str]:
+        target, said = command.target, command.condition
+        view = self._objects.get((target.kind, target.namespace, target.name))
+        if view is None:
+            return "obsolete", "", ""
+        changed: Any = replace(view, active=(said.status, said.reason, said.message))
+        self.put_object(changed)
+        return "applied", str(self._version), target.uid
+
+    def _write_workload(self, command: c.AnyCommand) -> tuple[str, str, str]:
+        key = (command.target.namespace, command.target.name)
+        found = self._workloads.get(key)
+        if isinstance(command, c.CreateWorkload):
+            if found is not None:
+                return "rejected", "", ""
+            found = self._make_workload(key, command)
+            return "applied", found.view.resource_version, found.view.uid
+        if found is None or found.view.uid != command.target.uid:
+            return "obsolete", "", ""
+        match command:
+            case c.UpdateWorkload():
+                self._own(key, found, command.add_owners, controller=command.controller)
+                self._put_workload(key, found, _updated(found, command))
+            case c.WriteWorkloadStatus():
+                self._put_workload(key, found, _status(found.view, command))
+            case c.FinalizeWorkload():
+                self._put_workload(key, found, {"finalizers": ()})
+                if command.delete:
+                    self._delete_workload(key)
+            case _:
+                pass
+        return "applied", found.view.resource_version, found.view.uid
+
+    def _make_workload(self, key: Key, command: c.CreateWorkload) -> _Workload:
+        self._uid += 1
+        view = WorkloadView(
+            uid=f"workload-{self._uid}",
+            namespace=key[0],
+            name=key[1],
+            resource_version="",
+            created_at=_whole(self.now),
+            labels=command.labels,
+            annotations=command.annotations,
+            finalizers=(WORKLOAD_FINALIZER,),
+            queue=command.queue,
+            priority=command.priority,
+            priority_class=command.priority_ref.name if command.priority_ref else "",
+            priority_class_kind=command.priority_ref.kind if command.priority_ref else "",
+            max_execution_s=command.max_execution_s,
+            pod_sets=_pod_sets(command.pod_sets),
+        )
+        made = self._workloads[key] = _Workload(view, [], set())
+        self._own(key, made, command.owners, controller=command.controller)
+        owners, owner_pods = split_owners(made.owners)
+        self._put_workload(key, made, {"owners": owners, "owner_pods": owner_pods})
+        return made
+
+    def _own(
+        self, key: Key, found: _Workload, pods: tuple[c.ObjectRef, ...], *, controller: bool
+    ) -> None:
+        for pod in pods:
+            found.owners.append(
+                OwnerRef(kind=pod.kind, name=pod.name, uid=pod.uid, controller=controller)
+            )
+            if pod.uid in self.pods:
+                found.alive.add(pod.uid)
+                self._owned[pod.uid] = key
+
+    def _put_workload(self, key: Key, found: _Workload, fields: dict[str, Any]) -> None:
+        found.view = replace(found.view, resource_version=self.bump(), **fields)
+        if found.view.deleted_at is not None and not found.view.finalizers:
+            del self._workloads[key]
+            self.said.append(e.WorkloadDeleted(workload=found.view))
+        else:
+            self.said.append(e.WorkloadApplied(workload=found.view))
+
+    def _delete_workload(self, key: Key) -> None:
+        found = self._workloads[key]
+        if found.view.deleted_at is None:
+            self._put_workload(key, found, {"deleted_at": self.now})
+
+    # -- what becomes of pods ---
+
+    def _change(self, pod: Simulated, **fields: Any) -> None:
+        pod.view = replace(pod.view, resource_version=self.bump(), **fields)
+        self.said.append(e.PodApplied(pod=pod.view))
+
+    def _strip(self, pod: Simulated) -> None:
+        if POD_FINALIZER in pod.view.finalizers:
+            left = tuple(f for f in pod.view.finalizers if f != POD_FINALIZER)
+            self._change(pod, finalizers=left)
+            self._let_go(pod)
+
+    def _let_go(self, pod: Simulated) -> None:
+        """Remove a pod that is over and that nobody holds."""
+        view = pod.view
+        over = view.phase in ("Succeeded", "Failed")
+        if POD_FINALIZER in view.finalizers or not (
+            over or (view.deleted_at is not None and not pod.stopping)
+        ):
+            return
+        if self.pods.pop(view.uid, None) is None:
+            return
+        gone = replace(view, resource_version=self.bump(), deleted_at=view.deleted_at or self.now)
+        self.said.append(e.PodDeleted(pod=gone))
+        if not over:
+            self._hooks.over(pod)
+        key = self._owned.pop(view.uid, None)
+        owned = self._workloads.get(key) if key is not None else None
+        if key is not None and owned is not None:
+            owned.alive.discard(view.uid)
+            if not owned.alive:
+                self._delete_workload(key)  # what a garbage collector does
+
+
+def _updated(found: _Workload, command: c.UpdateWorkload) -> dict[str, Any]:
+    spec: dict[str, Any] = {"labels": found.view.labels | command.labels}
+    if command.add_owners:
+        spec["owners"], spec["owner_pods"] = split_owners(found.owners)
+    for name in ("queue", "active", "priority"):
+        if (value := getattr(command, name)) is not None:
+            spec[name] = value
+    if command.max_execution_s is not None:
+        spec["max_execution_s"] = command.max_execution_s or None
+    if command.priority_ref is not None:
+        spec["priority_class"] = command.priority_ref.name
+        spec["priority_class_kind"] = command.priority_ref.kind
+    if command.pod_sets is not None:
+        spec["pod_sets"] = _pod_sets(command.pod_sets)
+    return spec
+
+
+def _status(view: WorkloadView, command: c.WriteWorkloadStatus) -> dict[str, Any]:
+    have = {x.type: x for x in view.conditions} | {x.type: x for x in command.conditions}
+    changes: dict[str, Any] = {"conditions": tuple(have.values())}
+    if command.admission is not None:
+        changes["cluster_queue"] = command.admission.cluster_queue
+        changes["assignments"] = command.admission.assignments
+    if command.clear_admission:
+        changes |= {"cluster_queue": "", "assignments": ()}
+    if command.reclaimable is not None:
+        changes["reclaimable"] = command.reclaimable
+    if command.executed_s is not None:
+        changes["executed_s"] = command.executed_s
+    return changes
+
+
+def _pod_sets(specs: tuple[c.PodSetSpec, ...]) -> tuple[PodSetView, ...]:
+    return tuple(PodSetView(name=p.name, count=p.count, requests=p.requests) for p in specs)
+
+
+def _whole(at: datetime) -> datetime:
+    """Times of the API are whole seconds."""
+    return at.replace(microsecond=0)

@@ -1,0 +1,126 @@
+"""Two plays of the same arrivals held against each other: who gains, who loses.
+
+Theory. A group's id is made of its first pod's uid, so a group is the same one in both plays.
+
+Invariant: a group that was admitted in one of the two only is counted, and never compared.
+"""
+
+import bisect
+import math
+from typing import Any, TextIO
+
+from msgspec import Struct
+
+from gatelog.printing import table
+from gatelog.timeline import duration
+from gatelog.whatif.reporting import MOST
+from gatelog.whatif.tallying import Start, Tally, spread
+
+
+class Moved(Struct, frozen=True):
+    """How much later a group starts; negative: earlier. Seconds."""
+
+    group: str
+    queue: str
+    wait_then_s: float
+    wait_s: float
+    later_s: float
+
+
+class Calibration(Struct, frozen=True):
+    """How two plays of the same arrivals agree, from how they admit the same groups.
+
+    `in_order` counts those of the `both` admitted groups that are in the same place of the order
+    (longest common subsequence); differences are of times of admission.
+    """
+
+    only_then: int
+    only_now: int
+    both: int
+    in_order: int
+    p50_s: float
+    p99_s: float
+
+
+def calibration(then: Tally, now: Tally) -> Calibration:
+    """Return how far the second is from the first."""
+    first, second = then.starts or {}, now.starts or {}
+    both = [key for key in first if key in second]
+    differences = [abs((first[key].at - second[key].at).total_seconds()) for key in both]
+    found = spread(differences)
+    return Calibration(
+        len(first) - len(both),
+        len(second) - len(both),
+        len(both),
+        _in_order(first, second, both),
+        found.p50_s,
+        found.p99_s,
+    )
+
+
+def _in_order(first: dict[str, Start], second: dict[str, Start], both: list[str]) -> int:
+    """Longest increasing run of places; groups of one moment have no order among themselves."""
+    ordered = sorted(both, key=lambda key: (first[key].at, second[key].at, key))
+    tails: list[Any] = []
+    for key in ordered:
+        at = second[key].at
+        place = bisect.bisect_right(tails, at)
+        tails[place : place + 1] = [at]
+    return len(tails)
+
+
+def moved(then: Tally, now: Tally) -> list[Moved]:
+    """Return every group of both that starts at another time, most gain first, ties by name."""
+    first, second = then.starts or {}, now.starts or {}
+    found = [
+        Moved(
+            first[key].title,
+            second[key].queue,
+            first[key].wait_s,
+            second[key].wait_s,
+            (second[key].at - first[key].at).total_seconds(),
+        )
+        for key in first
+        if key in second and first[key].at != second[key].at
+    ]
+    return sorted(found, key=lambda one: (one.later_s, one.group))
+
+
+def as_values(then: Tally, now: Tally) -> dict[str, Any]:
+    """Return the comparison as JSON values."""
+    found = moved(then, now)
+    only = calibration(then, now)
+    return {
+        "earlier": sum(one.later_s < 0 for one in found),
+        "later": sum(one.later_s > 0 for one in found),
+        "only_then": only.only_then,
+        "only_what_if": only.only_now,
+        "gain_most": [one for one in found[:MOST] if one.later_s < 0],
+        "lose_most": [one for one in found[: -MOST - 1 : -1] if one.later_s > 0],
+        "earlier_total_s": -math.fsum(one.later_s for one in found if one.later_s < 0),
+        "later_total_s": math.fsum(one.later_s for one in found if one.later_s > 0),
+    }
+
+
+def show(then: Tally, now: Tally, out: TextIO) -> None:
+    """Print who gains and who loses."""
+    found = as_values(then, now)
+    out.write(
+        f"\ngroups: {found['earlier']:,} start earlier ({duration(found['earlier_total_s'])} in "
+        f"all), {found['later']:,} later ({duration(found['later_total_s'])} in all), "
+        f"{found['only_then']:,} start only as it is, {found['only_what_if']:,} only with the "
+        "change\n"
+    )
+    for title, name in (("gain most", "gain_most"), ("lose most", "lose_most")):
+        if found[name]:
+            out.write(f"\n{title}\n")
+            cells = [
+                [
+                    one.group,
+                    one.queue,
+                    f"{duration(one.wait_then_s)} → {duration(one.wait_s)}",
+                    f"{duration(abs(one.later_s))} {'later' if one.later_s > 0 else 'earlier'}",
+                ]
+                for one in found[name]
+            ]
+            table(["group", "queue", "waited", "starts"], cells, headers=True, out=out)

@@ -1,0 +1,264 @@
+"""Queues, flavors and priorities: from the YAML that a cluster takes, and small changes to them.
+
+Invariant: what cannot be used is refused with file, line, column and the field's path.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from gatelog.errors import CommandFailed, UsageFailed
+from ingest.kinds import CLUSTER_SCOPED, watched_kinds
+from ingest.yamltext import Document, TextError, read
+from podgroup.events import DeltaRefused, ObjectApplied
+from podgroup.objects import (
+    ClusterQueueView,
+    FlavorQuotas,
+    NamespaceView,
+    QueueObject,
+    Quota,
+    ResourceGroup,
+    kind_of,
+)
+from podgroup.quantities import amount
+
+MAX_BYTES = 16 * 1024 * 1024
+"""Size of a file of objects above which it is refused."""
+NAME_LABEL = "kubernetes.io/metadata.name"
+"""The label that every namespace has of itself."""
+
+_SPLIT = re.compile(r"^---(?:[ \t].*)?$", re.MULTILINE)
+_STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
+_NEVER = "1970-01-01T00:00:00Z"
+
+Key = tuple[str, str, str]
+"""Kind, namespace and name."""
+
+
+class ObjectsRefused(CommandFailed):
+    """A file of objects, or a change to one, that cannot be used."""
+
+
+class Found(NamedTuple):
+    """An object and where it stands."""
+
+    view: QueueObject
+    file: str
+    line: int
+
+
+def key_of(view: QueueObject) -> Key:
+    """Return what identifies an object."""
+    return kind_of(view), view.namespace, view.name
+
+
+def read_objects(paths: Iterable[Path]) -> list[QueueObject]:
+    """Return the objects in files, in their order; one that is there twice is refused.
+
+    Raises:
+        ObjectsRefused: a file that cannot be read or used; the message names the place.
+    """
+    found: dict[Key, Found] = {}
+    for path in paths:
+        for one in _in_file(path):
+            key = key_of(one.view)
+            if (before := found.get(key)) is not None:
+                raise ObjectsRefused(
+                    f"{one.file}, line {one.line}: {_titled(key)} is there twice, first in "
+                    f"{before.file}, line {before.line}: remove one of them"
+                )
+            found[key] = one
+    return [one.view for one in found.values()]
+
+
+def merged(objects: Iterable[QueueObject], changes: Iterable[QueueObject]) -> list[QueueObject]:
+    """Return the objects with those of `changes` in place of what has their name."""
+    return list(
+        ({key_of(view): view for view in objects} | {key_of(v): v for v in changes}).values()
+    )
+
+
+def with_namespaces(objects: Iterable[QueueObject], names: Iterable[str]) -> list[QueueObject]:
+    """Return the objects and those namespaces that are named and not among them."""
+    found = list(objects)
+    there = {view.name for view in found if isinstance(view, NamespaceView)}
+    return found + [
+        NamespaceView(uid=f"ns-{name}", name=name, resource_version="", labels={NAME_LABEL: name})
+        for name in sorted(set(names) - there)
+    ]
+
+
+def changed(objects: list[QueueObject], texts: Iterable[str]) -> list[QueueObject]:
+    """Return the objects with small changes: `clusterqueue/NAME:[FLAVOR/]RESOURCE=AMOUNT`.
+
+    Also `clusterqueue/NAME:cohort=NAME` and `workloadpriorityclass/NAME:value=N`.
+
+    Raises:
+        UsageFailed: a change that cannot be made; the message says why and what there is.
+    """
+    for text in texts:
+        objects = _with(objects, text)
+    return objects
+
+
+def _with(objects: list[QueueObject], text: str) -> list[QueueObject]:
+    match = re.fullmatch(r"([a-z]+)/([^:]+):([^=]+)=(.*)", text)
+    if match is None:
+        raise UsageFailed(
+            f"--set {text}: write it as KIND/NAME:FIELD=VALUE, e.g. clusterqueue/research:cpu=60"
+        )
+    kind, name, field, value = match.groups()
+    kinds = {"clusterqueue": "ClusterQueue", "workloadpriorityclass": "WorkloadPriorityClass"}
+    if kind not in kinds:
+        raise UsageFailed(f"--set {text}: {kind} is not one of {' and '.join(kinds)}")
+    names = [view.name for view in objects if kind_of(view) == kinds[kind]]
+    if name not in names:
+        raise UsageFailed(
+            f"--set {text}: there is no {kinds[kind]} {name}; there is "
+            f"{', '.join(sorted(names)) or 'none'}"
+        )
+    return [
+        _field(view, text, field, value) if key_of(view) == (kinds[kind], "", name) else view
+        for view in objects
+    ]
+
+
+def _field(view: Any, text: str, field: str, value: str) -> QueueObject:
+    if not isinstance(view, ClusterQueueView):
+        if field != "value" or not re.fullmatch(r"-?\d{1,9}", value):
+            raise UsageFailed(f"--set {text}: of a WorkloadPriorityClass write value=NUMBER")
+        changed: QueueObject = replace(view, value=int(value))
+        return changed
+    if field == "cohort":
+        return replace(view, cohort=value)
+    flavor, _, resource = field.rpartition("/")
+    have = [
+        (quotas.name, each)
+        for group in view.groups
+        for quotas in group.flavors
+        for each in quotas.resources
+    ]
+    meant = [pair for pair in have if pair[1] == resource and flavor in ("", pair[0])]
+    if len(meant) != 1:
+        among = ", ".join(f"{f}/{r}" for f, r in have) or "no quota at all"
+        what = "is in several flavors" if meant else "is not there"
+        raise UsageFailed(
+            f"--set {text}: {field} {what}: ClusterQueue {view.name} has {among} (and cohort)"
+        )
+    try:
+        nominal = amount(resource, value)
+    except ValueError as error:
+        raise UsageFailed(f"--set {text}: {error}") from None
+    return replace(view, groups=tuple(_group(g, meant[0], nominal) for g in view.groups))
+
+
+def _group(group: ResourceGroup, meant: tuple[str, str], nominal: int) -> ResourceGroup:
+    def one(quotas: FlavorQuotas) -> FlavorQuotas:
+        if quotas.name != meant[0] or meant[1] not in quotas.resources:
+            return quotas
+        quota: Quota = replace(quotas.resources[meant[1]], nominal=nominal)
+        return replace(quotas, resources=quotas.resources | {meant[1]: quota})
+
+    return replace(group, flavors=tuple(one(quotas) for quotas in group.flavors))
+
+
+def _in_file(path: Path) -> Iterator[Found]:
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise ObjectsRefused(
+                f"{path}: has {size} bytes; objects may take {MAX_BYTES}: split the file"
+            )
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ObjectsRefused(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        raise ObjectsRefused(f"{path}, line {line}: is not UTF-8") from None
+    for part, before in _documents(text):
+        try:
+            document = read(part)
+        except TextError as error:
+            where = f"{path}, line {error.line + before}, column {error.column}"
+            raise ObjectsRefused(f"{where}: {error}") from None
+        if document.data is not None:
+            yield from _objects(document, str(path), before)
+
+
+def _documents(text: str) -> Iterator[tuple[str, int]]:
+    """Yield each YAML document and how many lines are before it."""
+    start = 0
+    for mark in [*_SPLIT.finditer(text), None]:
+        end = mark.start() if mark is not None else len(text)
+        yield text[start:end], text.count("\n", 0, start)
+        start = mark.end() if mark is not None else end
+
+
+def _objects(document: Document, file: str, before: int) -> Iterator[Found]:
+    data = document.data
+    if isinstance(data, dict) and data.get("kind") == "List":
+        for index, item in enumerate(data.get("items") or ()):
+            yield _object(document, item, ("items", index), file, before)
+    else:
+        yield _object(document, data, (), file, before)
+
+
+def _object(
+    document: Document, data: Any, at: tuple[str | int, ...], file: str, before: int
+) -> Found:
+    def refuse(path: tuple[str | int, ...], message: str) -> ObjectsRefused:
+        line, column = document.place((*at, *path))
+        return ObjectsRefused(f"{file}, line {line + before}, column {column}: {message}")
+
+    if not isinstance(data, dict):
+        raise refuse((), "must be an object with kind, metadata and spec")
+    kind = data.get("kind")
+    translators = {row.kind: row.translator for row in watched_kinds("")}
+    known = sorted(set(translators) - {"Pod", "Workload"})
+    if kind not in known:
+        raise refuse(("kind",), f"kind {kind!r} is not played: {', '.join(known)} are")
+    meta = data.get("metadata")
+    if not isinstance(meta, dict) or not isinstance(meta.get("name"), str) or not meta["name"]:
+        raise refuse(("metadata",), "metadata.name is missing")
+    name = meta["name"]
+    scoped = {} if kind in CLUSTER_SCOPED else {"namespace": meta.get("namespace") or "default"}
+    identity = {"uid": f"{kind}-{scoped.get('namespace', '')}-{name}", "resourceVersion": "1"}
+    whole = {
+        **data,
+        "metadata": {"creationTimestamp": _NEVER, **meta, **identity, **scoped},
+        "status": {},
+    }
+    event = translators[kind].listed(msgspec.json.encode(whole), "")
+    line = document.place(at)[0] + before
+    if isinstance(event, DeltaRefused):
+        path = _path(data, event.field)
+        raise refuse(path, f"{kind} {name}: {event.field}: {event.message}".replace(": :", ":"))
+    assert isinstance(event, ObjectApplied)
+    return Found(event.object, file, line)
+
+
+def _path(data: Any, field: str) -> tuple[str | int, ...]:
+    """Return where a field's path leads: `[x]` is an index, or the name of an item."""
+    path: list[str | int] = []
+    for index, key in _STEP.findall(field):
+        step: str | int = key
+        if index:
+            step = int(index) if index.isdecimal() else -1
+            for number, item in enumerate(data if isinstance(data, list) else ()):
+                if isinstance(item, dict) and item.get("name") == index:
+                    step = number
+        path.append(step)
+        try:
+            data = data[step]
+        except (LookupError, TypeError):
+            break
+    return tuple(path)
+
+
+def _titled(key: Key) -> str:
+    kind, namespace, name = key
+    return f"{kind} {namespace + '/' if namespace else ''}{name}"

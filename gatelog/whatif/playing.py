@@ -1,0 +1,242 @@
+"""The loop: what comes next, fold and rules on it, what follows from that, and so on.
+
+Theory. Discrete events in simulated time. All that happens at one moment is one message of a log
+that nobody writes; the decisions on it are carried out at the same moment and answered in the next
+message, until nothing more is decided. Then time goes on to the next arrival, start, end or timer.
+Timers by which people are told why they wait are left out: nobody reads them here.
+
+Invariant: the same arrivals and objects give the same decisions.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from importlib import metadata
+
+from msgspec import Struct
+
+from gatelog.whatif.arrivals import Arrival, Source
+from gatelog.whatif.cluster import Cluster, Hooks, Simulated
+from podgroup import events as e
+from podgroup.decide import RULES
+from podgroup.engine import new_world, step
+from podgroup.objects import WATCHED_KINDS, QueueObject, kind_of
+from podgroup.policy import Policy
+from podgroup.records import Timed
+from podgroup.state import World
+
+PATIENCE = timedelta(days=1)
+"""How long timers alone keep a play going, once nothing comes, runs or ends any more."""
+TELL_EVERY = 2_000
+"""Messages between two reports of progress."""
+_ROUNDS = 10_000
+"""Answers at one moment after which the rules are taken to go round in circles."""
+
+
+class PlayFailed(Exception):
+    """A play that cannot go on; the message says when and why."""
+
+
+class Heard(Struct, frozen=True):
+    """What watches a play.
+
+    `each` sees the world after each message, with the decisions on it; `pause` comes between two
+    moments, when the journal may be taken; `progress` is told the time and events so far.
+    """
+
+    each: Callable[[World, list[e.Decision]], None]
+    pause: Callable[[World, int], None]
+    progress: Callable[[datetime, int], None]
+
+
+_START, _END, _STOPPED, _GIVE_UP, _REMOVE = range(5)
+
+
+class Play:
+    """One play of the arrivals of `source`; `events` counts what was folded."""
+
+    def __init__(
+        self,
+        source: Source,
+        objects: Iterable[QueueObject],
+        heard: Heard,
+        *,
+        cluster: str = "what-if",
+        policy: Policy | None = None,
+    ) -> None:
+        self.world = new_world(cluster, "builtin", policy)
+        self.events = 0
+        self._source = source
+        self._heard = heard
+        self._objects = list(objects)
+        self._cluster = Cluster(Hooks(self._may_start, self._stops, self._over))
+        self._due: list[tuple[datetime, int, int, str]] = []
+        self._timers: list[tuple[datetime, str]] = []
+        self._returning: list[tuple[datetime, int, Arrival]] = []
+        self._serial = 0
+        self._messages = 0
+
+    def run(self, begin: datetime, until: datetime | None = None) -> datetime:
+        """Play from `begin` until nothing comes any more, or until `until`; returns that time.
+
+        Raises:
+            PlayFailed: decisions follow decisions without end.
+        """
+        arrivals = iter(self._source.arrivals())
+        self._cluster.now = begin
+        self._set_up()
+        coming = next(arrivals, None)
+        last = begin
+        while True:
+            moments = [heap[0][0] for heap in (self._due, self._returning) if heap]
+            if coming is not None:
+                moments.append(max(coming.at, self._cluster.now))
+            busy = bool(moments)
+            if self._timers:
+                moments.append(self._timers[0][0])
+            if not moments:
+                break
+            now = max(min(moments), self._cluster.now)
+            if until is not None and now > until:
+                last = until
+                break
+            if busy:
+                last = now
+            elif now - last > PATIENCE:
+                break
+            self._cluster.now = now
+            while coming is not None and coming.at <= now:
+                self._arrive(coming)
+                coming = next(arrivals, None)
+            while self._returning and self._returning[0][0] <= now:
+                self._arrive(heapq.heappop(self._returning)[2])
+            while self._due and self._due[0][0] <= now:
+                self._happen(*heapq.heappop(self._due)[2:])
+            self._fire(now)
+            self._settle()
+        self._heard.progress(last, self.events)
+        return last
+
+    # -- what happens ---
+
+    def _set_up(self) -> None:
+        """List everything, as a watch does at its start."""
+        said = self._cluster.said
+        said.append(
+            e.SettingsRecorded(
+                mode=self.world.mode,
+                policy=self.world.policy,
+                kinds=WATCHED_KINDS,
+                gatelog=metadata.version("gatelog"),
+                rules=RULES,
+            )
+        )
+        for kind in WATCHED_KINDS:
+            said.append(e.RelistStarted(kind=kind, relist=kind))
+            for view in self._objects:
+                if kind_of(view) == kind:
+                    self._cluster.put_object(view, kind)
+            version = self._cluster.bump()
+            said.append(e.RelistCompleted(kind=kind, relist=kind, resource_version=version))
+        self._settle()
+
+    def _arrive(self, arrival: Arrival) -> None:
+        pod = self._cluster.create(arrival.pod, arrival.life)
+        if arrival.life.gives_up_s is not None and arrival.pod.gates:
+            self._later(arrival.life.gives_up_s, _GIVE_UP, pod)
+        if not arrival.pod.gates:
+            self._may_start(pod)
+
+    def _happen(self, what: int, uid: str) -> None:
+        pod = self._cluster.pods.get(uid)
+        if pod is None:
+            return
+        over = pod.view.phase in ("Succeeded", "Failed")
+        if what == _GIVE_UP:
+            if pod.view.gates:
+                self._cluster.delete(pod)
+        elif what == _REMOVE:
+            self._cluster.delete(pod)
+        elif over:
+            return
+        elif what == _STOPPED:
+            self._cluster.end(pod, "Failed")
+        elif pod.stopping:
+            return
+        elif what == _START:
+            self._cluster.run(pod)
+            self._later(pod.life.run_s, _END, pod)
+        elif what == _END:
+            self._cluster.end(pod, pod.life.phase)
+            self._follow(self._source.ended(pod.born, self._cluster.now))
+
+    def _may_start(self, pod: Simulated) -> None:
+        if pod.life.start_s > 0:
+            self._later(pod.life.start_s, _START, pod)
+        else:
+            self._happen(_START, pod.view.uid)
+
+    def _stops(self, pod: Simulated) -> None:
+        self._later(pod.life.stop_s, _STOPPED, pod)
+
+    def _over(self, pod: Simulated) -> None:
+        if pod.victim:
+            self._follow(self._source.stopped(pod.born, pod.life, self._cluster.now))
+        if pod.life.removed_s is not None:
+            self._later(pod.life.removed_s, _REMOVE, pod)
+
+    def _follow(self, arrival: Arrival | None) -> None:
+        if arrival is not None:
+            self._serial += 1
+            heapq.heappush(self._returning, (arrival.at, self._serial, arrival))
+
+    def _later(self, seconds: float, what: int, pod: Simulated) -> None:
+        self._serial += 1
+        at = self._cluster.now + timedelta(seconds=seconds)
+        heapq.heappush(self._due, (at, self._serial, what, pod.view.uid))
+
+    # -- fold and rules ---
+
+    def _fire(self, now: datetime) -> None:
+        timers = self.world.meta.timers
+        while self._timers and self._timers[0][0] <= now:
+            due_at, name = heapq.heappop(self._timers)
+            known = timers.get(name)
+            if known is not None and known.due_at == due_at:
+                self._cluster.said.append(e.TimerFired(timer=name, due_at=due_at))
+
+    def _settle(self) -> None:
+        """Fold what was said, carry out what is decided on it, and so on until nothing more is."""
+        for _ in range(_ROUNDS):
+            said = self._cluster.said
+            if not said:
+                break
+            self._cluster.said = []
+            for decision in self._step(said):
+                self._cluster.carry_out(decision)
+        else:
+            at = f"{self._cluster.now:%Y-%m-%d %H:%M:%S}"
+            last = self.world.journal.decisions[-1]
+            raise PlayFailed(
+                f"at {at} (simulated) decisions follow decisions without end, the last of them "
+                f"{last.rule} of {last.namespace}/{last.name}: this is a defect of the rules"
+            )
+        self._heard.pause(self.world, self.events)
+
+    def _step(self, said: list[e.Event]) -> list[e.Decision]:
+        world, journal = self.world, self.world.journal
+        decided, concluded = len(journal.decisions), len(journal.concluded)
+        batch = e.Batch(source="watch", events=tuple(said))
+        step(world, world.meta.position + 1, self._cluster.now, batch)
+        self.events += len(said)
+        made = journal.decisions[decided:]
+        for one in journal.concluded[concluded:]:
+            for record in one.records:
+                if isinstance(record, Timed) and record.at is not None:
+                    name = f"{record.purpose}/{record.group}/"
+                    heapq.heappush(self._timers, (record.at, name))
+        self._heard.each(world, made)
+        self._messages += 1
+        if self._messages % TELL_EVERY == 0:
+            self._heard.progress(self._cluster.now, self.events)
+        return made

@@ -1,0 +1,68 @@
+"""One play from its arrivals to its tally, and its read model if one is wanted.
+
+Invariant: of a play that is not written down nothing is kept but the tally and what is alive.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from gatelog.errors import CommandFailed
+from gatelog.whatif.arrivals import Source
+from gatelog.whatif.playing import Heard, Play, PlayFailed
+from gatelog.whatif.tallying import Counting, Tally
+from podgroup.engine import take
+from podgroup.objects import QueueObject
+from podgroup.policy import Policy
+from podgroup.state import World
+from projector.replay.fold import BATCH_EVENTS, Sink, collecting_rarely
+
+CLUSTER = "what-if"
+
+
+def play(
+    source: Source,
+    objects: Iterable[QueueObject],
+    begin: datetime,
+    *,
+    until: datetime | None = None,
+    since: datetime | None = None,
+    policy: Policy | None = None,
+    label: str = "team",
+    keep_starts: bool = False,
+    sink: Sink | None = None,
+    cluster: str = CLUSTER,
+    progress: Callable[[datetime, int], None] = lambda at, events: None,
+) -> tuple[Tally, int]:
+    """Return what came of it and how many events were folded.
+
+    What happens before `since` takes place and is not counted.
+
+    Raises:
+        CommandFailed: decisions follow decisions without end.
+    """
+    tally = Tally(label=label, starts={} if keep_starts else None)
+    counting = Counting(tally, since)
+    written = 0
+
+    def pause(world: World, events: int) -> None:
+        nonlocal written
+        if sink is None:
+            take(world)
+        elif events - written >= BATCH_EVENTS:
+            written = events
+            assert world.at is not None
+            sink.write(world, world.at, [])
+
+    run = Play(
+        source, objects, Heard(counting.each, pause, progress), cluster=cluster, policy=policy
+    )
+    with collecting_rarely():
+        try:
+            end = run.run(begin, until)
+        except PlayFailed as error:
+            raise CommandFailed(str(error)) from None
+    counting.finish(run.world, end)
+    if sink is not None:
+        sink.write(run.world, end, [])
+        sink.close()
+    return tally, run.events

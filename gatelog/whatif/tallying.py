@@ -1,0 +1,226 @@
+"""What came of a play: waits, quota over time, preemptions, and who started when.
+
+Theory. Waits are counted per admission, from the group's place in the queue to its admission, as
+`v_admission_latency.queue_seconds` counts them. Quota is integrated over time whenever a
+ClusterQueue's usage changes: `used` is what is charged, `borrowed` what of that is beyond the
+nominal quota, `idle` what of the nominal quota nobody uses, `lent` a queue's share, by what it has
+idle, of what others of its cohort borrow. Amounts are resource-seconds, cpu in thousandths.
+
+Invariant: for each ClusterQueue, flavor and resource `used - borrowed + idle` is `nominal`, at each
+moment and so in sum; `lent` is a part of `idle`.
+"""
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+
+from msgspec import Struct, field
+
+from podgroup.commands import AdmitGroup, EvictGroup
+from podgroup.events import Decision
+from podgroup.names import EVICTED_PREEMPTED
+from podgroup.state import Group, World
+
+
+class Kind(Struct, frozen=True, order=True):
+    """Whose waits are counted together: ClusterQueue, priority, and value of the team label."""
+
+    queue: str
+    priority: int
+    team: str
+
+
+class Key(Struct, frozen=True, order=True):
+    """What quota is of."""
+
+    queue: str
+    flavor: str
+    resource: str
+
+
+class Quota(Struct):
+    """Resource-seconds of one ClusterQueue, flavor and resource."""
+
+    nominal: float = 0.0
+    used: float = 0.0
+    borrowed: float = 0.0
+    idle: float = 0.0
+    lent: float = 0.0
+
+
+class Start(Struct, frozen=True, gc=False):
+    """The first admission of a group; `order` counts admissions."""
+
+    title: str
+    queue: str
+    at: datetime
+    wait_s: float
+    order: int
+
+
+class Spread(Struct, frozen=True):
+    """Of how many, and how long: quantiles by nearest rank; seconds."""
+
+    count: int
+    p50_s: float
+    p90_s: float
+    p99_s: float
+    total_s: float
+
+
+class Tally(Struct, kw_only=True):
+    """What is counted while a play goes on; `starts` only if it was asked for."""
+
+    label: str = "team"
+    waits: "dict[Kind, array[float]]" = field(default_factory=dict)
+    waiting: "dict[Kind, array[float]]" = field(default_factory=dict)
+    """Of groups that wait at the end: how long so far."""
+    quota: dict[Key, Quota] = field(default_factory=dict)
+    preempted: Counter[str] = field(default_factory=Counter)
+    """ClusterQueue -> groups of it that were preempted."""
+    evicted: Counter[str] = field(default_factory=Counter)
+    """Groups evicted for other reasons."""
+    admissions: int = 0
+    starts: dict[str, Start] | None = None
+    begin: datetime | None = None
+    end: datetime | None = None
+
+    def spread(self, kinds: Iterable[Kind]) -> Spread:
+        """Return how long groups of these kinds waited that were admitted."""
+        return spread([wait for kind in kinds for wait in self.waits.get(kind, ())])
+
+
+def spread(waits: list[float]) -> Spread:
+    """Return quantiles and sum."""
+    waits.sort()
+    if not waits:
+        return Spread(0, 0.0, 0.0, 0.0, 0.0)
+    last = len(waits) - 1
+    p50, p90, p99 = (waits[min(last, math.ceil(q * len(waits)) - 1)] for q in (0.5, 0.9, 0.99))
+    return Spread(len(waits), p50, p90, p99, math.fsum(waits))
+
+
+class Counting:
+    """Counts into `tally` what a play's messages say."""
+
+    def __init__(self, tally: Tally, since: datetime | None = None) -> None:
+        self.tally = tally
+        self._since = since
+        self._known: dict[str, dict[tuple[str, str], int]] = {}
+        self._at: datetime | None = None
+
+    def each(self, world: World, decisions: list[Decision]) -> None:
+        """Count one message."""
+        tally, now = self.tally, world.at
+        assert now is not None
+        if tally.begin is None:
+            tally.begin = now if self._since is None else max(now, self._since)
+        tally.end = now
+        self._integrate(world, now)
+        early = self._since is not None and now < self._since
+        for decision in decisions:
+            command = decision.command
+            group = world.groups.get(decision.group)  # type: ignore[call-overload]
+            if isinstance(command, AdmitGroup):
+                tally.admissions += 1
+                if group is not None and not early:
+                    self._admitted(world, group, command, now)
+            elif isinstance(command, EvictGroup) and not early:
+                queue = _queue_of(world, group)
+                preempted = command.reason == EVICTED_PREEMPTED or command.preempted_by
+                (tally.preempted if preempted else tally.evicted)[queue] += 1
+
+    def finish(self, world: World, end: datetime) -> None:
+        """Count who waits still, and quota up to the end."""
+        self._known = {**self._known, "": {}}  # so that it differs
+        self._integrate(world, end)
+        self.tally.end = end
+        for group in world.groups.values():
+            if group.holding is None and group.finish is None and group.queued_at is not None:
+                if group.composed and world.quotas.charges.get(group.id) is None:
+                    kind = Kind(_queue_of(world, group), group.priority, self._team(world, group))
+                    waited = (end - group.queued_at).total_seconds()
+                    self.tally.waiting.setdefault(kind, array("d")).append(max(0.0, waited))
+
+    def _admitted(self, world: World, group: Group, command: AdmitGroup, now: datetime) -> None:
+        tally = self.tally
+        holding = group.holding
+        queued_at = holding.queued_at if holding is not None else group.queued_at
+        wait = max(0.0, (now - (queued_at or now)).total_seconds())
+        kind = Kind(command.cluster_queue, group.priority, self._team(world, group))
+        tally.waits.setdefault(kind, array("d")).append(wait)
+        if tally.starts is not None and group.id not in tally.starts:
+            tally.starts[group.id] = Start(
+                f"{group.namespace}/{group.name}",
+                command.cluster_queue,
+                now,
+                wait,
+                tally.admissions,
+            )
+
+    def _team(self, world: World, group: Group) -> str:
+        members = world.members.get(group.id)
+        first = members.first() if members is not None else None
+        pod = world.pods.get(first) if first is not None else None
+        return pod.view.labels.get(self.tally.label, "") if pod is not None else ""
+
+    def _integrate(self, world: World, now: datetime) -> None:
+        """Add up what was, from the last change to now, if there is a change."""
+        usage = {queue: used for queue, used in world.quotas.usage.items() if used}
+        if usage == self._known and self._at is not None:
+            return
+        before, self._known = self._known, {queue: dict(used) for queue, used in usage.items()}
+        begin, self._at = self._at, now
+        if begin is None:
+            return
+        if self._since is not None:
+            begin = max(begin, self._since)
+        seconds = (now - begin).total_seconds()
+        if seconds > 0:
+            _add(self.tally.quota, world, before, seconds)
+
+
+def _add(
+    quota: dict[Key, Quota],
+    world: World,
+    usage: dict[str, dict[tuple[str, str], int]],
+    seconds: float,
+) -> None:
+    beyond: Counter[tuple[str, str, str]] = Counter()
+    idle: dict[tuple[str, str, str], list[tuple[Key, int]]] = {}
+    for queue in world.cluster_queues.values():
+        used = usage.get(queue.name, {})
+        for group in queue.groups:
+            for quotas in group.flavors:
+                for resource, each in quotas.resources.items():
+                    key = Key(queue.name, quotas.name, resource)
+                    sums = quota.get(key)
+                    if sums is None:
+                        sums = quota[key] = Quota()
+                    taken = used.get((quotas.name, resource), 0)
+                    more = max(0, taken - each.nominal)
+                    less = max(0, each.nominal - taken)
+                    sums.nominal += each.nominal * seconds
+                    sums.used += taken * seconds
+                    sums.borrowed += more * seconds
+                    sums.idle += less * seconds
+                    if queue.cohort and (more or less):
+                        pool = (queue.cohort, quotas.name, resource)
+                        beyond[pool] += more
+                        idle.setdefault(pool, []).append((key, less))
+    for pool, more in beyond.items():
+        there = sum(less for _, less in idle[pool])
+        share = min(1.0, more / there) if there and more else 0.0
+        for key, less in idle[pool]:
+            quota[key].lent += less * share * seconds
+
+
+def _queue_of(world: World, group: Group | None) -> str:
+    if group is None:
+        return ""
+    if group.holding is not None:
+        return group.holding.admission.cluster_queue
+    queue = world.local_queues.get((group.namespace, group.queue))
+    return queue.cluster_queue if queue is not None else ""
