@@ -39,6 +39,7 @@ from tests.deploy.manifests import DEPLOY
 
 DECISIONS = "decisions.default.0"
 USERS = ("ingest", "projector", "actuator", "operator", "logreader")
+CLUSTERS = ("default", "west_1")
 OWN = {"ingest": "watch", "projector": "projector", "actuator": "actuator", "operator": "operator"}
 
 
@@ -47,7 +48,7 @@ class Server:
 
     def __init__(self, folder: Path) -> None:
         self.secrets = folder / "secrets"
-        command = ["sh", str(DEPLOY / "secrets.sh"), str(self.secrets)]
+        command = ["sh", str(DEPLOY / "secrets.sh"), str(self.secrets), "db", *CLUSTERS]
         subprocess.run(command, check=True, capture_output=True)
         self.port = free_port()
         text = (DEPLOY / "components" / "nats" / "nats.conf").read_text()
@@ -215,6 +216,24 @@ async def test_nobody_makes_a_way_to_where_they_may_not_speak(
             await evil.nc.flush()
             await asyncio.sleep(0.02)
             assert any("permissions violation" in each for each in evil.complaints), subject
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+async def test_nobody_but_actuators_touches_their_consumer(
+    server: Server, bus: Bus, cluster: str
+) -> None:
+    consumer = subjects.actuator_consumer(cluster)
+    for user in USERS:
+        async with Attacker(server, user) as evil:
+            own = user == "actuator"
+            for verb in ("CREATE", "DELETE", "MSG.NEXT"):
+                subject = f"$JS.API.CONSUMER.{verb}.DECISIONS.{consumer}"
+                assert await evil.may(subject) is (own and verb == "MSG.NEXT"), (user, verb)
+            changed = f"$JS.API.CONSUMER.CREATE.DECISIONS.{consumer}.decisions.{cluster}.0"
+            assert not await evil.may(changed), user
+            # What readers make for themselves is theirs.
+            reads = user in ("projector", "operator", "logreader")
+            assert await evil.may("$JS.API.CONSUMER.DELETE.DECISIONS.mine") is reads
 
 
 async def test_answers_led_among_the_decisions_are_nobodys(

@@ -367,7 +367,16 @@ def test_secrets_are_files_made_by_the_script(tmp_path: Path):
     assert directory.stat().st_mode & 0o777 == 0o700
     users = ("streams", "ingest", "projector", "actuator", "operator", "logreader")
     assert len({first[name] for name in (*users, "postgres", "reader")}) == len(users) + 2
-    assert [line.split("_")[0] for line in first["passwords.conf"].splitlines()] == list(users)
+    conf = first["passwords.conf"].splitlines()
+    assert [line.split("_")[0] for line in conf if "_password: " in line] == list(users)
+    assert "CONSUMER.DELETE.*.actuator-default" in first["passwords.conf"]
+    subprocess.run([*command, "prod", "west_1"], check=True, capture_output=True)
+    named = (directory / "passwords.conf").read_text()
+    assert "actuator-prod" in named and "actuator-west_1" in named and "default" not in named
+    subprocess.run(command, check=True, capture_output=True)
+    assert (directory / "passwords.conf").read_text() == named, "they are remembered"
+    wrong = subprocess.run([*command, "a.b"], check=False, capture_output=True, text=True)
+    assert wrong.returncode == 1 and "63 letters" in wrong.stderr
     assert "host=db.example" in first["pg_service.conf"]
     wanted: set[str] = set()
     for obj in pods().values():
