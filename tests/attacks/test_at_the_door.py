@@ -4,6 +4,7 @@ Nothing of gatelog runs here but what stands at the door: the policies as `up --
 evaluated by the stand-in, or the webhook over HTTPS. Users have tokens and roles of their own.
 """
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -84,7 +85,13 @@ async def allowed(client: Client, name: str, body: Any, kind: str = MERGE, sub: 
 
 @pytest.fixture(params=["policy", "webhook"])
 async def door(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Door]:
-    chosen = WebhookSettings(enabled=True, port=0, actuator_user=ACTUATOR)
+    way, _, every = request.param.partition(" ")
+    chosen = WebhookSettings(
+        enabled=True,
+        port=0,
+        actuator_user=ACTUATOR,
+        manage_jobs_without_queue_name=bool(every),
+    )
     settings = Settings(webhook=chosen, state_dir=str(tmp_path / "state"))
     users = {"user": User(name="bob"), "actuator": User(name=ACTUATOR)}
     async with SimCluster(SimSettings(scheduler=False, users=users)) as cluster:
@@ -95,7 +102,7 @@ async def door(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         for kind, obj in (("clusterroles", EVERYTHING), ("clusterrolebindings", FOR_ALL)):
             await clients[0].create(f"{kind}.rbac.authorization.k8s.io/v1", obj)
         try:
-            if request.param == "policy":
+            if way == "policy":
                 await install.install_policy(kube, settings)
                 yield Door(cluster, *clients)
                 return
@@ -133,6 +140,19 @@ async def test_a_user_cannot_take_a_pod_out_of_its_queue(door: Door) -> None:
     strip = {"metadata": {"$deleteFromPrimitiveList/finalizers": [names.POD_FINALIZER]}}
     await allowed(door.actuator, "p", strip, STRATEGIC)
     assert not door.cluster.objects("", "pods")
+
+
+EXPECTED = Path(__file__).parents[1] / "conformance" / "expected" / "bad_requests.json"
+
+
+@pytest.mark.parity("B22")
+async def test_what_the_conformance_suite_drops_is_the_actuators_to_drop(door: Door) -> None:
+    """Its expected answer holds for the one account under which `gatelog up` and the suite run."""
+    assert json.loads(EXPECTED.read_text())["answers"]["drop-managed"] == 200
+    await door.queued()
+    drop = {"metadata": {"labels": {names.MANAGED_LABEL: None}}}
+    await refused(door.user, "p", drop)
+    await allowed(door.actuator, "p", drop)
 
 
 async def test_administrators_are_users_here(door: Door) -> None:
@@ -203,6 +223,18 @@ async def test_the_fence_keeps_the_actuator_off_others_pods(door: Door) -> None:
     assert len(door.cluster.objects("", "pods")) == 2
     await door.queued("excess")
     await door.actuator.ok("DELETE", "/api/v1/namespaces/default/pods/excess")
+
+
+@pytest.mark.parametrize("door", ["policy every pod", "webhook every pod"], indirect=True)
+async def test_a_surplus_pod_without_a_queue_can_be_deleted(door: Door) -> None:
+    """Its finalizer goes first; from then on the label alone says that it is ours."""
+    made = await door.user.create("pods", pod("excess", labels={"mine": "1"}), "default")
+    assert made["metadata"]["labels"] == {"mine": "1", names.MANAGED_LABEL: "true"}
+    strip = {"metadata": {"$deleteFromPrimitiveList/finalizers": [names.POD_FINALIZER]}}
+    made = await allowed(door.actuator, "excess", strip, STRATEGIC)
+    assert not made["metadata"].get("finalizers")
+    await door.actuator.ok("DELETE", "/api/v1/namespaces/default/pods/excess")
+    assert not door.cluster.objects("", "pods")
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "Job"])
