@@ -125,8 +125,13 @@ async def _cluster(
     narrator.done("cluster", f"Kubernetes {version.text} at {kube.server}", server=kube.server)
     way = way or await _as_before(kube, settings, narrator)
     if way in ("webhook", "policy"):
-        for name in await install.install_kinds(kube):
+        kinds = await install.install_kinds(kube)
+        for name in kinds.applied:
             narrator.done("installed", f"installed {name}", object=name)
+        for sentence in kinds.left:
+            narrator.info("kinds_left", sentence)
+        for name in await install.remove_retired(kube):
+            narrator.done("removed", f"removed {name} of an earlier release", object=name)
     else:
         missing = (await clusterinfo.kueue(kube)).missing
         if missing:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from gatelog.errors import CommandFailed
+from gatelog.removal.ownership import NAME_LABEL, OWN_NAME
 from podgroup.runtime.kube import Answer
 
 KUEUE_GROUP = "kueue.x-k8s.io"
@@ -21,6 +22,13 @@ NEEDED_KINDS = ("workloads", "localqueues", "clusterqueues", "resourceflavors")
 """Without these no group can be admitted."""
 OPTIONAL_KINDS = ("workloadpriorityclasses",)
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+
+
+_RETIRED = (
+    ("MutatingAdmissionPolicyBinding", "gatelog-pods-with-parent"),
+    ("MutatingAdmissionPolicy", "gatelog-pods-with-parent"),
+)
+"""What earlier releases installed and this one does not, in the order in which it can go."""
 
 
 class Asker(Protocol):
@@ -123,6 +131,18 @@ async def admission(kube: Asker, webhook_name: str, policy_name: str) -> Admissi
         policy=bool(await get(kube, f"{ADMISSION}/mutatingadmissionpolicies/{policy_name}")),
         kueue_pods=_kueue_pods((await get(kube, mutating)).get("items", ())),
     )
+
+
+async def retired(kube: Asker) -> list[tuple[str, str]]:
+    """Return kind and name of policies that an earlier release left behind."""
+    found = []
+    for kind, name in _RETIRED:
+        plural = "mutatingadmissionpolicies" if kind.endswith("y") else f"{kind.lower()}s"
+        live = await get(kube, f"{ADMISSION}/{plural}/{name}")
+        labels = (live.get("metadata") or {}).get("labels") or {}
+        if labels.get(NAME_LABEL) == OWN_NAME:
+            found.append((kind, name))
+    return found
 
 
 def _kueue_pods(configurations: Any) -> str:

@@ -6,19 +6,19 @@ fitted to the settings and to the user we are (`policies`). The
 webhook is served and registered by ingest (its address and CA differ per installation, and nobody
 may be sent to a server that does not listen yet); here it is only switched on and waited for.
 
-Invariant: nothing is deleted, and kinds that are served already are never replaced (Kueue's own
-CRDs stay as they are).
+Invariant: nothing is deleted but policies of earlier releases, and CRDs that are not ours are never
+written (Kueue's own stay as they are).
 """
 
 import asyncio
 from collections.abc import Iterable
 from ipaddress import ip_address
-from typing import Literal
+from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
-from gatelog import clusterinfo, manifests, policies
+from gatelog import clusterinfo, crds, policies
 from gatelog.errors import CommandFailed, UsageFailed
 from gatelog.manifests import Object
 from podgroup.runtime.kube import KubeClient
@@ -30,7 +30,6 @@ FIELD_MANAGER = "gatelog-install"
 POLICY_SINCE = (1, 36)
 WEBHOOK_SINCE = (1, 30)
 WEBHOOK_PATH = f"{clusterinfo.ADMISSION}/mutatingwebhookconfigurations/gatelog-pods"
-_ESTABLISHED_S = 30.0
 _WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _PLURALS = {
     "CustomResourceDefinition": "customresourcedefinitions",
@@ -86,38 +85,58 @@ def _message(body: bytes) -> str:
         return body[:300].decode(errors="replace")
 
 
-async def install_kinds(kube: KubeClient) -> list[str]:
-    """Install the CRDs of `deploy/crds` where Kueue's kinds are absent; return what was installed.
+class Kinds(NamedTuple):
+    """What became of Kueue's kinds: what was installed or brought up to date, what was left."""
+
+    applied: list[str]
+    left: list[str]
+    """In sentences."""
+
+
+async def install_kinds(kube: KubeClient) -> Kinds:
+    """Install the CRDs of `deploy/crds` where Kueue's kinds are absent, and bring ours up to date.
 
     Raises:
-        CommandFailed: refused, or not served within 30 s.
+        CommandFailed: they are being deleted; some are there that are not ours and others are
+            missing; a new one is refused, or not served within 30 s.
     """
-    have = await clusterinfo.kueue(kube)
     if await clusterinfo.kinds_are_going(kube):
         raise CommandFailed(
             f"Kueue's kinds are being deleted on {kube.server}, with all queues and Workloads, and "
             "whatever runs under a Workload would be stopped: finish that first with gatelog "
             "uninstall --gates keep, which frees them and stops nothing, then install again"
         )
-    if not have.missing:
-        return []
-    if have.kinds:
+    found = await crds.look(kube)
+    missing = (await clusterinfo.kueue(kube)).missing
+    if found.foreign and missing:
         raise CommandFailed(
-            f"{kube.server} serves some of Kueue's kinds but not {', '.join(have.missing)}: "
-            "finish or remove that installation first, gatelog does not mix its CRDs with Kueue's"
+            f"{kube.server} has CRDs of some of Kueue's kinds that are not gatelog's "
+            f"({', '.join(found.foreign)}), but not {', '.join(missing)}: finish or remove that "
+            "installation first, gatelog does not mix its CRDs with Kueue's"
         )
-    definitions = [o for o in manifests.read("crds") if o["kind"] == "CustomResourceDefinition"]
-    done = await apply(kube, definitions)
-    try:
-        async with asyncio.timeout(_ESTABLISHED_S):
-            while (await clusterinfo.kueue(kube)).missing:  # noqa: ASYNC110 - the server's doing
-                await asyncio.sleep(0.1)
-    except TimeoutError:
-        raise CommandFailed(
-            f"the CRDs were installed, but {kube.server} does not serve them after "
-            f"{_ESTABLISHED_S:.0f} s: look at kubectl describe crd "
-            f"workloads.{clusterinfo.KUEUE_GROUP}"
-        ) from None
+    if found.foreign:
+        return Kinds([], [f"the CRDs of {', '.join(found.foreign)} are not gatelog's: left alone"])
+    done = Kinds(await apply(kube, found.absent), [])
+    for outdated in found.outdated:
+        try:
+            done.applied.extend(await apply(kube, [outdated]))
+        except CommandFailed as error:
+            done.left.append(f"{error}. It stays as another release made it; {crds.BY_HAND}")
+    if found.absent:
+        await crds.until_served(kube)
+    return done
+
+
+async def remove_retired(kube: KubeClient) -> list[str]:
+    """Delete policies of earlier releases that nothing replaces; return what was deleted.
+
+    What may not be deleted stays, and doctor names it: it does what another one does too.
+    """
+    done: list[str] = []
+    for kind, name in await clusterinfo.retired(kube):
+        answer = await kube.request("DELETE", f"{clusterinfo.ADMISSION}/{_PLURALS[kind]}/{name}")
+        if answer.status < 300:
+            done.append(f"{kind} {name}")
     return done
 
 

@@ -9,7 +9,7 @@ Invariant: nothing is written but access reviews, which store nothing.
 import asyncio
 from typing import Any
 
-from gatelog import clusterinfo, install, manifests
+from gatelog import clusterinfo, crds, install, manifests
 from gatelog.errors import CommandFailed, explain
 from gatelog.examine import leases, topology
 from gatelog.examine.findings import Finding, fail, ok, warn
@@ -37,7 +37,7 @@ async def examine(settings: Settings) -> list[Finding]:
         findings = [_version(kube.server, version)]
         for name, file in _ROLES:
             findings.append(await _permissions(kube, name, file))
-        findings.append(_kinds(await clusterinfo.kueue(kube)))
+        findings.append(await kinds(kube))
         findings += await _admission(kube, settings)
         findings += await leases.examine(kube, settings)
         return findings
@@ -95,7 +95,9 @@ async def _allowed(kube: KubeClient, group: str, resource: str, verb: str) -> bo
     return status == 201 and bool((answer.get("status") or {}).get("allowed"))
 
 
-def _kinds(found: clusterinfo.Kueue) -> Finding:
+async def kinds(kube: KubeClient) -> Finding:
+    """Look whether Kueue's kinds are served, and whether our CRDs are this release's."""
+    found = await clusterinfo.kueue(kube)
     if found.missing:
         return fail(
             AREA,
@@ -110,6 +112,15 @@ def _kinds(found: clusterinfo.Kueue) -> Finding:
             "kinds",
             f"{found.version}, without {', '.join(absent)}",
             "priorities come from PriorityClasses only; kubectl apply -k deploy/crds adds them",
+        )
+    outdated = [o["spec"]["names"]["plural"] for o in (await crds.look(kube)).outdated]
+    if outdated:
+        return warn(
+            AREA,
+            "kinds",
+            f"the CRDs of {', '.join(outdated)} are gatelog's, of another release: the API server "
+            "may drop fields that this one writes",
+            f"gatelog up --install, or {crds.BY_HAND}",
         )
     return ok(AREA, "kinds", f"{clusterinfo.KUEUE_GROUP}/{found.version}")
 
@@ -139,6 +150,18 @@ async def _admission(kube: KubeClient, settings: Settings) -> list[Finding]:
                 "gating",
                 "neither webhook nor policy is registered: new pods start without waiting",
                 "gatelog up --install webhook, or the webhook or policy component of deploy/",
+            )
+        )
+    retired = await clusterinfo.retired(kube)
+    if retired:
+        names = ", ".join(f"{kind} {name}" for kind, name in retired)
+        findings.append(
+            warn(
+                AREA,
+                "retired",
+                f"{names} of an earlier release: every pod is evaluated once more, for nothing",
+                "gatelog up --install removes them, or kubectl delete mutatingadmissionpolicy,"
+                f"mutatingadmissionpolicybinding {retired[0][1]}",
             )
         )
     if found.kueue_pods:

@@ -3,17 +3,21 @@
 import asyncio
 import copy
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from gatelog import clusterinfo, install, manifests, policies
+from gatelog import clusterinfo, crds, install, manifests, policies
 from gatelog.errors import CommandFailed, UsageFailed
+from gatelog.examine import cluster as cluster_examine
 from ingest.webhook.policy import ACTUATOR_USER
-from podgroup.runtime.kube import KubeClient
-from podgroup.runtime.settings import Settings, WebhookSettings
+from podgroup.runtime.kube import KubeClient, connect
+from podgroup.runtime.settings import KubernetesSettings, Settings, WebhookSettings
+from simcluster import Settings as SimSettings
 from simcluster import SimCluster
+from simcluster.access import User
 from simcluster.patches import json_patch
 
 Bare = tuple[SimCluster, KubeClient]
@@ -21,26 +25,134 @@ Distant = Callable[[str], Awaitable[KubeClient]]
 POLICIES = ("admissionregistration.k8s.io", "mutatingadmissionpolicies")
 
 
+CRDS = ("apiextensions.k8s.io", "customresourcedefinitions")
+
+
+def versions(cluster: SimCluster) -> dict[str, str]:
+    """Name of each CRD -> its resource version."""
+    return {o["metadata"]["name"]: o["metadata"]["resourceVersion"] for o in cluster.objects(*CRDS)}
+
+
 async def test_kinds_are_installed_once_and_served_then(bare_cluster: Bare) -> None:
     cluster, kube = bare_cluster
     before = await clusterinfo.kueue(kube)
     assert before.missing == list(clusterinfo.NEEDED_KINDS) and before.version == ""
-    done = await install.install_kinds(kube)
+    done, left = await install.install_kinds(kube)
     assert len(done) == 5 and all(d.startswith("CustomResourceDefinition ") for d in done)
+    assert left == []
     after = await clusterinfo.kueue(kube)
     assert after.missing == [] and after.version == "v1beta2"
-    assert await install.install_kinds(kube) == []
-    assert len(cluster.objects("apiextensions.k8s.io", "customresourcedefinitions")) == 5
+    there = versions(cluster)
+    assert await install.install_kinds(kube) == ([], []) and versions(cluster) == there
 
 
-async def test_a_half_installed_kueue_is_left_alone(bare_cluster: Bare) -> None:
+def of_before(**labels: str) -> list[Any]:
+    """The CRDs as an earlier release had them: with a field less in a schema."""
+    found = copy.deepcopy(crds.definitions())
+    for crd in found:
+        if labels:
+            crd["metadata"]["labels"] = labels
+        schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+        if "spec" in schema and crd["spec"]["names"]["plural"] != "resourceflavors":
+            spec = schema["spec"]["properties"]
+            del spec[sorted(spec)[-1]]
+    return found
+
+
+async def test_kinds_of_an_earlier_release_are_brought_up_to_date(bare_cluster: Bare) -> None:
+    cluster, kube = bare_cluster
+    await install.apply(kube, of_before())
+    there = versions(cluster)
+    found = await cluster_examine.kinds(kube)
+    assert found.verdict == "warn" and "workloads" in found.detail
+    done, left = await install.install_kinds(kube)
+    changed = {name for name in there if versions(cluster)[name] != there[name]}
+    assert {d.split()[1] for d in done} == changed
+    assert len(done) == 3 and left == []
+    assert (await crds.look(kube)) == ([], [], [])
+    assert (await cluster_examine.kinds(kube)).verdict == "ok"
+
+
+async def test_who_may_not_write_crds_goes_on_with_those_of_before(tmp_path: Path) -> None:
+    reader = {
+        "metadata": {"name": "reader"},
+        "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]}],
+    }
+    to_bob = {
+        "metadata": {"name": "reader"},
+        "roleRef": {"kind": "ClusterRole", "name": "reader"},
+        "subjects": [{"kind": "User", "name": "bob"}],
+    }
+    settings = SimSettings(kueue_kinds=False, users={"bob-token": User(name="bob")})
+    async with SimCluster(settings) as cluster:
+        file = cluster.kubeconfig(tmp_path / "kubeconfig")
+        admin = await connect(KubernetesSettings(kubeconfig=str(file)))
+        await install.apply(admin, of_before())
+        for kind, obj in (("clusterroles", reader), ("clusterrolebindings", to_bob)):
+            path = f"/apis/rbac.authorization.k8s.io/v1/{kind}"
+            assert (await admin.json("POST", path, body=obj))[0] == 201
+        file.write_text(file.read_text().replace(cluster.token, "bob-token"))
+        bob = await connect(KubernetesSettings(kubeconfig=str(file)))
+        done, left = await install.install_kinds(bob)
+        assert done == [] and len(left) == 3
+        assert "answered 403" in left[0] and crds.BY_HAND in left[0]
+        for kube in (admin, bob):
+            await kube.close()
+
+
+async def test_an_interrupted_installation_is_finished(bare_cluster: Bare) -> None:
     _, kube = bare_cluster
-    from gatelog import manifests
+    await install.apply(kube, manifests.read("crds/workloads.yaml"))
+    assert len((await install.install_kinds(kube)).applied) == 4
+    assert (await clusterinfo.kueue(kube)).missing == []
 
-    crds = manifests.read("crds/workloads.yaml")
-    await install.apply(kube, crds)
+
+async def test_kueues_own_kinds_are_left_as_they_are(bare_cluster: Bare) -> None:
+    cluster, kube = bare_cluster
+    theirs = of_before(**{"app.kubernetes.io/name": "kueue"})
+    await install.apply(kube, theirs[:1])
     with pytest.raises(CommandFailed, match=r"localqueues.*does not mix"):
         await install.install_kinds(kube)
+    await install.apply(kube, theirs)
+    there = versions(cluster)
+    done, (left,) = await install.install_kinds(kube)
+    assert done == [] and "workloads" in left and "left alone" in left
+    assert versions(cluster) == there
+    assert (await cluster_examine.kinds(kube)).verdict == "ok"
+
+
+async def test_kinds_with_a_version_that_ours_lack_are_not_narrowed(bare_cluster: Bare) -> None:
+    cluster, kube = bare_cluster
+    wider = copy.deepcopy(crds.definitions())
+    for crd in wider:
+        older = copy.deepcopy(crd["spec"]["versions"][0])
+        crd["spec"]["versions"].append(older | {"name": "v1beta1", "storage": False})
+    await install.apply(kube, wider)
+    there = versions(cluster)
+    assert (await install.install_kinds(kube)).applied == [] and versions(cluster) == there
+
+
+async def test_a_policy_of_an_earlier_release_is_removed(bare_cluster: Bare) -> None:
+    cluster, kube = bare_cluster
+    settings = await install.as_ourselves(kube, Settings())
+    await install.install_policy(kube, settings)
+    old = [
+        o for o in policies.policies(settings) if o["metadata"]["name"] == "gatelog-owner-labels"
+    ]
+    for obj in copy.deepcopy(old):
+        obj["metadata"]["name"] = "gatelog-pods-with-parent"
+        if "policyName" in obj["spec"]:
+            obj["spec"]["policyName"] = "gatelog-pods-with-parent"
+        await install.apply(kube, [obj])
+    assert len(await clusterinfo.retired(kube)) == 2
+    before = len(cluster.objects(*POLICIES))
+    done = await install.remove_retired(kube)
+    assert [d.split()[0] for d in done] == [
+        "MutatingAdmissionPolicyBinding",
+        "MutatingAdmissionPolicy",
+    ]
+    assert len(cluster.objects(*POLICIES)) == before - 1
+    assert await install.remove_retired(kube) == []
 
 
 async def test_policy_is_applied_and_applying_again_changes_nothing(bare_cluster: Bare) -> None:
