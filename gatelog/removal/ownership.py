@@ -23,7 +23,6 @@ OWN_NAME = "gatelog"
 PAGE = 500
 """Objects that one answer brings."""
 _GENERATED = re.compile(r"gatelog-(settings|nats-server)(-[a-z0-9]{10})?")
-_COMPONENTS_OF_DATA = {"nats"}
 _EXPIRED = 410
 
 
@@ -105,7 +104,7 @@ def _known() -> frozenset[tuple[str, str]]:
 
     found: set[tuple[str, str]] = set()
     for file in manifests.root().rglob("*.yaml"):
-        parts = set(file.parts)
+        parts = set(file.relative_to(manifests.root()).parts)
         if parts & {"examples", "chart", "crds"} or file.name == "kustomization.yaml":
             continue
         for obj in yaml.safe_load_all(file.read_text(encoding="utf-8")):

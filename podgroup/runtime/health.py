@@ -9,12 +9,14 @@ the failing checks and nothing secret.
 
 import asyncio
 import inspect
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from podgroup.runtime.listening import listen
 from podgroup.runtime.log import get_logger
-from podgroup.runtime.settings import HealthSettings
+from podgroup.runtime.settings import HealthSettings, SettingsError
 
 Check = Callable[[], str | Awaitable[str]]
 CHECK_TIMEOUT_S = 2.0
@@ -53,13 +55,13 @@ async def serve_health(settings: HealthSettings, checks: Checks) -> AsyncIterato
     if settings.port == 0:
         yield 0
         return
-    async with _server(settings.host, settings.port, checks) as port:
-        log.info("health_served", host=settings.host, port=port)
+    async with _server(settings, checks) as port:
+        log.info("health_served", host=settings.host, port=port, tls=bool(settings.cert_file))
         yield port
 
 
 @asynccontextmanager
-async def _server(host: str, port: int, checks: Checks) -> AsyncIterator[int]:
+async def _server(settings: HealthSettings, checks: Checks) -> AsyncIterator[int]:
     from aiohttp import web
 
     async def healthz(_: web.Request) -> web.Response:
@@ -89,10 +91,52 @@ async def _server(host: str, port: int, checks: Checks) -> AsyncIterator[int]:
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
-        await listen(runner, "health", host, port, shutdown_timeout_s=1.0)
+        tls = _Fresh(settings).context if settings.cert_file else None
+        where = settings.host, settings.port
+        await listen(runner, "health", *where, tls=tls, shutdown_timeout_s=1.0)
         yield int(runner.addresses[0][1])
     finally:
         await runner.cleanup()
+
+
+class _Fresh:
+    """A TLS context whose handshakes use the certificate that the files hold by then.
+
+    Files that cannot be used, as while somebody replaces them, leave the certificate as it was.
+
+    Raises:
+        SettingsError: they cannot be used at the start.
+    """
+
+    def __init__(self, settings: HealthSettings) -> None:
+        self._cert = Path(settings.cert_file)
+        self._key = Path(settings.key_file or settings.cert_file)
+        try:
+            self._changed, self._now = self._stamp(), self._load()
+        except OSError as error:
+            raise SettingsError(
+                f"health.cert_file = {settings.cert_file!r}, health.key_file = "
+                f"{settings.key_file!r}: cannot be used as certificate and key: {error}"
+            ) from error
+        self.context = self._load()
+        self.context.sni_callback = self._greet
+
+    def _stamp(self) -> tuple[int, int]:
+        return self._cert.stat().st_mtime_ns, self._key.stat().st_mtime_ns
+
+    def _load(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(self._cert, self._key)
+        return context
+
+    def _greet(self, connection: ssl.SSLObject, _name: str | None, _: ssl.SSLContext) -> None:
+        try:
+            changed = self._stamp()
+            if changed != self._changed:
+                self._now, self._changed = self._load(), changed
+        except OSError as error:  # an SSLError is one
+            log.warning("certificate_unusable", file=str(self._cert), error=str(error))
+        connection.context = self._now
 
 
 async def _failing(checks: dict[str, Check]) -> dict[str, str]:

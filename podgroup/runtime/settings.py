@@ -590,6 +590,14 @@ class HealthSettings(Section, frozen=True, kw_only=True):
 
     host: Annotated[str, Meta(description="Address to listen on; 0.0.0.0 in a pod.")] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535, description="Port to listen on; 0: off.")] = 0
+    cert_file: Annotated[
+        str,
+        Meta(
+            description="Path of a certificate (PEM) to serve TLS with; read again when it "
+            "changes. Empty: plain HTTP."
+        ),
+    ] = ""
+    key_file: Annotated[str, Meta(description="Path of the key of cert_file (PEM).")] = ""
 
 
 class LogSettings(Section, frozen=True, kw_only=True):

@@ -28,13 +28,19 @@ def test_the_dockerfile_copies_all_that_the_wheel_is_made_of():
     wheel = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
     project = PROJECT["project"]
     needed = {"pyproject.toml", project["readme"], *project["license-files"]}
-    needed |= {*wheel["packages"], *wheel["force-include"]}
+    needed |= {*wheel["packages"], *(name.split("/")[0] for name in wheel["force-include"])}
     assert copied() == needed
     assert all((ROOT / name).exists() for name in copied())
     ignored = (ROOT / ".dockerignore").read_text().split()
     assert ignored[1:] or ignored
     for name in copied():
         assert f"!{name}" in ignored or f"!{name}/**" in ignored
+
+
+def test_the_wheel_carries_all_of_deploy_but_the_chart():
+    carried = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    there = {f"deploy/{p.name}" for p in (ROOT / "deploy").iterdir()}
+    assert {name for name in carried if name != "migrations"} == there - {"deploy/chart"}
 
 
 def test_the_image_runs_as_a_number_and_holds_what_each_part_imports():

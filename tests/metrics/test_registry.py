@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from podgroup.runtime.health import Checks, _server
 from podgroup.runtime.metrics import MAX_QUEUES, MAX_VALUES, NONE, OTHER, Labels, Metrics, of
-from podgroup.runtime.settings import Settings
+from podgroup.runtime.settings import HealthSettings, Settings
 
 
 def samples(metrics: Metrics) -> dict[tuple[str, tuple[str, ...]], float]:
@@ -95,7 +95,7 @@ async def test_parts_with_the_same_checks_are_served_on_one_page() -> None:
     of(checks, settings).counter("gatelog_one_total", "One.")().inc()
     of(checks, settings).counter("gatelog_two_total", "Two.")().inc()
     async with (
-        _server("127.0.0.1", 0, checks) as port,
+        _server(HealthSettings(), checks) as port,
         aiohttp.ClientSession() as session,
         session.get(f"http://127.0.0.1:{port}/metrics") as answer,
     ):

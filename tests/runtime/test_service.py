@@ -114,7 +114,7 @@ async def test_health_is_off_by_default() -> None:
 
 
 async def test_an_address_that_is_taken_is_named_with_its_settings() -> None:
-    async with _server("127.0.0.1", 0, Checks()) as port:
+    async with _server(HealthSettings(), Checks()) as port:
         taken = HealthSettings(host="127.0.0.1", port=port)
         words = rf"127\.0\.0\.1:{port}: address already in use.*health\.port"
         with pytest.raises(ListenError, match=words):
@@ -131,7 +131,7 @@ async def test_health_answers_name_what_fails() -> None:
 
     checks.ready("projector", slow)
     checks.live("loop", lambda: "")
-    async with _server("127.0.0.1", 0, checks) as port:
+    async with _server(HealthSettings(), checks) as port:
         assert await get(port, "/healthz") == (200, "ok\n")
         assert await get(port, "/readyz") == (503, "projector: 5 messages behind\n")
         lag = 0

@@ -1,0 +1,230 @@
+{{/* Everything here works on objects of deploy/ as dictionaries, and changes them in place. */}}
+
+{{- define "gatelog.labels" -}}
+app.kubernetes.io/name: gatelog
+app.kubernetes.io/part-of: gatelog
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{/* Name of the ConfigMap with the settings: it changes with them, so that pods are rolled. */}}
+{{- define "gatelog.settings" -}}
+{{- $text := .Files.Get "files/base/gatelog.toml" | replace "gatelog-system" .Release.Namespace -}}
+gatelog-settings-{{ sha256sum $text | trunc 10 }}
+{{- end }}
+
+{{- define "gatelog.natsSettings" -}}
+gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") | trunc 10 }}
+{{- end }}
+
+{{/* Sets a variable of a container: {container, name, value}. */}}
+{{- define "gatelog.setEnv" -}}
+{{- $name := .name -}}
+{{- $kept := list -}}
+{{- range default list .container.env }}{{- if ne .name $name }}{{- $kept = append $kept . }}{{- end }}{{- end }}
+{{- $_ := set .container "env" (append $kept (dict "name" $name "value" (toString .value))) -}}
+{{- end }}
+
+{{/* Values that are settings, as variables of a container: {root, container, jobs}. */}}
+{{- define "gatelog.environment" -}}
+{{- $v := .root.Values }}{{- $c := .container -}}
+{{- if ne $v.cluster "default" }}{{- include "gatelog.setEnv" (dict "container" $c "name" "GATELOG_CLUSTER" "value" $v.cluster) }}{{- end }}
+{{- if and (ne $v.mode "builtin") (not .job) }}{{- include "gatelog.setEnv" (dict "container" $c "name" "GATELOG_MODE" "value" $v.mode) }}{{- end }}
+{{- if ne $v.nats.url "nats://nats:4222" }}{{- include "gatelog.setEnv" (dict "container" $c "name" "GATELOG_NATS_URL" "value" $v.nats.url) }}{{- end }}
+{{- if ne $v.database.url "postgresql:///gatelog" }}{{- include "gatelog.setEnv" (dict "container" $c "name" "GATELOG_DATABASE_URL" "value" $v.database.url) }}{{- end }}
+{{- if ne .root.Release.Namespace "gatelog-system" }}
+{{- range $name := list "WEBHOOK" "SERVE" }}
+{{- include "gatelog.setEnv" (dict "container" $c "name" (printf "GATELOG_%s_SERVICE_NAMESPACE" $name) "value" $.root.Release.Namespace) }}
+{{- end }}
+{{- end }}
+{{- if or $v.admission.excludedNamespaces (ne .root.Release.Namespace "gatelog-system") }}
+{{- $all := concat (list "kube-system" .root.Release.Namespace) $v.admission.excludedNamespaces }}
+{{- include "gatelog.setEnv" (dict "container" $c "name" "GATELOG_WEBHOOK_EXCLUDED_NAMESPACES" "value" (join "," $all)) }}
+{{- end }}
+{{- if $v.admission.everyPod }}{{- include "gatelog.setEnv" (dict "container" $c "name" "GATELOG_WEBHOOK_MANAGE_JOBS_WITHOUT_QUEUE_NAME" "value" "true") }}{{- end }}
+{{- range $section, $fields := $v.settings }}
+{{- if kindIs "map" $fields }}
+{{- range $field, $value := $fields }}
+{{- include "gatelog.setEnv" (dict "container" $c "name" (printf "GATELOG_%s_%s" (upper $section) (upper $field)) "value" (ternary (join "," (default list $value)) $value (kindIs "slice" $value))) }}
+{{- end }}
+{{- else }}
+{{- include "gatelog.setEnv" (dict "container" $c "name" (printf "GATELOG_%s" (upper $section)) "value" $fields) }}
+{{- end }}
+{{- end }}
+{{- if $v.metrics.tls.secretName }}
+{{- include "gatelog.setEnv" (dict "container" $c "name" "GATELOG_HEALTH_CERT_FILE" "value" "/etc/gatelog/metrics/tls.crt") }}
+{{- include "gatelog.setEnv" (dict "container" $c "name" "GATELOG_HEALTH_KEY_FILE" "value" "/etc/gatelog/metrics/tls.key") }}
+{{- end }}
+{{- if $v.pods.extraEnv }}{{- $_ := set $c "env" (concat $c.env $v.pods.extraEnv) }}{{- end }}
+{{- end }}
+
+{{/* Mounts a volume read-only: {spec, container, name, path, source}. */}}
+{{- define "gatelog.mount" -}}
+{{- $_ := set .spec "volumes" (append (default list .spec.volumes) (merge (dict "name" .name) .source)) -}}
+{{- $_ := set .container "volumeMounts" (append (default list .container.volumeMounts) (dict "name" .name "mountPath" .path "readOnly" true)) -}}
+{{- end }}
+
+{{/* Takes away the certificate that others made: {container, spec, part, volume}. */}}
+{{- define "gatelog.selfMade" -}}
+{{- $env := list }}{{- $mounts := list }}{{- $volumes := list -}}
+{{- range .container.env }}{{- if not (has .name (list (printf "GATELOG_%s_CERT_FILE" $.part) (printf "GATELOG_%s_KEY_FILE" $.part))) }}{{- $env = append $env . }}{{- end }}{{- end }}
+{{- range .container.volumeMounts }}{{- if ne .name $.volume }}{{- $mounts = append $mounts . }}{{- end }}{{- end }}
+{{- range .spec.volumes }}{{- if ne .name $.volume }}{{- $volumes = append $volumes . }}{{- end }}{{- end }}
+{{- $_ := set .container "env" $env }}{{- $_ := set .container "volumeMounts" $mounts }}{{- $_ := set .spec "volumes" $volumes -}}
+{{- $_ := set .obj.spec "replicas" 1 }}{{- $_ := set .obj.spec "strategy" (dict "type" "Recreate") -}}
+{{- end }}
+
+{{/* Fits a Deployment, StatefulSet or Job to the values: {root, obj}. */}}
+{{- define "gatelog.workload" -}}
+{{- $root := .root }}{{- $v := .root.Values }}{{- $obj := .obj -}}
+{{- $component := index $obj.metadata.labels "app.kubernetes.io/component" -}}
+{{- $ours := ne $component "nats" }}{{- $job := eq $obj.kind "Job" -}}
+{{- $part := default dict (index $v.parts $component) -}}
+{{- $template := $obj.spec.template }}{{- $spec := $template.spec }}{{- $container := index $spec.containers 0 -}}
+{{- if and (eq $component "ingest") (eq $v.admission.way "webhook") }}
+{{- $patch := fromYaml (.root.Files.Get "files/components/webhook/ingest.yaml") }}
+{{- $more := index $patch.spec.template.spec.containers 0 }}
+{{- range $key := list "env" "ports" "volumeMounts" }}{{- $_ := set $container $key (concat (index $container $key) (index $more $key)) }}{{- end }}
+{{- $_ := set $spec "volumes" (concat $spec.volumes $patch.spec.template.spec.volumes) }}
+{{- if eq $v.admission.webhook.certificates "self" }}{{- include "gatelog.selfMade" (dict "obj" $obj "spec" $spec "container" $container "part" "WEBHOOK" "volume" "webhook") }}{{- end }}
+{{- end }}
+{{- if and (eq $component "serve") (eq $v.serve.certificates "self") }}{{- include "gatelog.selfMade" (dict "obj" $obj "spec" $spec "container" $container "part" "SERVE" "volume" "certificate") }}{{- end }}
+{{- if not $job }}{{- with $part.replicas }}{{- $_ := set $obj.spec "replicas" . }}{{- end }}{{- end }}
+{{- with $part.resources }}{{- $_ := set $container "resources" . }}{{- end }}
+{{- with merge (deepCopy (default dict $part.nodeSelector)) $v.pods.nodeSelector }}{{- $_ := set $spec "nodeSelector" . }}{{- end }}
+{{- with concat $v.pods.tolerations (default list $part.tolerations) }}{{- $_ := set $spec "tolerations" . }}{{- end }}
+{{- with default $v.pods.affinity $part.affinity }}{{- $_ := set $spec "affinity" . }}{{- end }}
+{{- with default $v.pods.priorityClassName $part.priorityClassName }}{{- $_ := set $spec "priorityClassName" . }}{{- end }}
+{{- if $v.image.pullSecrets }}
+{{- $names := list }}{{- range $v.image.pullSecrets }}{{- $names = append $names (dict "name" .) }}{{- end }}
+{{- $_ := set $spec "imagePullSecrets" $names }}
+{{- end }}
+{{- with $v.pods.annotations }}{{- $_ := set $template.metadata "annotations" (merge (deepCopy .) (default dict $template.metadata.annotations)) }}{{- end }}
+{{- with $v.pods.labels }}{{- $_ := set $template.metadata "labels" (merge (deepCopy $template.metadata.labels) .) }}{{- end }}
+{{- if $ours }}
+{{- $_ := set $container "image" (printf "%s:%s" $v.image.repository (default .root.Chart.AppVersion $v.image.tag)) }}
+{{- if ne $v.image.pullPolicy "IfNotPresent" }}{{- $_ := set $container "imagePullPolicy" $v.image.pullPolicy }}{{- end }}
+{{- if $container.env }}{{- include "gatelog.environment" (dict "root" .root "container" $container "job" $job) }}{{- end }}
+{{- range $i, $map := $v.pods.extraConfigMaps }}{{- include "gatelog.mount" (dict "spec" $spec "container" $container "name" (printf "extra-%d" $i) "path" $map.mountPath "source" (dict "configMap" (dict "name" $map.name))) }}{{- end }}
+{{- if and $v.metrics.tls.secretName (not $job) }}
+{{- include "gatelog.mount" (dict "spec" $spec "container" $container "name" "metrics" "path" "/etc/gatelog/metrics" "source" (dict "secret" (dict "secretName" $v.metrics.tls.secretName "defaultMode" 288))) }}
+{{- range $probe := list "livenessProbe" "readinessProbe" }}{{- $_ := set (index $container $probe).httpGet "scheme" "HTTPS" }}{{- end }}
+{{- $_ := set $template.metadata.annotations "prometheus.io/scheme" "https" }}
+{{- end }}
+{{- else }}
+{{- $_ := set $container "image" (printf "%s:%s" $v.nats.image.repository $v.nats.image.tag) }}
+{{- range $obj.spec.volumeClaimTemplates }}
+{{- $_ := set .spec.resources.requests "storage" $v.nats.storage.size }}
+{{- if $v.nats.storage.className }}{{- $_ := set .spec "storageClassName" $v.nats.storage.className }}{{- end }}
+{{- end }}
+{{- end }}
+{{- range $spec.volumes }}
+{{- if .configMap }}
+{{- if eq .configMap.name "gatelog-settings" }}{{- $_ := set .configMap "name" (include "gatelog.settings" $root) }}{{- end }}
+{{- if eq .configMap.name "gatelog-nats-server" }}{{- $_ := set .configMap "name" (include "gatelog.natsSettings" $root) }}{{- end }}
+{{- end }}
+{{- if .secret }}
+{{- $_ := set .secret "secretName" (get (dict "gatelog-nats" $v.nats.existingSecret "gatelog-database" $v.database.existingSecret "gatelog-database-reader" $v.database.readerSecret "gatelog-webhook-tls" $v.admission.webhook.secretName "gatelog-serve-tls" $v.serve.secretName) .secret.secretName | default .secret.secretName) }}
+{{- end }}
+{{- end }}
+{{- if $job }}{{- $_ := set $obj.metadata "name" (printf "%s-%s" $obj.metadata.name (toJson $obj.spec | sha256sum | trunc 8)) }}{{- end }}
+{{- end }}
+
+{{/* Fits a policy to mode and namespaces: {root, obj}. */}}
+{{- define "gatelog.policy" -}}
+{{- $v := .root.Values }}{{- $spec := .obj.spec }}{{- $name := .obj.metadata.name -}}
+{{- if eq $name "gatelog-queued-pods" }}
+{{- $conditions := list }}
+{{- range $i, $condition := $spec.matchConditions }}
+{{- if and (eq $i 0) $v.admission.everyPod }}
+{{- $component := fromYaml ($.root.Files.Get "files/components/policy-every-pod/kustomization.yaml") }}
+{{- $conditions = append $conditions (index (fromYamlArray (index $component.patches 0).patch) 1).value }}
+{{- else if not (and (eq $v.mode "builtin") (eq $condition.name "owner-is-not-queued")) }}
+{{- $conditions = append $conditions $condition }}
+{{- end }}
+{{- end }}
+{{- $_ := set $spec "matchConditions" $conditions }}
+{{- if eq $v.mode "builtin" }}{{- range $spec.variables }}{{- if eq .name "topologyGate" }}{{- $_ := set . "expression" "false" }}{{- end }}{{- end }}{{- end }}
+{{- end }}
+{{- if and (eq $name "gatelog-owner-labels") (eq $v.mode "builtin") }}
+{{- $rule := dict "apiGroups" (list "batch") "apiVersions" (list "v1") "operations" (list "CREATE") "resources" (list "jobs") "scope" "Namespaced" }}
+{{- $_ := set $spec.matchConstraints "resourceRules" (append $spec.matchConstraints.resourceRules $rule) }}
+{{- end }}
+{{- include "gatelog.excluded" (dict "root" .root "selector" (default dict $spec.matchConstraints.namespaceSelector)) }}
+{{- end }}
+
+{{/* Adds the namespaces that are left alone to a selector that leaves some alone: {root, selector}. */}}
+{{- define "gatelog.excluded" -}}
+{{- range default list .selector.matchExpressions }}
+{{- if and (eq .key "kubernetes.io/metadata.name") (eq .operator "NotIn") }}{{- $_ := set . "values" (concat .values $.root.Values.admission.excludedNamespaces) }}{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Fits a network policy: {root, obj}. */}}
+{{- define "gatelog.networkPolicy" -}}
+{{- $v := .root.Values.networkPolicies }}{{- $name := .obj.metadata.name }}{{- $spec := .obj.spec -}}
+{{- range default list $spec.ingress }}
+{{- $port := int (index .ports 0).port }}
+{{- if eq $port 8081 }}{{- $_ := set . "from" $v.metricsFrom }}{{- end }}
+{{- if and (or (eq $port 9443) (eq $port 8443)) $v.webhookFrom }}{{- $_ := set . "from" $v.webhookFrom }}{{- end }}
+{{- end }}
+{{- if and (eq $name "gatelog-log") $v.logTo }}{{- $_ := set (index $spec.egress 0) "to" $v.logTo }}{{- end }}
+{{- if and (eq $name "gatelog-database") $v.databaseTo }}{{- $_ := set (index $spec.egress 0) "to" $v.databaseTo }}{{- end }}
+{{- end }}
+
+{{/* One authority and one certificate for a Service, kept from release to release: {root, service, secret}. */}}
+{{- define "gatelog.certificate" -}}
+{{- $root := .root }}{{- $key := printf "gatelog-made-%s" .service -}}
+{{- if not (hasKey $root.Values.serve $key) }}
+{{- $found := lookup "v1" "Secret" $root.Release.Namespace .secret }}
+{{- if and $found $found.data (hasKey $found.data "ca.crt") }}
+{{- $_ := set $root.Values.serve $key (pick $found.data "ca.crt" "tls.crt" "tls.key") }}
+{{- else }}
+{{- $names := list (printf "%s.%s.svc" .service $root.Release.Namespace) (printf "%s.%s.svc.cluster.local" .service $root.Release.Namespace) }}
+{{- $ca := genCA (printf "%s-ca" .service) 3650 }}
+{{- $made := genSignedCert (index $names 0) nil $names 3650 $ca }}
+{{- $_ := set $root.Values.serve $key (dict "ca.crt" (b64enc $ca.Cert) "tls.crt" (b64enc $made.Cert) "tls.key" (b64enc $made.Key)) }}
+{{- end }}
+{{- end }}
+{{- toJson (index $root.Values.serve $key) }}
+{{- end }}
+
+{{/* caBundle for a way to certificates, "" where others fill it in: {root, way, bundle, service, secret}. */}}
+{{- define "gatelog.caBundle" -}}
+{{- if eq .way "generated" }}{{- index (fromJson (include "gatelog.certificate" .)) "ca.crt" }}{{- else if eq .way "secret" }}{{- .bundle }}{{- end }}
+{{- end }}
+
+{{/* Fits any object, "" where values say that it is not wanted: {root, obj}. */}}
+{{- define "gatelog.fitted" -}}
+{{- $root := .root }}{{- $v := .root.Values }}{{- $obj := .obj }}{{- $kind := .obj.kind -}}
+{{- $wanted := true -}}
+{{- if has $kind (list "Deployment" "StatefulSet" "Job") }}{{- include "gatelog.workload" . }}{{- end }}
+{{- if and (eq $kind "PodDisruptionBudget") (not $v.podDisruptionBudgets.enabled) }}{{- $wanted = false }}{{- end }}
+{{- if eq $kind "NetworkPolicy" }}{{- $wanted = $v.networkPolicies.enabled }}{{- include "gatelog.networkPolicy" . }}{{- end }}
+{{- if has $kind (list "MutatingAdmissionPolicy" "ValidatingAdmissionPolicy") }}{{- include "gatelog.policy" . }}{{- end }}
+{{- if eq $kind "CustomResourceDefinition" }}{{- $_ := set $obj.metadata "annotations" (merge (dict "helm.sh/resource-policy" "keep") (default dict $obj.metadata.annotations)) }}{{- end }}
+{{- if has $kind (list "MutatingWebhookConfiguration" "ValidatingWebhookConfiguration") }}
+{{- $hook := $v.admission.webhook }}
+{{- $bundle := include "gatelog.caBundle" (dict "root" $root "way" $hook.certificates "bundle" $hook.caBundle "service" "gatelog-webhook" "secret" $hook.secretName) }}
+{{- if ne $hook.certificates "certManager" }}{{- $_ := unset $obj.metadata "annotations" }}{{- end }}
+{{- range $obj.webhooks }}
+{{- if $bundle }}{{- $_ := set .clientConfig "caBundle" $bundle }}{{- end }}
+{{- if eq .failurePolicy "Fail" }}{{- $_ := set . "failurePolicy" $hook.failurePolicy }}{{- $_ := set . "timeoutSeconds" $hook.timeoutSeconds }}{{- end }}
+{{- include "gatelog.excluded" (dict "root" $root "selector" (default dict .namespaceSelector)) }}
+{{- end }}
+{{- end }}
+{{- if eq $kind "APIService" }}
+{{- if and (eq $v.mode "kueue") (contains "visibility" $obj.metadata.name) }}{{- $wanted = false }}{{- end }}
+{{- $bundle := include "gatelog.caBundle" (dict "root" $root "way" $v.serve.certificates "bundle" $v.serve.caBundle "service" "gatelog-serve" "secret" $v.serve.secretName) }}
+{{- if $bundle }}{{- $_ := set $obj.spec "caBundle" $bundle }}{{- end }}
+{{- if has $v.serve.certificates (list "generated" "secret") }}{{- $_ := unset $obj.metadata "annotations" }}{{- end }}
+{{- end }}
+{{- if eq $kind "PrometheusRule" }}{{- $_ := set $obj.metadata "labels" (merge (dict "app.kubernetes.io/name" "gatelog") $v.metrics.rules.labels) }}{{- end }}
+{{- if $wanted }}
+{{- $wide := list "Namespace" "ClusterRole" "ClusterRoleBinding" "CustomResourceDefinition" "APIService" "MutatingAdmissionPolicy" "MutatingAdmissionPolicyBinding" "ValidatingAdmissionPolicy" "ValidatingAdmissionPolicyBinding" "MutatingWebhookConfiguration" "ValidatingWebhookConfiguration" }}
+{{- if not (or (has $kind $wide) $obj.metadata.namespace) }}{{- $_ := set $obj.metadata "namespace" $root.Release.Namespace }}{{- end }}
+{{- $_ := set $obj.metadata "labels" (merge (fromYaml (include "gatelog.labels" $root)) (default dict $obj.metadata.labels)) }}
+---
+{{ toYaml $obj }}
+{{- end }}
+{{- end }}

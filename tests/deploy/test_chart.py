@@ -1,0 +1,370 @@
+"""The chart, by the real helm: it is what kustomize builds, and values do what they say."""
+
+import base64
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cryptography import x509
+
+from podgroup.runtime.settings_source import load
+from tests.deploy import helm
+from tests.deploy.manifests import DEPLOY, Json
+
+pytestmark = pytest.mark.skipif(helm.helm() is None, reason="no helm for this machine")
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("ingest", "projector", "actuator", "serve")
+OF_HELM = ("helm.sh/chart", "app.kubernetes.io/managed-by")
+EQUAL: dict[str, Json] = {
+    "evaluation": {"serve": {"certificates": "self"}},
+    "kueue": {
+        "mode": "kueue",
+        "crds": {"install": False},
+        "serve": {"enabled": False},
+        "admission": {"way": "webhook", "webhook": {"certificates": "certManager"}},
+    },
+}
+"""Values that make of the chart what an overlay is."""
+
+
+def key(obj: Json) -> tuple[str, str]:
+    return obj["kind"], _unhashed(obj["metadata"]["name"])
+
+
+def _unhashed(name: str) -> str:
+    return re.sub(r"^(gatelog-(?:settings|nats-server|migrate))-[-a-z0-9]+$", r"\1", name)
+
+
+def plain(value: Any) -> Any:
+    """Without what says nothing: order of named things, empty values, folds in expressions."""
+    if isinstance(value, dict):
+        found = {k: plain(v) for k, v in value.items()}
+        return {k: v for k, v in found.items() if v not in (None, {}, [])}
+    if isinstance(value, list):
+        items = [plain(v) for v in value]
+        if all(isinstance(item, dict) and "name" in item for item in items):
+            items.sort(key=lambda item: (item["name"], item.get("mountPath", "")))
+        return items
+    return _unhashed(" ".join(value.split())) if isinstance(value, str) else value
+
+
+def comparable(obj: Json) -> Json:
+    meta = dict(obj["metadata"])
+    meta["labels"] = {k: v for k, v in (meta.get("labels") or {}).items() if k not in OF_HELM}
+    meta["annotations"] = {
+        k: v for k, v in (meta.get("annotations") or {}).items() if k != "helm.sh/resource-policy"
+    }
+    if "admissionregistration" in obj["apiVersion"]:
+        meta.pop("namespace", None)  # these kinds have none; kustomize does not know them
+    return dict(plain(obj | {"metadata": meta}))
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kustomize comes with kubectl")
+@pytest.mark.parametrize("overlay", list(EQUAL))
+def test_the_chart_is_what_kustomize_builds(overlay: str) -> None:
+    done = subprocess.run(
+        ["kubectl", "kustomize", str(DEPLOY / "overlays" / overlay)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    built = {key(o): comparable(o) for o in yaml.safe_load_all(done.stdout) if o}
+    del built["Namespace", "gatelog-system"]  # helm makes it, or whoever runs helm
+    made = {key(o): comparable(o) for o in helm.rendered(EQUAL[overlay], "--no-hooks")}
+    assert set(made) == set(built)
+    for name, obj in built.items():
+        assert made[name] == obj, name
+
+
+def by_name(values: Json | None = None, **more: Any) -> dict[tuple[str, str], Json]:
+    return {key(o): o for o in helm.rendered(values, **more)}
+
+
+def containers(objects: dict[tuple[str, str], Json]) -> dict[str, Json]:
+    return {
+        obj["metadata"]["labels"]["app.kubernetes.io/component"]: obj["spec"]["template"]["spec"]
+        for (kind, _), obj in objects.items()
+        if kind in ("Deployment", "StatefulSet", "Job")
+    }
+
+
+def variables(spec: Json) -> dict[str, str]:
+    return {e["name"]: e.get("value", "") for e in spec["containers"][0].get("env") or ()}
+
+
+def test_what_a_platform_asks_of_pods_reaches_all_of_them() -> None:
+    toleration = {"key": "infra", "operator": "Exists"}
+    pods = {
+        "nodeSelector": {"pool": "infra"},
+        "tolerations": [toleration],
+        "priorityClassName": "system-cluster-critical",
+        "annotations": {"sidecar.istio.io/inject": "false"},
+        "labels": {"team": "batch"},
+        "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
+        "extraConfigMaps": [{"name": "authorities", "mountPath": "/etc/authorities"}],
+    }
+    objects = by_name(
+        {
+            "image": {
+                "repository": "registry.example/gatelog",
+                "tag": "9",
+                "pullSecrets": ["registry"],
+                "pullPolicy": "Always",
+            },
+            "pods": pods,
+            "parts": {
+                "projector": {
+                    "replicas": 3,
+                    "resources": {"limits": {"memory": "4Gi"}},
+                    "nodeSelector": {"disk": "fast"},
+                }
+            },
+        }
+    )
+    found = containers(objects)
+    assert set(found) == {*PARTS, "migrate", "nats", "uninstall"}
+    for part, spec in found.items():
+        assert spec["nodeSelector"]["pool"] == "infra" and toleration in spec["tolerations"]
+        assert spec["priorityClassName"] == "system-cluster-critical"
+        assert spec["imagePullSecrets"] == [{"name": "registry"}]
+        if part == "nats":
+            continue
+        (container,) = spec["containers"]
+        assert container["image"] == "registry.example/gatelog:9"
+        assert container["imagePullPolicy"] == "Always"
+        assert {"name": "extra-0", "mountPath": "/etc/authorities", "readOnly": True} in container[
+            "volumeMounts"
+        ]
+        if part != "uninstall":
+            assert variables(spec)["HTTPS_PROXY"] == "http://proxy:3128"
+    projector = objects["Deployment", "gatelog-projector"]["spec"]
+    assert projector["replicas"] == 3 and found["projector"]["nodeSelector"]["disk"] == "fast"
+    assert found["projector"]["containers"][0]["resources"] == {"limits": {"memory": "4Gi"}}
+    labels = projector["template"]["metadata"]["labels"]
+    assert labels["team"] == "batch" and "team" not in projector["selector"]["matchLabels"]
+
+
+def test_settings_are_settings() -> None:
+    settings = {
+        "log": {"level": "debug"},
+        "streams": {"replicas": 3},
+        "queueing": {"label_keys_to_copy": ["team", "project"]},
+        "shards": 2,
+    }
+    objects = by_name(
+        {
+            "settings": settings,
+            "cluster": "prod-1",
+            "mode": "kueue",
+            "nats": {"install": False, "url": "tls://a:4222,tls://b:4222"},
+            "admission": {"excludedNamespaces": ["monitoring"]},
+        }
+    )
+    assert ("StatefulSet", "nats") not in objects
+    text = objects["ConfigMap", "gatelog-settings"]["data"]["gatelog.toml"]
+    for part in ("ingest", "projector", "actuator", "serve"):
+        given = variables(containers(objects)[part])
+        given.pop("GATELOG_CONFIG")
+        file = ROOT / ".venv" / "chart-settings.toml"
+        file.write_text(text)
+        found = load(file, {k: v for k, v in given.items() if k.startswith("GATELOG_")})
+        assert (found.cluster, found.mode, found.shards) == ("prod-1", "kueue", 2)
+        assert found.queueing.label_keys_to_copy == ["team", "project"] or (
+            tuple(found.queueing.label_keys_to_copy) == ("team", "project")
+        )
+        assert found.streams.replicas == 3 and found.nats.url.startswith("tls://a:4222")
+        assert "monitoring" in found.webhook.excluded_namespaces
+    for name in ("gatelog-queued-pods", "gatelog-owner-labels"):
+        policy = objects["MutatingAdmissionPolicy", name]["spec"]["matchConstraints"]
+        (wish,) = policy["namespaceSelector"]["matchExpressions"]
+        assert wish["values"] == ["kube-system", "gatelog-system", "monitoring"]
+
+
+def test_another_namespace_is_another_everywhere() -> None:
+    for values in ({}, EQUAL["kueue"]):
+        done = helm.run("template", "gatelog", str(helm.CHART), "-n", "queueing", values=values)
+        assert "gatelog-system" not in re.sub(r"^#.*|/#.*", "", done.stdout, flags=re.MULTILINE)
+        objects = [o for o in yaml.safe_load_all(done.stdout) if o]
+        ingest = next(o for o in objects if key(o) == ("Deployment", "gatelog-ingest"))
+        given = variables(ingest["spec"]["template"]["spec"])
+        assert given["GATELOG_WEBHOOK_SERVICE_NAMESPACE"] == "queueing"
+        assert given["GATELOG_WEBHOOK_EXCLUDED_NAMESPACES"] == "kube-system,queueing"
+
+
+@pytest.mark.parametrize("way", ["generated", "secret", "certManager", "self"])
+def test_certificates(way: str) -> None:
+    hook = {"certificates": way, "caBundle": "QUJD"}
+    objects = by_name({"admission": {"way": "webhook", "webhook": hook}})
+    replicas = objects["Deployment", "gatelog-ingest"]["spec"]["replicas"]
+    assert replicas == (1 if way == "self" else 2)
+    registered = objects.get(("MutatingWebhookConfiguration", "gatelog-pods"))
+    assert (registered is None) == (way == "self"), "ingest registers itself"
+    assert (("Certificate", "gatelog-webhook") in objects) == (way == "certManager")
+    mounted = [v["name"] for v in containers(objects)["ingest"]["volumes"]]
+    assert ("webhook" in mounted) == (way != "self")
+    if registered is None:
+        return
+    bundles = {hook["clientConfig"].get("caBundle") for hook in registered["webhooks"]}
+    if way == "certManager":
+        assert (
+            bundles == {None}
+            and "cert-manager.io/inject-ca-from" in (registered["metadata"]["annotations"])
+        )
+    if way == "secret":
+        assert bundles == {"QUJD"}
+    if way == "generated":
+        data = objects["Secret", "gatelog-webhook-tls"]["data"]
+        assert bundles == {data["ca.crt"]}, "one authority for all replicas"
+        authority, served = (
+            x509.load_pem_x509_certificate(base64.b64decode(data[name]))
+            for name in ("ca.crt", "tls.crt")
+        )
+        served.verify_directly_issued_by(authority)
+        names = served.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        assert "gatelog-webhook.gatelog-system.svc" in names.get_values_for_type(x509.DNSName)
+
+
+def test_metrics_over_tls_and_monitors() -> None:
+    objects = by_name(
+        {
+            "metrics": {
+                "tls": {"secretName": "metrics-tls"},
+                "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+                "rules": {"enabled": True, "labels": {"release": "prometheus"}},
+            },
+            "networkPolicies": {
+                "metricsFrom": [{"podSelector": {"matchLabels": {"app": "prometheus"}}}],
+                "webhookFrom": [{"ipBlock": {"cidr": "10.0.0.0/28"}}],
+            },
+        }
+    )
+    monitor = objects["ServiceMonitor", "gatelog"]
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["scheme"] == "https"
+    for part in PARTS:
+        service = objects["Service", f"gatelog-{part}-metrics"]
+        assert monitor["spec"]["selector"]["matchLabels"].items() <= (
+            service["metadata"]["labels"].items()
+        )
+        spec = containers(objects)[part]
+        assert spec["containers"][0]["readinessProbe"]["httpGet"]["scheme"] == "HTTPS"
+        file = variables(spec)["GATELOG_HEALTH_CERT_FILE"]
+        assert str(Path(file).parent) in [
+            m["mountPath"] for m in spec["containers"][0]["volumeMounts"]
+        ]
+    rules = objects["PrometheusRule", "gatelog"]["spec"]
+    assert rules == yaml.safe_load((DEPLOY / "prometheus" / "rules.yaml").read_text())["spec"]
+    (scrape,) = objects["NetworkPolicy", "gatelog-metrics"]["spec"]["ingress"]
+    assert scrape["from"] == [{"podSelector": {"matchLabels": {"app": "prometheus"}}}]
+    calls = objects["NetworkPolicy", "gatelog-serve"]["spec"]["ingress"][0]
+    assert calls["from"] == [{"ipBlock": {"cidr": "10.0.0.0/28"}}]
+
+
+def test_what_is_switched_off_is_not_there() -> None:
+    objects = by_name(
+        {
+            "podDisruptionBudgets": {"enabled": False},
+            "networkPolicies": {"enabled": False},
+            "userRoles": {"create": False},
+            "uninstall": {"hook": False},
+            "serve": {"enabled": False},
+            "admission": {"way": "none"},
+            "crds": {"install": False},
+        }
+    )
+    kinds = {kind for kind, _ in objects}
+    assert not kinds & {
+        "PodDisruptionBudget",
+        "NetworkPolicy",
+        "APIService",
+        "CustomResourceDefinition",
+        "MutatingAdmissionPolicy",
+    }
+    assert ("ClusterRole", "gatelog-queues-viewer") not in objects
+    assert ("Job", "gatelog-uninstall") not in objects
+
+
+def test_kinds_and_queues_outlive_the_release() -> None:
+    crds = [o for o in helm.rendered() if o["kind"] == "CustomResourceDefinition"]
+    assert len(crds) == len([*(DEPLOY / "crds").glob("*s.yaml")])
+    for crd in crds:
+        assert crd["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+
+
+def test_a_release_is_removed_by_a_hook_that_frees_pods_first() -> None:
+    objects = by_name({"uninstall": {"gates": "keep", "also": ["crds"]}})
+    job = objects["Job", "gatelog-uninstall"]
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-delete"
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    wanted = "uninstall --namespace gatelog-system --gates keep --also crds"
+    assert container["args"] == wanted.split()
+    account = objects["ServiceAccount", "gatelog-uninstall"]["metadata"]["annotations"]
+    assert int(account["helm.sh/hook-weight"]) < int(
+        job["metadata"]["annotations"]["helm.sh/hook-weight"]
+    )
+
+
+def test_a_job_with_another_image_is_another_job() -> None:
+    def name(tag: str) -> str:
+        found = helm.rendered({"image": {"tag": tag}})
+        jobs = [o["metadata"]["name"] for o in found if o["kind"] == "Job"]
+        return str(next(n for n in jobs if n.startswith("gatelog-migrate")))
+
+    assert name("1") != name("2") and name("1") == name("1"), "a Job cannot be changed"
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"mode": "both"}, "'/mode'"),
+        ({"imagePullSecrets": []}, "imagePullSecrets"),
+        ({"parts": {"ingest": {"replicas": 0}}}, "/parts/ingest/replicas"),
+        ({"nats": {"url": "nats:4222"}}, "/nats/url"),
+        ({"uninstall": {"also": ["everything"]}}, "/uninstall/also"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused_by_name(values: Json, told: str) -> None:
+    done = helm.run("template", "gatelog", str(helm.CHART), values=values)
+    assert done.returncode != 0 and told in done.stderr
+
+
+def test_lint_finds_nothing_and_the_version_is_that_of_the_package() -> None:
+    assert helm.run("lint", "--strict", str(helm.CHART)).returncode == 0
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    chart = yaml.safe_load((helm.CHART / "Chart.yaml").read_text())
+    assert chart["appVersion"] == chart["version"] == project["version"]
+
+
+def test_a_package_holds_files_and_no_links(tmp_path: Path) -> None:
+    done = helm.run("package", str(helm.CHART), "-d", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    (package,) = tmp_path.glob("gatelog-*.tgz")
+    done = helm.run("template", "gatelog", str(package), "-n", "gatelog-system")
+    assert done.returncode == 0 and "kind: Deployment" in done.stdout
+
+
+def test_a_tag_would_publish_image_chart_sbom_and_signatures() -> None:
+    text = (ROOT / ".github" / "workflows" / "release.yaml").read_text()
+    workflow = yaml.safe_load(text)
+    assert workflow[True] == {"push": {"tags": ["v*.*.*"]}}, "YAML takes `on` for a truth"
+    steps = workflow["jobs"]["release"]["steps"]
+    (image,) = [s["with"] for s in steps if "build-push-action" in s.get("uses", "")]
+    assert image["platforms"] == "linux/amd64,linux/arm64" and image["sbom"] is True
+    scripts = " ".join(s.get("run", "") for s in steps)
+    for command in ("cosign sign", "cosign attest", "helm package deploy/chart", "helm push"):
+        assert command in scripts
+    for line in (f"version: {_version()}", f"appVersion: {_version()}"):
+        assert line in (helm.CHART / "Chart.yaml").read_text().splitlines()
+    assert "  repository: gatelog" in (helm.CHART / "values.yaml").read_text().splitlines()
+
+
+def _version() -> str:
+    return str(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"])
