@@ -50,6 +50,14 @@ def migrate(
             "exist. Default: database.reader_role.",
         ),
     ] = None,
+    stamp: Annotated[
+        str,
+        typer.Option(
+            "--stamp",
+            metavar="REVISION",
+            help="The schema of a database that has lost its version (table alembic_version).",
+        ),
+    ] = "",
     verbose: options.Verbose = False,
 ) -> None:
     """Run `gatelog migrate`; see HELP."""
@@ -69,7 +77,7 @@ def migrate(
     url = database_url(settings)
     _refuse_new_directory(settings.database.url)
     role = settings.database.reader_role
-    migrations.upgrade(url, reader_role=role)
+    migrations.upgrade(url, reader_role=role, stamp=stamp)
     narrator.done(
         "database", f"{place(url)} is at schema {migrations.head()}", schema=migrations.head()
     )

@@ -7,6 +7,7 @@ that will read them.
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,9 @@ BASE = DEPLOY / "base"
 COMPONENTS = sorted(p for p in (DEPLOY / "components").iterdir() if p.is_dir())
 OVERLAYS = sorted(p for p in (DEPLOY / "overlays").iterdir() if p.is_dir())
 WORKLOADS = ("Deployment", "StatefulSet", "Job")
+VERSION = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]["version"]
+MIGRATE = f"gatelog-migrate-{VERSION.replace('.', '-')}"
+"""A Job cannot be changed, so each version has its own."""
 
 
 def pods() -> dict[str, Json]:
@@ -258,7 +262,7 @@ LEASE = {("coordination.k8s.io", "leases", verb) for verb in ("get", "update", "
 
 def test_the_projector_may_hold_a_lease_and_nothing_else():
     assert bound(BASE, "gatelog-projector") == LEASE
-    for name in ("gatelog-migrate", "nats"):
+    for name in (MIGRATE, "nats"):
         assert pod_template(pods()[name])["spec"]["automountServiceAccountToken"] is False
     for account in of_kind(BASE, "ServiceAccount").values():
         assert account["automountServiceAccountToken"] is False
@@ -337,7 +341,7 @@ def test_network_is_closed_but_for_what_each_part_needs():
     assert allowed("gatelog-ingest", "egress") == {53, 443, 6443, 4222}
     assert allowed("gatelog-actuator", "egress") == {53, 443, 6443, 4222}
     assert allowed("gatelog-projector", "egress") == {53, 443, 6443, 4222, 5432}
-    assert allowed("gatelog-migrate", "egress") == {53, 4222, 5432}
+    assert allowed(MIGRATE, "egress") == {53, 4222, 5432}
     assert allowed("nats", "egress") == {53}
     for name in pods():
         # Metrics, and those of deployments only.
