@@ -4,22 +4,32 @@ Invariant: reads only; nothing is written but an empty database that was named f
 """
 
 import sys
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
 
 from gatelog import options
-from gatelog.errors import UsageFailed
+from gatelog.errors import FAILED, UsageFailed
+
+if TYPE_CHECKING:
+    from podgroup.runtime.settings import Settings
 
 HELP = (
-    "What other quotas, cohorts, flavors, priorities or queues would do: play the jobs of a trace "
-    "through the rules that decide live, in simulated time. Shows waits, quota used and idle, and "
-    "preemptions; with --change or --set, side by side without and with the change."
+    "What other quotas, cohorts, flavors, priorities or queues would do: play what came, as the "
+    "log has it (or an export, or an archive: FILE), or the jobs of a trace, through the rules "
+    "that decide live, in simulated time. Shows waits, quota used and idle, preemptions, and who "
+    "gains and loses, side by side; touches nothing live."
 )
 EPILOG = """[bold]Examples[/]
+
+gatelog what-if --since 7d --set clusterqueue/research:cpu=60
+
+gatelog what-if --since 7d --change queues.yaml --db other.sqlite3
+
+gatelog what-if export.jsonl.gz --set clusterqueue/research:cpu=60
 
 gatelog what-if --trace jobs.csv --objects queues.yaml
 
@@ -31,6 +41,10 @@ gatelog what-if --trace jobs.csv --objects queues.yaml --db played.sqlite3"""
 
 
 def what_if(
+    file: Annotated[
+        str | None,
+        typer.Argument(help="An export, a watch recording, or an archive. Default: the log."),
+    ] = None,
     trace: Annotated[
         Path | None,
         typer.Option("--trace", metavar="FILE", help="Jobs to play: CSV, or JSON lines."),
@@ -38,8 +52,17 @@ def what_if(
     objects: Annotated[
         list[Path] | None,
         typer.Option(
-            "--objects", metavar="FILE", help="Queues to play them on (YAML). May be repeated."
+            "--objects",
+            metavar="FILE",
+            help="Queues to play a trace on (YAML). May be repeated.",
         ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="7d|TIME", help="Count from then on. Default: 7d."),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="1d|TIME", help="Default: the log's end.")
     ] = None,
     change: Annotated[
         list[Path] | None,
@@ -54,7 +77,8 @@ def what_if(
         typer.Option(
             "--set",
             metavar="KIND/NAME:FIELD=VALUE",
-            help="A small change, e.g. clusterqueue/research:cpu=60. May be repeated.",
+            help="A small change, e.g. clusterqueue/research:cpu=60; or a setting, as elsewhere, "
+            "e.g. nats.url=... May be repeated.",
         ),
     ] = None,
     runtime: Annotated[
@@ -69,55 +93,114 @@ def what_if(
         typer.Option(
             "--db",
             metavar="URL|FILE",
-            help="Empty database for the read model of what was played (of the change).",
+            help="Empty database for the read model of the alternative.",
         ),
     ] = None,
     as_json: options.AsJson = False,
+    config: options.Config = None,
+    state_dir: options.StateDirOption = None,
+    cluster: options.Cluster = None,
 ) -> int | None:
     """Run `gatelog what-if`; see HELP."""
-    if trace is None:
-        raise UsageFailed("--trace is missing: a file of jobs to play (docs/looking-forward.md)")
-    if not objects:
-        raise UsageFailed("--objects is missing: the queues to play the trace on, as YAML")
     if not 0 < runtime <= 1000:
         raise UsageFailed(f"--runtime {runtime:g}: give a factor above 0 and up to 1000")
-    from gatelog.replay.running import make_empty
+    small = [text for text in assign or () if {"/", ":"} & set(text.partition("=")[0])]
+    settings = [text for text in assign or () if text not in small]
+    wanted = Wanted(change or [], small, runtime, label, options.database_option(db), as_json)
+    if trace is not None:
+        if file or since or until:
+            raise UsageFailed("--trace is played as a whole: leave FILE, --since and --until out")
+        if not objects:
+            raise UsageFailed("--objects is missing: the queues to play the trace on, as YAML")
+        if settings:
+            raise UsageFailed(f"--set {settings[0]}: write KIND/NAME:FIELD=VALUE")
+        _of_trace(trace, objects, wanted)
+        return None
+    if objects:
+        raise UsageFailed("--objects goes with --trace; what the log's queues become is --change")
+    from gatelog import asking
+
+    where = asking.read_settings(config, settings, state_dir, None, cluster)
+    return _of_log(file, where, since or "7d", until or "", wanted)
+
+
+class Wanted(NamedTuple):
+    """What is asked of a play, whatever the arrivals come from."""
+
+    change: list[Path]
+    small: list[str]
+    runtime: float
+    label: str
+    db: str | None
+    as_json: bool
+
+
+def _of_trace(trace: Path, objects: list[Path], wanted: Wanted) -> None:
     from gatelog.whatif import running
     from gatelog.whatif.objects import changed, merged, read_objects, with_namespaces
     from gatelog.whatif.progress import Shown
     from gatelog.whatif.trace import Trace
-    from projector.replay.fold import Sink
 
     base = read_objects(objects)
-    other = changed(merged(base, read_objects(change or ())), assign or ())
+    other = changed(merged(base, read_objects(wanted.change)), wanted.small)
     console = Console(stderr=True)
-    jobs = Trace(trace, runtime)
+    jobs = Trace(trace, wanted.runtime)
     base += jobs.classes(base)
     other += jobs.classes(other)
-    target = options.database_option(db)
-    sink = None
-    if target is not None:
-        make_empty(target)
-        sink = Sink(target, running.CLUSTER, 0, "builtin")
-    plays = [(base, None if change or assign else sink)]
-    if change or assign:
-        plays.append((other, sink))
+    two = bool(wanted.change or wanted.small)
+    sink = running.sink_of(wanted.db)
+    plays = [("as it is", base, None), ("changed", other, sink)] if two else [("", base, sink)]
     tallies = []
-    for number, (there, written) in enumerate(plays, 1):
-        what = "playing" if len(plays) == 1 else f"playing {('as it is', 'changed')[number - 1]}"
-        with Shown(console, what, jobs.begin, jobs.last) as shown:
+    for name, there, written in plays:
+        with Shown(console, f"playing {name}".rstrip(), jobs.begin, jobs.last) as shown:
             tally, _ = running.play(
                 jobs,
                 with_namespaces(there, jobs.namespaces),
                 jobs.begin,
-                label=label,
-                keep_starts=len(plays) > 1,
+                label=wanted.label,
+                keep_starts=two,
                 sink=written,
                 progress=shown,
             )
         tallies.append(tally)
-    _show(jobs, tallies, as_json=as_json)
-    return None
+    _show(jobs, tallies, as_json=wanted.as_json)
+
+
+def _of_log(
+    file: str | None, settings: "Settings", since: str, until: str, wanted: Wanted
+) -> int | None:
+    import asyncio
+
+    from gatelog.whatif import reading, replaying
+    from gatelog.whatif.progress import Shown
+    from gatelog.whatif.since import moment
+
+    console = Console(stderr=True)
+    asked = reading.Asked(since, until, wanted.label)
+    now = datetime.now(UTC)
+    begin = moment("--since", since, now)
+    with Shown(console, "reading the log", begin, now) as shown:
+        if file is not None:
+            past = asyncio.run(reading.read_file(file, settings, asked, shown))
+        else:
+            past = asyncio.run(reading.read_log(settings, asked, shown))
+    for text in past.unread:
+        sys.stderr.write(f"gatelog: {file}: {text}\n")
+    found = replaying.alternatives(
+        past,
+        change=wanted.change,
+        small=wanted.small,
+        factor=wanted.runtime,
+        db=wanted.db,
+        shown=lambda what: Shown(console, what, past.gathered.begin or begin, past.end),
+    )
+    if wanted.as_json:
+        from gatelog.printing import document
+
+        sys.stdout.write(document(replaying.as_values(past, found), "json"))
+    else:
+        replaying.show(past, found, sys.stdout)
+    return FAILED if past.unread else None
 
 
 def _show(jobs: Any, tallies: list[Any], *, as_json: bool) -> None:

@@ -1,11 +1,15 @@
 """What if: arrivals of a trace or of the log, played through today's rules on other objects.
 
     arrivals    what comes: pods as their users create them, and how long each runs
+    history     arrivals from the log
     trace       arrivals from a file of jobs, as published cluster traces have them
     objects     queues, flavors and priorities from YAML, and small changes to them
     cluster     pods and Workloads as an API server, a kubelet and the actuator would change them
     playing     the loop in simulated time: arrival, fold and rules, what follows from it
     tallying    what came of it: waits, quota, preemptions
+    reading     the log read once: what came, and what came of it then
+    replaying   that played as it was and changed
+    comparing   two plays held against each other
     reporting   that in words and columns
 
 Theory. Decisions are a function of what happens, so playing other queues is deciding anew, by the

@@ -90,6 +90,21 @@ class Cluster:
         self._objects[(str(view.__struct_config__.tag), view.namespace, view.name)] = view
         self.said.append(e.ObjectApplied(object=view, relist=relist))
 
+    def remove_object(self, key: tuple[str, str, str]) -> None:
+        """Delete a queue object, if it is there."""
+        view = self._objects.pop(key, None)
+        if view is not None:
+            kind, namespace, name = key
+            self.said.append(
+                e.ObjectDeleted(
+                    kind=kind,  # type: ignore[arg-type]  # one of objects.Kind
+                    namespace=namespace,
+                    name=name,
+                    uid=view.uid,
+                    resource_version=self.bump(),
+                )
+            )
+
     def create(self, view: PodView, life: Life) -> Simulated:
         """Create a pod."""
         pod = Simulated(view, replace(view, resource_version=self.bump()), life)

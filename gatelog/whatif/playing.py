@@ -9,6 +9,7 @@ Invariant: the same arrivals and objects give the same decisions.
 """
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from importlib import metadata
@@ -49,6 +50,14 @@ class Heard(Struct, frozen=True):
     progress: Callable[[datetime, int], None]
 
 
+class Later(Struct, frozen=True):
+    """A queue object that is created or changed at `at`; without `view` that of `key` goes."""
+
+    at: datetime
+    key: tuple[str, str, str]
+    view: QueueObject | None
+
+
 _START, _END, _STOPPED, _GIVE_UP, _REMOVE = range(5)
 
 
@@ -63,7 +72,9 @@ class Play:
         *,
         cluster: str = "what-if",
         policy: Policy | None = None,
+        later: Iterable[Later] = (),
     ) -> None:
+        self._later_objects = deque(sorted(later, key=lambda one: one.at))
         self.world = new_world(cluster, "builtin", policy)
         self.events = 0
         self._source = source
@@ -91,6 +102,8 @@ class Play:
             moments = [heap[0][0] for heap in (self._due, self._returning) if heap]
             if coming is not None:
                 moments.append(max(coming.at, self._cluster.now))
+            if self._later_objects:
+                moments.append(max(self._later_objects[0].at, self._cluster.now))
             busy = bool(moments)
             if self._timers:
                 moments.append(self._timers[0][0])
@@ -105,6 +118,12 @@ class Play:
             elif now - last > PATIENCE:
                 break
             self._cluster.now = now
+            while self._later_objects and self._later_objects[0].at <= now:
+                one = self._later_objects.popleft()
+                if one.view is not None:
+                    self._cluster.put_object(one.view)
+                else:
+                    self._cluster.remove_object(one.key)
             while coming is not None and coming.at <= now:
                 self._arrive(coming)
                 coming = next(arrivals, None)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from gatelog.errors import CommandFailed
+from gatelog.replay.running import make_empty
 from gatelog.whatif.arrivals import Source
-from gatelog.whatif.playing import Heard, Play, PlayFailed
+from gatelog.whatif.playing import Heard, Later, Play, PlayFailed
 from gatelog.whatif.tallying import Counting, Tally
 from podgroup.engine import take
 from podgroup.objects import QueueObject
@@ -17,6 +18,18 @@ from podgroup.state import World
 from projector.replay.fold import BATCH_EVENTS, Sink, collecting_rarely
 
 CLUSTER = "what-if"
+
+
+def sink_of(target: str | None, cluster: str = CLUSTER) -> Sink | None:
+    """Return what writes to an empty database, None if none is named.
+
+    Raises:
+        CommandFailed: there is a read model in it already.
+    """
+    if target is None:
+        return None
+    make_empty(target)
+    return Sink(target, cluster, 0, "builtin")
 
 
 def play(
@@ -31,6 +44,7 @@ def play(
     keep_starts: bool = False,
     sink: Sink | None = None,
     cluster: str = CLUSTER,
+    later: Iterable[Later] = (),
     progress: Callable[[datetime, int], None] = lambda at, events: None,
 ) -> tuple[Tally, int]:
     """Return what came of it and how many events were folded.
@@ -54,7 +68,12 @@ def play(
             sink.write(world, world.at, [])
 
     run = Play(
-        source, objects, Heard(counting.each, pause, progress), cluster=cluster, policy=policy
+        source,
+        objects,
+        Heard(counting.each, pause, progress),
+        cluster=cluster,
+        policy=policy,
+        later=later,
     )
     with collecting_rarely():
         try:

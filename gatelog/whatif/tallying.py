@@ -20,6 +20,7 @@ from msgspec import Struct, field
 
 from podgroup.commands import AdmitGroup, EvictGroup
 from podgroup.events import Decision
+from podgroup.ids import GroupID
 from podgroup.names import EVICTED_PREEMPTED
 from podgroup.state import Group, World
 
@@ -120,13 +121,15 @@ class Counting:
         tally.end = now
         self._integrate(world, now)
         early = self._since is not None and now < self._since
+        if world.mode == "kueue":
+            self._admitted_by_kueue(world, now, early)
         for decision in decisions:
             command = decision.command
-            group = world.groups.get(decision.group)  # type: ignore[call-overload]
+            group = world.groups.get(GroupID(decision.group))
             if isinstance(command, AdmitGroup):
                 tally.admissions += 1
                 if group is not None and not early:
-                    self._admitted(world, group, command, now)
+                    self._admitted(world, group, command.cluster_queue, now)
             elif isinstance(command, EvictGroup) and not early:
                 queue = _queue_of(world, group)
                 preempted = command.reason == EVICTED_PREEMPTED or command.preempted_by
@@ -144,17 +147,25 @@ class Counting:
                     waited = (end - group.queued_at).total_seconds()
                     self.tally.waiting.setdefault(kind, array("d")).append(max(0.0, waited))
 
-    def _admitted(self, world: World, group: Group, command: AdmitGroup, now: datetime) -> None:
+    def _admitted_by_kueue(self, world: World, now: datetime, early: bool) -> None:
+        for row in world.journal.admissions.values():
+            group = world.groups.get(GroupID(row.group))
+            if row.admitted_seq == world.meta.position and row.released_at is None:
+                self.tally.admissions += 1
+                if group is not None and not early:
+                    self._admitted(world, group, row.cluster_queue, now)
+
+    def _admitted(self, world: World, group: Group, queue: str, now: datetime) -> None:
         tally = self.tally
         holding = group.holding
         queued_at = holding.queued_at if holding is not None else group.queued_at
         wait = max(0.0, (now - (queued_at or now)).total_seconds())
-        kind = Kind(command.cluster_queue, group.priority, self._team(world, group))
+        kind = Kind(queue, group.priority, self._team(world, group))
         tally.waits.setdefault(kind, array("d")).append(wait)
         if tally.starts is not None and group.id not in tally.starts:
             tally.starts[group.id] = Start(
                 f"{group.namespace}/{group.name}",
-                command.cluster_queue,
+                queue,
                 now,
                 wait,
                 tally.admissions,

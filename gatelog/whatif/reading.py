@@ -1,0 +1,122 @@
+"""The log read once: what came, and what came of it then.
+
+Invariant: the live database is read in one transaction and never written; no rule is asked.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from gatelog.replay.offline import open_source
+from gatelog.replay.running import SNAPSHOT, log_of, open_bus, place
+from gatelog.whatif.history import Gathered
+from gatelog.whatif.since import moment
+from gatelog.whatif.tallying import Counting, Tally
+from podgroup.journal import Journal
+from podgroup.policy import Policy
+from podgroup.runtime.settings import Settings
+from podgroup.state import World
+from projector.database import database_url, reader
+from projector.opening import policy_of
+from projector.replay.fold import fold
+from projector.replay.log import Entry, Log
+
+Progress = Callable[[datetime, int], None]
+TELL_EVERY = 500
+"""Messages between two reports of progress."""
+
+
+class Asked(Struct, frozen=True):
+    """Which part of a log: `since` and `until` as they were given."""
+
+    since: str
+    until: str
+    label: str
+
+
+class Past(Struct):
+    """What a log said."""
+
+    gathered: Gathered
+    then: Tally
+    policy: Policy
+    mode: str
+    cluster: str
+    since: datetime
+    end: datetime
+    events: int
+    unread: list[str]
+
+
+async def read_file(where: str, settings: Settings, asked: Asked, progress: Progress) -> Past:
+    """Read an export, a recording or an archive; spans are before it was written."""
+    log = open_source(where, settings)
+    header = log.header
+    now = header.written_at or datetime.now(UTC)
+    past = await _read(log, header.cluster, header.mode, header.policy, asked, now, progress)
+    past.unread = log.unread
+    return past
+
+
+async def read_log(settings: Settings, asked: Asked, progress: Progress) -> Past:
+    """Read the log of the settings, archive included, up to where the read model stands."""
+    engine = reader(database_url(settings))
+    try:
+        with engine.execution_options(**SNAPSHOT[engine.dialect.name]).connect() as connection:
+            at = place(connection, settings.cluster, settings.projector.shard)
+    finally:
+        engine.dispose()
+    async with open_bus(settings) as bus:
+        log = await log_of(bus, settings, at)
+        policy = policy_of(settings.queueing)
+        now = datetime.now(UTC)
+        return await _read(
+            log, settings.cluster, at.mode, policy, asked, now, progress, at.epoch, at.base
+        )
+
+
+async def _read(
+    log: Log,
+    cluster: str,
+    mode: str,
+    policy: Policy,
+    asked: Asked,
+    now: datetime,
+    progress: Progress,
+    epoch: int = 1,
+    base: int = 0,
+) -> Past:
+    until = moment("--until", asked.until, now) if asked.until else None
+    since = moment("--since", asked.since, until or now)
+    tally = Tally(label=asked.label, starts={})
+    counting = Counting(tally, since)
+    gathered = Gathered()
+    messages = events = 0
+
+    def each(entry: Entry, world: World, journal: Journal) -> None:
+        nonlocal messages, events
+        gathered.look(entry, world)
+        counting.each(world, journal.decisions)
+        messages += 1
+        events += len(entry.batch.events)
+        if messages % TELL_EVERY == 0:
+            progress(entry.at, events)
+
+    result = await fold(
+        log.entries(), cluster, mode, policy, epoch=epoch, base=base, each=each, until=until
+    )
+    world = result.world
+    end = gathered.end or now
+    counting.finish(world, end)
+    return Past(
+        gathered,
+        tally,
+        world.policy,
+        world.mode,
+        cluster,
+        max(since, gathered.begin or since),
+        end,
+        events,
+        [],
+    )

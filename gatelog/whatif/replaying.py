@@ -1,0 +1,197 @@
+"""What the log says came, played twice: as it was, which must come to what happened, and changed.
+
+Theory. The play as it was is the measure of the other one: how far it is from what happened is how
+far to trust a difference. Both begin with the log, on the queues as they changed in it; the change
+takes the place of what is named from the beginning, and what is before `since` is not counted.
+
+Invariant: the calibration is said before any result.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+from msgspec import Struct, to_builtins
+
+from gatelog.timeline import duration
+from gatelog.whatif import comparing, reporting, running
+from gatelog.whatif.history import History
+from gatelog.whatif.objects import changed, key_of, merged, read_objects
+from gatelog.whatif.playing import Later
+from gatelog.whatif.reading import Past
+from gatelog.whatif.tallying import Tally
+from podgroup.objects import QueueObject
+
+Telling = Callable[[str], AbstractContextManager[Callable[[datetime, int], None]]]
+
+
+class Found(Struct):
+    """What came of the plays. `other` is None where nothing is changed."""
+
+    same: Tally
+    other: Tally | None
+    calibration: comparing.Calibration
+    cannot_know: list[str]
+    events: int
+
+
+def alternatives(
+    past: Past,
+    *,
+    change: list[Path],
+    small: list[str],
+    factor: float,
+    db: str | None,
+    shown: Telling,
+) -> Found:
+    """Play the past as it was, and changed.
+
+    Raises:
+        CommandFailed, UsageFailed: a change cannot be used, or `db` is not empty.
+    """
+    begin = past.gathered.begin or past.end
+    base, later = _objects(past)
+    wanted = changed(merged(_latest(base, later), read_objects(change)), small)
+    differ = {key_of(v) for v in wanted} if change or small else set()
+    differ -= {key_of(v) for v in _latest(base, later) if v in wanted}
+    two = bool(differ) or factor != 1.0
+    sink = running.sink_of(db)
+    source = History(past.gathered)
+    with shown("playing as it was") as told:
+        same, events = running.play(
+            source,
+            base,
+            begin,
+            until=past.end,
+            since=past.since,
+            policy=past.policy,
+            label=past.then.label,
+            keep_starts=True,
+            sink=None if two else sink,
+            later=later,
+            progress=told,
+        )
+    other = None
+    if two:
+        swapped = [v for v in base if key_of(v) not in differ]
+        swapped += [v for v in wanted if key_of(v) in differ]
+        with shown("playing the change") as told:
+            other, more = running.play(
+                History(past.gathered, factor),
+                swapped,
+                begin,
+                until=past.end,
+                since=past.since,
+                policy=past.policy,
+                label=past.then.label,
+                keep_starts=True,
+                sink=sink,
+                later=[one for one in later if one.key not in differ],
+                progress=told,
+            )
+        events += more
+    return Found(
+        same, other, comparing.calibration(past.then, same), _cannot_know(past, source), events
+    )
+
+
+def _objects(past: Past) -> tuple[list[QueueObject], list[Later]]:
+    """Return the queues that the log begins with, before its first pod, and what changed after."""
+    first = min((seen.at for seen in past.gathered.pods.values()), default=past.end)
+    base: dict[tuple[str, str, str], QueueObject] = {}
+    later: list[Later] = []
+    for one in past.gathered.objects:
+        if one.at > first:
+            later.append(Later(one.at, one.key, one.view))
+        elif one.view is None:
+            base.pop(one.key, None)
+        else:
+            base[one.key] = one.view
+    return list(base.values()), later
+
+
+def _latest(base: list[QueueObject], later: list[Later]) -> list[QueueObject]:
+    found = {key_of(view): view for view in base}
+    for one in later:
+        if one.view is None:
+            found.pop(one.key, None)
+        else:
+            found[one.key] = one.view
+    return list(found.values())
+
+
+def _cannot_know(past: Past, source: History) -> list[str]:
+    """Say what this log makes uncertain."""
+    found = [
+        text
+        for count, text in (
+            (
+                source.victims,
+                f"{source.victims:,} pods were stopped by gatelog: a victim that was none then "
+                f"comes again {duration(source.back_s)} after its end, which its user or "
+                "controller may have done otherwise",
+            ),
+            (
+                source.guessed,
+                f"{source.guessed:,} pods have a shape of which none ended: they run for a minute, "
+                "or as long as they did",
+            ),
+            (
+                past.gathered.lists - 1,
+                f"pods were listed anew {past.gathered.lists - 1} times: what came and went "
+                "between is not in the log",
+            ),
+            (
+                past.policy.pods_ready_timeout_s,
+                "time-outs of pods that were not ready: every pod that is let in starts",
+            ),
+            (
+                past.mode == "kueue",
+                "it was Kueue that decided: what is played is gatelog's own admission on the same "
+                "queues",
+            ),
+        )
+        if count > 0
+    ]
+    return [*found, "nodes: a pod starts as long after its gate as it did, whatever else runs"]
+
+
+def as_values(past: Past, found: Found) -> dict[str, Any]:
+    """Return all of it as JSON values."""
+    whole: dict[str, Any] = {
+        "calibration": to_builtins(found.calibration),
+        "cannot_know": found.cannot_know,
+        "since": past.since,
+        "until": past.end,
+        "events": past.events,
+        "then": reporting.as_values(past.then),
+        "same": reporting.as_values(found.same),
+    }
+    if found.other is not None:
+        whole["what_if"] = reporting.as_values(found.other)
+        whole["moved"] = comparing.as_values(past.then, found.other)
+    return whole
+
+
+def show(past: Past, found: Found, out: TextIO) -> None:
+    """Print how far to trust it, then what came of it."""
+    c = found.calibration
+    out.write(
+        f"{past.cluster}: {past.since:%Y-%m-%d %H:%M} to {past.end:%Y-%m-%d %H:%M} UTC, "
+        f"{past.events:,} events, {len(past.gathered.pods):,} pods\n"
+        f"calibration, with nothing changed: {c.both:,} of {c.both + c.only_then:,} groups "
+        f"admitted then are admitted again, {c.in_order:,} of them in the same order; start "
+        f"differs by {duration(c.p50_s)} (p50), {duration(c.p99_s)} (p99); {c.only_now:,} others "
+        "are admitted\n"
+    )
+    for text in found.cannot_know:
+        out.write(f"  not known: {text}\n")
+    if found.other is None:
+        out.write("a → b: then → played with nothing changed\n")
+    else:
+        out.write("a → b: then → what-if\n")
+    reporting.show(past.then, found.other or found.same, out)
+    if found.other is not None:
+        comparing.show(past.then, found.other, out)

@@ -1,0 +1,26 @@
+"""Times and spans as people give them: `7d`, `12h`, or a moment."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from gatelog.errors import UsageFailed
+
+_SPAN = re.compile(r"(\d{1,6})([smhdw])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def moment(option: str, text: str, end: datetime) -> datetime:
+    """Return the moment that `text` names, a span being one before `end`.
+
+    Raises:
+        UsageFailed: it is neither.
+    """
+    if match := _SPAN.fullmatch(text):
+        return end - timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageFailed(
+            f"{option} {text}: give a span like 7d, 12h or 30m, or a time like 2026-11-21T03:00:00Z"
+        ) from None
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)

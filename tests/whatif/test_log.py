@@ -1,0 +1,142 @@
+"""`gatelog what-if` of a log: nothing changed is what happened, a change what must follow."""
+
+import json
+import sqlite3
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from gatelog import cli
+from tests.whatif.files import HEAD, jobs, queues
+from tests.whatif.logs import log_of
+from tests.whatif.test_trace import refused, what_if
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def mixed(count: int = 80, seed: int = 5) -> str:
+    """Jobs of one to four pods of two teams, now and then one that preempts."""
+    random = Random(seed)
+    return HEAD + "".join(
+        f"{n * 15 + random.randint(0, 9)},{random.randint(20, 200)},{random.choice([1, 1, 2, 4])},"
+        f"team-a/lq,{random.choice([0, 0, 0, 5])},{random.choice(['red', 'blue'])},1\n"
+        for n in range(count)
+    )
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("past")
+    to = folder / "past.jsonl.gz"
+    assert log_of(jobs(folder, mixed()), queues(folder, 10), to) > 1000
+    return to
+
+
+def test_with_nothing_changed_it_comes_to_what_happened(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = what_if(capsys, log, "--since", "2000-01-01")
+    calibration = found["calibration"]
+    assert calibration["both"] == calibration["in_order"] >= 75
+    assert calibration["only_then"] == calibration["only_now"] == 0
+    assert calibration["p50_s"] == calibration["p99_s"] == 0
+    assert found["then"]["preempted"]["research"] > 1
+    for part in ("waits", "waits_by_team", "quota", "preempted"):
+        assert found["same"][part] == found["then"][part]
+    assert "what_if" not in found
+
+
+def test_of_a_log_follows_what_follows_of_its_trace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Jobs that nobody preempts: the log knows all that the trace knows."""
+    text = "".join(
+        line.replace(",5,red", ",0,red").replace(",5,blue", ",0,blue") + "\n"
+        for line in mixed(40).splitlines()
+    )
+    trace, there = jobs(tmp_path, text), queues(tmp_path, 6)
+    log = tmp_path / "past.jsonl.gz"
+    log_of(trace, there, log)
+    change = ("--set", "clusterqueue/research:cpu=9")
+    of_log = what_if(capsys, log, "--since", "2000-01-01", *change)
+    of_trace = what_if(capsys, "--trace", trace, "--objects", there, *change)
+    assert of_log["then"]["waits"] == of_trace["then"]["waits"]
+    assert of_log["what_if"]["waits"] == of_trace["what_if"]["waits"]
+    assert of_log["moved"]["gain_most"] == of_trace["moved"]["gain_most"]
+    total = "total_s"
+    assert of_log["what_if"]["waits"][0][total] < of_log["then"]["waits"][0][total]
+
+
+def test_the_alternative_has_a_read_model(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = tmp_path / "other.sqlite3"
+    change = ("--set", "clusterqueue/research:cpu=400", "--db", database)
+    found = what_if(capsys, log, "--since", "2000-01-01", *change)
+    (total,) = {row["total_s"] for row in found["what_if"]["waits"]}
+    assert total == 0
+    assert not found["what_if"]["preempted"]
+    with sqlite3.connect(database) as connection:
+        waited, count = connection.execute(
+            "SELECT sum(queue_seconds), count(*) FROM v_admission_latency WHERE cluster = 'what-if'"
+        ).fetchone()
+    assert (waited, count) == (0, sum(row["count"] for row in found["what_if"]["waits"]))
+    assert "holds a read model already" in refused(capsys, log, *change)
+
+
+def test_only_what_is_asked_for_is_counted(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = what_if(capsys, log, "--since", "2000-01-01")
+    part = what_if(capsys, log, "--since", "2000-01-01T00:10:00Z", "--until", "2000-01-01T00:20Z")
+    assert part["since"] == "2000-01-01T00:10:00Z"
+    counts = [sum(row["count"] for row in each["then"]["waits"]) for each in (whole, part)]
+    assert 0 < counts[1] < counts[0] / 2
+    (quota,) = part["then"]["quota"]
+    assert quota["nominal_hours"] == pytest.approx(10 * 10 / 60, rel=0.03)
+    assert part["calibration"]["p99_s"] == 0
+
+
+@pytest.mark.parametrize("name", ["first/demo.jsonl.gz", "second/demo.jsonl.gz"])
+def test_a_log_of_an_earlier_release_comes_to_what_happened(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every story of `gatelog demo`, with outcomes that took their time and a preemption."""
+    found = what_if(capsys, GOLDEN / name, "--since", "2020-01-01")
+    calibration = found["calibration"]
+    assert calibration["both"] >= 8
+    assert calibration["both"] == calibration["in_order"]
+    assert calibration["only_then"] == calibration["only_now"] == 0
+    assert calibration["p99_s"] < 0.5
+    assert found["same"]["preempted"] == found["then"]["preempted"]
+
+
+def test_people_are_told_first_how_far_to_trust_it(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["what-if", str(log), "--since", "2000-01-01", "--set", "clusterqueue/research:cpu=20"]
+    assert cli.run(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].startswith("calibration, with nothing changed: ")
+    assert any("were stopped by gatelog" in line for line in lines[2:5])
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--since", "yesterday"], "--since yesterday: give a span like 7d"),
+        (["--trace", "x.csv"], "leave FILE, --since and --until out"),
+        (["--runtime", "0"], "--runtime 0: give a factor above 0"),
+        (["--set", "clusterqueue/none:cpu=1"], "no ClusterQueue none; there is research"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    words: list[str], said: str, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said in refused(capsys, log, *words)
+
+
+def test_json_is_json(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["what-if", str(log), "--since", "1d", "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert list(found)[:2] == ["calibration", "cannot_know"]
