@@ -1,0 +1,161 @@
+"""The law of due rules: those that are due, or all of them on everything, conclude the same.
+
+Programs of users, faults and relists are played in both modes, under several policies, with both
+queueing strategies and all four ways to declare a group. The log of each is then folded twice, by
+the rules that are due and by all rules; and now and then a projector is started anew, which looks
+at every group there is and has nothing to add.
+"""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bench.story import Story
+from podgroup.codec import decode_batch
+from podgroup.engine import new_world, step, take
+from podgroup.events import Batch, Decision
+from podgroup.names import (
+    POD_GROUP_COUNT,
+    POD_GROUP_ROLE,
+    POD_GROUP_ROLE_COUNT,
+    POD_GROUP_ROLES,
+)
+from podgroup.policy import Policy
+from podgroup.state import World
+from tests.core.test_laws import encoded, play, reloaded, stories
+from tests.core.test_machine import KEPT
+from tests.support.rough import Rough
+
+POLICIES = {
+    "plain": Policy(),
+    "timed": Policy(
+        pods_ready_timeout_s=30,
+        pods_ready_recovery_timeout_s=10,
+        requeuing_backoff_s=20,
+        requeuing_limit=1,
+        retention_after_deactivation_s=60,
+        wait_for_pods_ready="on",
+    ),
+    "gates": Policy(
+        fast_quota_release=True,
+        skip_reassignment=False,
+        elastic_jobs=True,
+        topology_aware_scheduling=False,
+        wait_for_pods_ready="off",
+        label_keys_to_copy=(POD_GROUP_ROLE,),
+        exclude_resource_prefixes=("c",),
+    ),
+}
+
+
+class Wide(Rough):
+    """With groups of the first draft's dialects as well, resizes, nodes, and turns of the wheel."""
+
+    def step_declare(self, which: int, cpu: int) -> None:
+        """A pod of a group that declares a count, or roles."""
+        self.serial += 1
+        if which % 3 == 0:
+            self.pod(f"n{self.serial}", "gn", None, 1, annotations={POD_GROUP_COUNT: "2"})
+            return
+        role, size = (("lead", "1"), ("work", "2"))[which % 3 - 1]
+        said = {POD_GROUP_ROLES: "2", POD_GROUP_ROLE_COUNT: size}
+        labels = {POD_GROUP_ROLE: role}
+        self.pod(f"o{self.serial}", "go", None, 1 + cpu % 2, labels=labels, annotations=said)
+
+    def step_resize(self, pick: int, cpu: int) -> None:
+        view = self._pick(pick)
+        if view is not None:
+            self.change(view.uid, requests={"cpu": 1000 * (1 + cpu % 3)})
+
+    def step_turn(self, times: int) -> None:
+        """What was begun goes on for a while."""
+        for _ in range(1 + times % 3):
+            self._calmer()
+
+    def _calmer(self) -> bool:
+        moved = super()._calmer()
+        for view in list(self.pods.values()):
+            if not view.gates and view.phase == "Pending" and not view.node and not self.serial % 3:
+                self.change(view.uid, node="node")
+        return moved
+
+    def _made(self, new: list[Decision]) -> None:
+        """What is decided is held against what must hold elsewhere (`tests.core.test_machine`)."""
+
+
+some = st.integers(0, 11)
+VERBS = [
+    *("create", "fill", "fill", "declare", "declare", "declare", "delete", "run", "run", "run"),
+    *("run", "end", "end", "relabel", "tamper", "drop", "active", "quota", "stop_queue", "local"),
+    *("core", "core", "relist", "again", "wait", "act", "hear", "resize", *["turn"] * 4),
+]
+ARGS = {verb: getattr(Wide, f"step_{verb}").__code__.co_argcount - 1 for verb in VERBS}
+step_of_program = st.sampled_from(VERBS).flatmap(
+    lambda verb: st.tuples(st.just(verb), *[some] * ARGS[verb])
+)
+programs = st.lists(step_of_program, min_size=5, max_size=60)
+
+
+def same(messages: Any, mode: str, policy: Policy, at_once: int = 1, restart: int = 0) -> World:
+    """Fold messages, `at_once` in one, with the rules that are due and with all of them.
+
+    Every `restart` messages the world is read back and all groups are looked at.
+    """
+    due, every = new_world("test", mode, policy), new_world("test", mode, policy)
+    every.thorough = True
+    for first in range(0, len(messages), at_once):
+        some = messages[first : first + at_once]
+        position, at, _ = some[-1]
+        batch = Batch(source="watch", events=tuple(e for m in some for e in m[2].events))
+        step(due, position, at, batch)
+        step(every, position, at, batch)
+        assert not due.journal.parked
+        for name in due.journal.__struct_fields__:
+            assert getattr(due.journal, name) == getattr(every.journal, name), (position, name)
+        take(due)
+        take(every)
+        if restart and (first // at_once) % restart == restart - 1:
+            again = reloaded(due)
+            again.policy = policy
+            step(again, position, at, Batch(source="watch", events=()))
+            said = [*again.journal.decisions, *again.journal.concluded]
+            assert not said, (position, said)
+    assert encoded(due) == encoded(every)
+    assert due.quotas == every.quotas
+    return due
+
+
+@pytest.mark.parametrize("strategy", ["BestEffortFIFO", "StrictFIFO"])
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+@pytest.mark.parametrize("mode", ["builtin", "kueue"])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@given(program=programs, at_once=st.sampled_from([1, 1, 3]))
+def test_rules_that_are_not_due_have_nothing_to_say(
+    mode: str, policy: Policy, strategy: str, program: Any, at_once: int
+) -> None:
+    wide = Wide(mode, strategy=strategy, policy=policy)
+    wide.play(program)
+    same(wide.messages, mode, policy, at_once, restart=10)
+
+
+@pytest.mark.parametrize("kept", KEPT, ids=[entry["found"] for entry in KEPT])
+def test_nor_have_they_in_programs_that_failed_once(kept: dict[str, Any]) -> None:
+    rough = Rough(**kept["begin"])
+    rough.play(kept["steps"])
+    same(rough.messages, rough.mode, rough.policy)
+
+
+@settings(max_examples=100)
+@given(stories, st.sampled_from([1, 1, 2, 5]))
+def test_nor_in_stories(story: Any, at_once: int) -> None:
+    toy = play([s for s in story if s[0] != "reload"], check=False)
+    same(toy.messages, "builtin", Policy(), at_once)
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 200])
+def test_nor_in_a_log_of_whole_lives(at_once: int) -> None:
+    story = Story(6, 5, at_once=3)
+    messages = [(m.position, m.at, decode_batch(m.body)) for m in story.messages]
+    same(messages, "builtin", Policy(), at_once)
