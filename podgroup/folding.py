@@ -31,7 +31,7 @@ from podgroup.events import (
     WorkloadDeleted,
 )
 from podgroup.fold import FOLDS, At
-from podgroup.fold.common import new_members, park, reindex
+from podgroup.fold.common import index, new_members, park
 from podgroup.fold.deciding import line_up
 from podgroup.fold.decisions import apply_decision
 from podgroup.fold.naming import claim_name
@@ -192,7 +192,7 @@ def load_world(
         pod.group = world.groups[pod.group].id
         if pod.expect is not None:
             world.expecting[pod.expect.decision] = (pod.group, uid)
-        reindex(world, world.groups[pod.group], pod)
+        index(world, world.groups[pod.group], pod)
     for view in objects:
         _put(world, view)
     for workload in workloads:

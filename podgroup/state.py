@@ -397,9 +397,9 @@ class World(Struct):
     """Decision in flight -> its group and pod ("" for the Workload)."""
     loaded: bool = False
     """It was read from a database, and queue order is still to be worked out."""
-    touched: dict[GroupID, int | None] = field(default_factory=dict)
-    """Groups to decide on after this message, in order of first touch -> which rules are due
-    (`fold.concerns`), None for all of them."""
+    touched: dict[GroupID, int] = field(default_factory=dict)
+    """Groups to decide on after this message, in order of first touch -> what of them changed
+    (`podgroup.changes`)."""
     thorough: bool = False
     """All rules are due whatever happened. Must make no difference, and costs several times more;
     set when recorded decisions turn out to be other than ours, so that each is told."""

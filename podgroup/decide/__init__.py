@@ -1,32 +1,10 @@
 """decide: state -> decisions. Rules are pure functions of the folded state, run in a fixed order.
 
-After each message, for every group it touched (in order of first touch):
-
-    disowning   disown: pods that lost the managed label at their gate
-    keeping     keep: pods that run and have lost it
-    failing     what can never start ends
-    closing     ends: orphan, discard, dissolve, finish, release
-    prebuilt    a Workload that the pods bring along
-    restoring   a Workload that could not be made, or went unseen
-    composing   pods -> group                                     (builds the Workload)
-    staffing    excess, own, replace, shortage
-    following   mismatch, follow: queue, priority class, execution time
-    taking over builtin mode: what runs since before this log began
-    expiring    builtin mode: timeout, backoff, overrun
-    stopping    evict, yield, unadmit
-    retaining   expire
-    admission   builtin mode: drain, queue, then admit and preempt per ClusterQueue, by name; groups
-                that admission evicts run the rules above again, until nothing changes
-    starting    ungate
-    mirroring   Workload status
-    sweep       the Workload of a group without pods
-    checking    messages of pending admission checks
-    explaining  state and reason in words
-    reporting   condition and Event on the pods, once a reason has held for 5 s
-
-and, for no group but for queues that changed, in builtin mode:
-
-    queueing    announce: whether a ClusterQueue or LocalQueue is active
+After each message, for every group it touched (in order of first touch), the rules `FIRST` that are
+due; then in builtin mode admission per ClusterQueue, by name, and where it evicts groups these
+rules again for them, until nothing changes; then the rules `THEN`. A rule says what it reads and
+when it is due where it is written (`decide.rule`). For no group, but for pods that cannot be read
+and for queues that changed, there are `refuse` and `announce`.
 
 Nothing is decided before every kind was listed completely, nor for a parked group; what was decided
 is applied whatever this release would wait for. A rule
@@ -40,38 +18,38 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from podgroup.decide.admission import admit_pending, enqueue, retire_admissions
-from podgroup.decide.checking import checking
-from podgroup.decide.closing import closing, sweep
-from podgroup.decide.composing import composing
+from podgroup.changes import EVERYTHING
+from podgroup.decide.admission import admit_pending
+from podgroup.decide.checking import CHECK
+from podgroup.decide.closing import DISSOLVE, FINISH, LEAVE, RELEASE, SWEEP
+from podgroup.decide.composing import COMPOSE
 from podgroup.decide.context import Deciding
-from podgroup.decide.disowning import disowning, tell_refused
-from podgroup.decide.expiring import expiring
-from podgroup.decide.explaining import explain
-from podgroup.decide.failing import failing
-from podgroup.decide.following import following
-from podgroup.decide.keeping import keeping
-from podgroup.decide.mirroring import mirroring
-from podgroup.decide.prebuilt import prebuilding
+from podgroup.decide.disowning import DISOWN, tell_refused
+from podgroup.decide.expiring import BEGIN, EXPIRE
+from podgroup.decide.explaining import EXPLAIN, explain
+from podgroup.decide.failing import FAIL
+from podgroup.decide.following import FOLLOW
+from podgroup.decide.holding import CHARGE, DRAIN, enlist
+from podgroup.decide.keeping import KEEP_IN_SIGHT
+from podgroup.decide.mirroring import MIRROR
+from podgroup.decide.prebuilt import PREBUILT
 from podgroup.decide.queueing import queueing
-from podgroup.decide.reporting import reporting
-from podgroup.decide.restoring import restoring
-from podgroup.decide.retaining import retaining
-from podgroup.decide.staffing import staffing
-from podgroup.decide.starting import starting, stopping
-from podgroup.decide.takeover import taking_over
-from podgroup.decide.unadmitted import charge_unadmitted
+from podgroup.decide.reporting import REPORT
+from podgroup.decide.restoring import RESTORE
+from podgroup.decide.retaining import RETAIN
+from podgroup.decide.rule import Rule
+from podgroup.decide.staffing import STAFF
+from podgroup.decide.starting import START, STOP
+from podgroup.decide.takeover import TAKE_OVER
 from podgroup.events import Decision
 from podgroup.fold.common import At
-from podgroup.fold.concerns import CHARGE, Look
 from podgroup.fold.pods import renewable, retirable
 from podgroup.fold.relists import synced
-from podgroup.fold.workloads import recharge
 from podgroup.ids import GroupID
 from podgroup.records import AnyRecord, Concluded, Renewed, Retired
 from podgroup.state import Group, World
 
-__all__ = ["RULES", "Deciding", "Difference", "decide"]
+__all__ = ["FIRST", "RULES", "THEN", "Deciding", "Difference", "decide"]
 
 
 class Difference(Struct, frozen=True):
@@ -84,6 +62,30 @@ class Difference(Struct, frozen=True):
 
 
 _NONE = Difference()
+
+FIRST: tuple[Rule, ...] = (
+    DISOWN,
+    KEEP_IN_SIGHT,
+    FAIL,
+    LEAVE,
+    DISSOLVE,
+    FINISH,
+    RELEASE,
+    PREBUILT,
+    RESTORE,
+    COMPOSE,
+    STAFF,
+    FOLLOW,
+    TAKE_OVER,
+    EXPIRE,
+    DRAIN,
+    STOP,
+    RETAIN,
+    CHARGE,
+)
+"""Rules on a group before quota admission, in order."""
+THEN: tuple[Rule, ...] = (BEGIN, START, MIRROR, SWEEP, CHECK, EXPLAIN, REPORT)
+"""Rules on a group after quota admission, in order."""
 
 RULES = 2
 """Version of the rules: it grows when they would decide otherwise on a log than before."""
@@ -104,7 +106,7 @@ def decide(
         return _NONE
     loaded = world.loaded
     if loaded or world.thorough:
-        world.touched.update(dict.fromkeys(world.touched))
+        world.touched.update(dict.fromkeys(world.touched, EVERYTHING))
     elif not recorded and not (concluded and concluded.records) and not _due(world):
         world.touched.clear()
         return _NONE
@@ -120,7 +122,8 @@ def decide(
     if loaded:
         # After a start every group is looked at once, in case the rules are newer than the state.
         # What the message touched comes first, as if there had been no start.
-        world.touched.update(dict.fromkeys(g for g in sorted(world.groups) if g not in looked_at))
+        others = (g for g in sorted(world.groups) if g not in looked_at)
+        world.touched.update(dict.fromkeys(others, EVERYTHING))
         d.here = At(here.position, _before_timers(world, here))
         looked_at.update(_look(d))
         d.here = here
@@ -153,8 +156,8 @@ def decide(
 
 def _due(world: World) -> bool:
     """Tell whether any rule is due: for a group, or for a ClusterQueue."""
-    for look in world.touched.values():
-        if look != 0:
+    for changed in world.touched.values():
+        if changed:
             return True
     quotas = world.quotas
     if world.meta.untold or world.unsaid or quotas.dirty or quotas.left:
@@ -179,41 +182,37 @@ def _line_up(d: Deciding) -> None:
     for identity in sorted(world.groups):
         group = world.groups[identity]
         if identity not in world.touched and not group.parked:
-            _guarded(d, group, _enlist)
+            _guarded(d, group, enlist)
     world.quotas.fresh.clear()
 
 
-def _enlist(d: Deciding, group: Group) -> None:
-    charge_unadmitted(d, group)
-    enqueue(d, group)
-
-
-def _look(d: Deciding) -> dict[GroupID, None]:
+def _look(d: Deciding) -> dict[GroupID, int]:
     """Run the rules on the groups that are touched and those they lead to; return all of them."""
     world = d.world
-    looked_at: dict[GroupID, Look] = {}
+    looked_at: dict[GroupID, int] = {}
     while True:
-        batch = {g: look for g, look in world.touched.items() if g in world.groups}
+        batch = {g: changed for g, changed in world.touched.items() if g in world.groups}
         world.touched.clear()
-        looked_at.update(batch)
-        for identity, look in batch.items():
-            if look is None:
-                _guarded(d, world.groups[identity], _shape_up)
-            elif look:
-                _guarded(d, world.groups[identity], _pay if look & CHARGE else _keep_up)
+        for identity, changed in batch.items():
+            looked_at[identity] = looked_at.get(identity, 0) | changed
+        for identity, changed in batch.items():
+            if changed:
+                _run(d, world.groups[identity], changed, first=True)
         if world.mode == "builtin":
             admit_pending(d)
         evicted = [g for g in world.touched if _needs_another_look(world, g)]
-        looked_at.update(dict.fromkeys(g for g in world.touched if g in world.groups))
+        for identity, changed in world.touched.items():
+            if identity in world.groups:
+                looked_at[identity] = looked_at.get(identity, 0) | changed
         world.touched.clear()
         if not evicted:
             break
-        world.touched.update(dict.fromkeys(evicted))
-    for identity, look in looked_at.items():
-        if look != 0 and identity in world.groups:
-            _guarded(d, world.groups[identity], _carry_on if look is None else mirroring)
+        world.touched.update(dict.fromkeys(evicted, EVERYTHING))
+    for identity, changed in looked_at.items():
+        if changed and identity in world.groups:
+            _run(d, world.groups[identity], changed, first=False)
     world.touched.clear()
-    return dict.fromkeys(looked_at)
+    return looked_at
 
 
 def _needs_another_look(world: World, identity: GroupID) -> bool:
@@ -223,69 +222,55 @@ def _needs_another_look(world: World, identity: GroupID) -> bool:
     return group.evicted is not None and group.holding is not None
 
 
-def _guarded(d: Deciding, group: Group, rules: Callable[[Deciding, Group], None]) -> None:
-    """Run rules on a group. One that they fail on stops in the open; all others go on."""
-    try:
-        rules(d, group)
-    except Exception as error:
-        if not group.parked:
-            d.park(group, error)
-        # What cannot even be explained is parked all the same: a projector that fails here would
-        # fail again at each start, and all other groups with it.
-        with suppress(Exception):
-            explain(d, group)
+Plan = tuple[tuple[int, Callable[[Deciding, Group], None]], ...]
+_PLANS: dict[tuple[bool, str, bool, int], Plan] = {}
+"""Whether first, mode, whether parked, what changed -> the rules that are due, by their place."""
 
 
-def _shape_up(d: Deciding, group: Group) -> None:
-    builtin = d.world.mode == "builtin"
-    disowning(d, group)
-    keeping(d, group)
-    if group.parked:
+def _plan(first: bool, mode: str, parked: bool, changed: int) -> Plan:
+    plan = _PLANS[first, mode, parked, changed] = tuple(
+        (place, rule.run)
+        for place, rule in enumerate(FIRST if first else THEN)
+        if rule.due(changed) and rule.mode in ("", mode) and (rule.parked or not parked)
+    )
+    return plan
+
+
+def _run(d: Deciding, group: Group, changed: int, *, first: bool) -> None:
+    """Run the rules that are due; what one concludes is due for all that come after it.
+
+    One that they fail on stops in the open; all others go on.
+    """
+    mode, parked = d.world.mode, bool(group.parked)
+    if parked:
         d.world.quotas.dequeue(group.id)
-        return
-    failing(d, group)
-    closing(d, group)
-    if group.prebuilt:
-        prebuilding(d, group)
-    restoring(d, group)
-    if not group.composed:
-        composing(d, group)
-    if group.composed:
-        staffing(d, group)
-        following(d, group)
-    if builtin:
-        taking_over(d, group)
-        expiring(d, group)
-        retire_admissions(d, group)
-    stopping(d, group)
-    if d.world.policy.retention_after_deactivation_s >= 0:
-        retaining(d, group)
-    if builtin:
-        recharge(d.world, group)
-        _enlist(d, group)
+    plan = _PLANS.get((first, mode, parked, changed)) or _plan(first, mode, parked, changed)
+    d.concluded = False
+    try:
+        for place, run in plan:
+            run(d, group)
+            if d.concluded and changed != EVERYTHING:
+                for later, other in _plan(first, mode, parked, EVERYTHING):
+                    if later > place:
+                        other(d, group)
+                return
+    except Exception as error:
+        _stop(d, group, error)
 
 
-def _pay(d: Deciding, group: Group) -> None:
-    """What is due of `_shape_up` in a calm group whose pods succeed (`fold.concerns`)."""
-    _keep_up(d, group)
-    recharge(d.world, group)
-
-
-def _keep_up(d: Deciding, group: Group) -> None:
-    """What is due of `_shape_up` in a calm group whose Workload may be written again."""
-    workload = group.workload
-    if group.priority_class and workload and group.priority_class != workload.priority_class:
-        following(d, group)
-
-
-def _carry_on(d: Deciding, group: Group) -> None:
+def _stop(d: Deciding, group: Group, error: Exception) -> None:
+    """Stop a group that the rules fail on, in the open."""
     if not group.parked:
-        holding = group.holding
-        if holding is not None and holding.seq == d.here.position and d.world.mode == "builtin":
-            expiring(d, group)  # its time begins with its admission
-        starting(d, group)
-        mirroring(d, group)
-        sweep(d, group)
-        checking(d, group)
-    explain(d, group)
-    reporting(d, group)
+        d.park(group, error)
+    # What cannot even be explained is parked all the same: a projector that fails here would fail
+    # again at each start, and all other groups with it.
+    with suppress(Exception):
+        explain(d, group)
+
+
+def _guarded(d: Deciding, group: Group, work: Callable[[Deciding, Group], None]) -> None:
+    """Do something with a group that may fail for it alone."""
+    try:
+        work(d, group)
+    except Exception as error:
+        _stop(d, group, error)

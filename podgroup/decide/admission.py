@@ -17,6 +17,7 @@ Invariant: the sum of what is admitted never exceeds a nominal quota.
 
 from collections import Counter
 
+from podgroup.changes import EVERYTHING
 from podgroup.commands import AdmitGroup, EvictGroup
 from podgroup.decide.context import Deciding, group_ref
 from podgroup.decide.flavors import Fit, assign, matches, sample_of
@@ -186,7 +187,7 @@ class _Pass:
                 admitted = self._consider(group)
             except Exception as error:
                 self.d.park(group, error)
-                self.d.world.touched[group.id] = None
+                self.d.world.touched[group.id] = EVERYTHING
                 continue
             if not admitted and strict:
                 blocked = True
@@ -248,7 +249,7 @@ class _Pass:
     def _refuse(self, group: Group, why: Reason) -> None:
         if group.queue_reason != why:
             self.d.pending(group, *why)
-            self.d.world.touched[group.id] = None
+            self.d.world.touched[group.id] = EVERYTHING
 
     def _admit(self, group: Group, fit: Fit) -> None:
         self.preemptors.pop(group.id, None)

@@ -9,6 +9,7 @@ Invariant: the same messages are told once per reservation.
 from podgroup.commands import EmitEvent, KubeEvent
 from podgroup.decide.context import Deciding, pod_ref
 from podgroup.decide.order import start_key
+from podgroup.decide.rule import Line, Rule
 from podgroup.members import Flag
 from podgroup.names import EVENT_UPDATED_ADMISSION_CHECK
 from podgroup.records import ChecksReported
@@ -59,3 +60,15 @@ def _pending(group: Group) -> str:
         for check in workload.checks
         if check.state == "Pending" and check.message
     )
+
+
+CHECK = Rule(
+    run=checking,
+    says=(
+        Line(
+            "check",
+            "quota is reserved and admission checks say why they are pending",
+            "an Event on the waiting pods",
+        ),
+    ),
+)

@@ -15,6 +15,7 @@ Invariant: a finalizer of ours comes off only when nothing about the pod is stil
 it runs no more.
 """
 
+from podgroup.changes import ALL_SUCCEEDED
 from podgroup.commands import (
     DeletePod,
     FinalizePod,
@@ -32,6 +33,7 @@ from podgroup.decide.context import (
     workload_free,
     workload_ref,
 )
+from podgroup.decide.rule import Line, Rule
 from podgroup.decide.starting import yield_quota
 from podgroup.decide.takeover import stands
 from podgroup.decide.timing import may_run, still_running
@@ -49,25 +51,19 @@ from podgroup.names import (
     WORKLOAD_FINALIZER,
 )
 from podgroup.records import Reopened, WorkloadBack
-from podgroup.state import Finish, Group, Pod
+from podgroup.state import Group, Pod
 
 ORPHAN_MESSAGE = "The workload's owner no longer exists"
 
 
-def closing(d: Deciding, group: Group) -> None:
-    """Run the rules of this module."""
+def leaving(d: Deciding, group: Group) -> None:
+    """Let pods go that are deleted or beyond the count: no later rule finds a use for them."""
     if group.single:
         yield_quota(d, group)  # before its end, which is what an eviction of it comes to
         _orphan(d, group)
     else:
         _discard(d, group)
     _excess_again(d, group)
-    if group.workload_lost:
-        _dissolve(d, group)
-    if group.finish is None:
-        _finish(d, group)
-    if group.finish is not None:
-        _release(d, group, group.finish)
 
 
 def finalize(d: Deciding, group: Group, pod: Pod, rule: str, reason: str, message: str) -> None:
@@ -158,8 +154,9 @@ def delete_excess(d: Deciding, group: Group, pod: Pod, why: str) -> None:
     )
 
 
-def _dissolve(d: Deciding, group: Group) -> None:
-    if group.finish is not None or not group.composed:
+def dissolving(d: Deciding, group: Group) -> None:
+    """Stop a group whose Workload is going or gone."""
+    if not group.workload_lost or group.finish is not None or not group.composed:
         return
     members = d.members(group)
     workload = group.workload
@@ -207,8 +204,9 @@ def _dissolve(d: Deciding, group: Group) -> None:
         d.record(Reopened(group.id))
 
 
-def _finish(d: Deciding, group: Group) -> None:
-    if group.serving:
+def finishing(d: Deciding, group: Group) -> None:
+    """End a group that has nothing more to do, or cannot go on."""
+    if group.serving or group.finish is not None:
         return
     members = d.members(group)
     if group.single:
@@ -246,8 +244,11 @@ def _end(d: Deciding, group: Group, good: bool, message: str) -> None:
     )
 
 
-def _release(d: Deciding, group: Group, finish: Finish) -> None:
+def releasing(d: Deciding, group: Group) -> None:
     """Release the pods of a finished group; the Workload last, once it says Finished."""
+    finish = group.finish
+    if finish is None:
+        return
     held = d.members(group).listed(Flag.HELD)
     if held:
         message = f"the group is over: {finish.message}"
@@ -299,3 +300,45 @@ def sweep(d: Deciding, group: Group) -> None:
             "no pod of the group is left",
             FinalizeWorkload(target=workload_ref(group), delete=lasts),
         )
+
+
+LEAVE = Rule(
+    run=leaving,
+    says=(
+        Line("orphan", "a single pod is being deleted", "finishes its Workload, releases both"),
+        Line(
+            "discard",
+            "a pod of a group was deleted while it was gated",
+            "releases it at once: it never ran",
+        ),
+    ),
+)
+DISSOLVE = Rule(
+    run=dissolving,
+    says=(
+        Line(
+            "dissolve",
+            "the Workload is being deleted, or was",
+            "stops the pods, gives the quota back",
+        ),
+    ),
+)
+FINISH = Rule(
+    run=finishing,
+    reads=ALL_SUCCEEDED,
+    says=(
+        Line(
+            "finish",
+            'all pods succeeded, or nothing runs and a pod has `retriable-in-group: "false"`',
+            "ends the group",
+        ),
+    ),
+)
+RELEASE = Rule(
+    run=releasing,
+    says=(Line("release", "the group is over", "takes our finalizers off pods and Workload"),),
+)
+SWEEP = Rule(
+    run=sweep,
+    says=(Line("sweep", "no pod of the group is left", "releases the Workload"),),
+)

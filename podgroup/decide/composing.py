@@ -31,6 +31,7 @@ from podgroup.decide.copying import copied_annotations, copied_labels, copy_prob
 from podgroup.decide.declared import incomplete, placed, pod_sets, undeclared, unfit
 from podgroup.decide.malformed import malformed
 from podgroup.decide.order import active_key
+from podgroup.decide.rule import Line, Rule
 from podgroup.decide.takeover import started_before
 from podgroup.members import Flag
 from podgroup.names import (
@@ -301,3 +302,15 @@ def max_execution_s(lead: Pod) -> int | None:
     text = lead.view.labels.get(MAX_EXEC_SECONDS, "")
     found = integer(text) or 0
     return found if 0 < found <= MAX_INT32 else None
+
+
+COMPOSE = Rule(
+    run=composing,
+    says=(
+        Line(
+            "compose",
+            "all pods of a group are there",
+            "fixes roles and counts, creates the Workload",
+        ),
+    ),
+)

@@ -9,7 +9,7 @@ Invariant: ids are unique, because a rule decides about a target at most once pe
 
 from collections.abc import Mapping
 
-from podgroup.commands import AnyCommand, KubeEvent, ObjectRef
+from podgroup.commands import AnyCommand, KubeEvent, ObjectRef, WriteWorkloadStatus
 from podgroup.events import Decision
 from podgroup.fold.common import At
 from podgroup.fold.decisions import apply_decision
@@ -42,6 +42,7 @@ class Deciding:
         "_made_since",
         "_records",
         "_then",
+        "concluded",
         "extra",
         "here",
         "instead",
@@ -71,6 +72,8 @@ class Deciding:
             self._then = [r for r in concluded.records if not isinstance(r, int | AsOf)]
         self.said_now: list[AnyRecord] = []
         self.said_then: list[AnyRecord] = []
+        self.concluded = False
+        """Something that other rules may read, since whoever asks has looked."""
 
     def emit(
         self, group: Group, rule: str, reason: str, message: str, command: AnyCommand
@@ -109,6 +112,7 @@ class Deciding:
             message=message,
             command=command,
         )
+        self.concluded |= not isinstance(command, WriteWorkloadStatus)
         if self.recorded is None:
             apply_decision(world, decision)
             self._made_since += 1
@@ -136,6 +140,7 @@ class Deciding:
 
     def record(self, record: AnyRecord) -> None:
         """Conclude something that nobody has to carry out: it holds from here on."""
+        self.concluded = True
         if self._then is not None:
             self._hold_against(record)
             return

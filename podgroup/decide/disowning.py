@@ -15,6 +15,7 @@ Invariant: these are the only decisions about pods that are members of no group.
 
 from podgroup.commands import FinalizePod, KubeEvent, ObjectRef, ReportPod
 from podgroup.decide.context import Deciding
+from podgroup.decide.rule import Line, Rule
 from podgroup.names import ADMISSION_GATE, MANAGED_LABEL
 from podgroup.reasons import UNMANAGED
 from podgroup.records import PodRefused, Released
@@ -79,3 +80,20 @@ def tell_refused(d: Deciding) -> None:
             d.emit(d.world.groups[pod.group], "refuse", REFUSED, message, command)
         else:
             d.emit_apart("refuse", REFUSED, message, command)
+
+
+DISOWN = Rule(
+    run=disowning,
+    parked=True,
+    says=(
+        Line(
+            "disown",
+            f"a pod lost the label `{MANAGED_LABEL}` at its gate",
+            "takes our finalizer off it and says so; its gate stays, its place in the group is "
+            "free",
+        ),
+    ),
+)
+REFUSE = Line(
+    "refuse", "a pod cannot be read", "says on the pod what is wrong, once for each thing"
+)

@@ -17,6 +17,7 @@ from datetime import datetime, timedelta
 from podgroup.commands import EvictGroup, KubeEvent, UpdateWorkload
 from podgroup.decide.context import Deciding, group_ref, workload_free, workload_ref
 from podgroup.decide.mirroring import all_ready
+from podgroup.decide.rule import BUILTIN, Line, Rule
 from podgroup.decide.timing import no_wake, wake_at
 from podgroup.names import (
     EVENT_MAX_EXEC_TIME,
@@ -124,3 +125,25 @@ def _evict(d: Deciding, group: Group, rule: str, reason: str, message: str) -> N
         message,
         EvictGroup(target=group_ref(group), reason=reason, message=message),
     )
+
+
+def beginning(d: Deciding, group: Group) -> None:
+    """Let the time of a group that was admitted just now begin."""
+    holding = group.holding
+    if holding is not None and holding.seq == d.here.position:
+        expiring(d, group)
+
+
+EXPIRE = Rule(
+    run=expiring,
+    mode=BUILTIN,
+    says=(
+        Line(
+            "timeout",
+            "an admitted group was not ready for longer than `queueing.pods_ready_timeout_s`",
+            "evicts it, with a back-off; deactivates it after `queueing.requeuing_limit` times",
+        ),
+        Line("overrun", "the maximum execution time is used up", "deactivates it"),
+    ),
+)
+BEGIN = Rule(run=beginning, mode=BUILTIN, says=())

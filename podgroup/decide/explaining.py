@@ -9,7 +9,9 @@ never how many are there so far, so that a group of a thousand pods has one reas
 Invariant: a group that holds quota, or is over, waits for nothing.
 """
 
+from podgroup.changes import ALL_RELEASED, FIRST_RUNS
 from podgroup.decide.context import Deciding
+from podgroup.decide.rule import Line, Rule
 from podgroup.fold.workloads import beyond_admission
 from podgroup.lifecycle import IllegalTransition, may_become, next_states
 from podgroup.members import Flag
@@ -170,3 +172,17 @@ def _told_by_kueue(group: Group) -> tuple[str, str]:
             if condition.reason != "NoReservation":
                 return condition.reason, condition.message
     return PENDING_EVALUATION, "waiting for Kueue"
+
+
+EXPLAIN = Rule(
+    run=explain,
+    reads=FIRST_RUNS | ALL_RELEASED,
+    parked=True,
+    says=(
+        Line(
+            "explain",
+            "what the group does, or why it waits, is something else than was said",
+            "says it: state, reason and message of the group, and its wait (a record)",
+        ),
+    ),
+)

@@ -9,6 +9,7 @@ Invariant: gated pods of such a group stay gated; nothing of theirs is deleted.
 
 from podgroup.commands import FinishGroup
 from podgroup.decide.context import Deciding, group_ref
+from podgroup.decide.rule import Line, Rule
 from podgroup.members import Flag
 from podgroup.names import FINISHED_FAILED_TO_START
 from podgroup.state import Group
@@ -38,3 +39,9 @@ def _no_answer(d: Deciding, group: Group) -> str:
     if not group.single or answers == 1 or not d.members(group).count(Flag.GATED):
         return ""
     return f"invalid podset infos: a single pod needs 1, the admission has {answers}"
+
+
+FAIL = Rule(
+    run=failing,
+    says=(Line("finish", "what an admission brings contradicts a pod", "ends the group"),),
+)

@@ -11,9 +11,11 @@ changes nothing, and neither does a class that does not exist.
 Invariant: one update at a time, and none for what the Workload says already.
 """
 
+from podgroup.changes import WORKLOAD
 from podgroup.commands import FinalizeWorkload, PriorityRef, StopPod, UpdateWorkload
 from podgroup.decide.composing import max_execution_s
 from podgroup.decide.context import Deciding, normal, pod_ref, workload_free, workload_ref
+from podgroup.decide.rule import Line, Rule
 from podgroup.members import Flag
 from podgroup.names import (
     EVENT_DELETED_WORKLOAD,
@@ -149,3 +151,21 @@ def _new_class(
     if known is None:
         return None
     return known.value, PriorityRef(kind="WorkloadPriorityClass", name=known.name)
+
+
+FOLLOW = Rule(
+    run=following,
+    reads=WORKLOAD,
+    says=(
+        Line(
+            "mismatch",
+            "the Workload has no place for any pod of the group",
+            "stops running pods, deletes the Workload; the group is composed anew",
+        ),
+        Line(
+            "follow",
+            "queue, priority class or maximum execution time of the first pod changed",
+            "changes the Workload, as far as the API allows",
+        ),
+    ),
+)

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 
 from podgroup.commands import KeepPod, KubeEvent
 from podgroup.decide.context import Deciding, pod_ref
+from podgroup.decide.rule import Line, Rule
 from podgroup.decide.timing import no_wake, wake_at
 from podgroup.fold.pods import KEEP
 from podgroup.members import Flag
@@ -58,3 +59,16 @@ def _due(pod: Pod) -> datetime:
     assert hiding.since is not None
     pause_s = min(2 ** (hiding.kept - 1), CEILING_S) if hiding.kept else 0
     return hiding.since + timedelta(seconds=pause_s)
+
+
+KEEP_IN_SIGHT = Rule(
+    run=keeping,
+    parked=True,
+    says=(
+        Line(
+            "keep",
+            "a pod lost that label past its gate, and runs",
+            "puts the label back; the pod stays charged until it has ended or is gone",
+        ),
+    ),
+)

@@ -11,8 +11,10 @@ says it all. Conditions are compared by status, reason and message; times are th
 Invariant: with nothing in flight and nothing changing, the rule is silent.
 """
 
+from podgroup.changes import ALL_READY, SUCCEEDED, WORKLOAD
 from podgroup.commands import WriteWorkloadStatus
 from podgroup.decide.context import Deciding, workload_free, workload_ref
+from podgroup.decide.rule import Line, Rule
 from podgroup.decide.timing import still_running
 from podgroup.fold.workloads import is_true, role_of
 from podgroup.members import Flag
@@ -290,3 +292,10 @@ def _reactivated(workload: WorkloadView, said: Said, wanted: Wanted) -> None:
         return
     if requeued.reason.startswith(f"{EVICTED_DEACTIVATED}DueTo"):
         wanted.append((REQUEUED, True, REACTIVATED, "The workload was reactivated"))
+
+
+MIRROR = Rule(
+    run=mirroring,
+    reads=SUCCEEDED | ALL_READY | WORKLOAD,
+    says=(Line("mirror", "the Workload's status says something else", "writes it"),),
+)

@@ -17,6 +17,7 @@ from podgroup.decide.context import (
     workload_free,
     workload_ref,
 )
+from podgroup.decide.rule import Line, Rule
 from podgroup.decide.takeover import stands
 from podgroup.members import Flag
 from podgroup.names import (
@@ -106,3 +107,15 @@ def _stop(d: Deciding, group: Group) -> None:
                     events=normal(EVENT_STOPPED, MISSING_MESSAGE),
                 ),
             )
+
+
+PREBUILT = Rule(
+    run=prebuilding,
+    says=(
+        Line(
+            "prebuilt",
+            "the Workload that the pods name is missing, or has no place for all of them",
+            "stops pods that are past the gate; ends the group as OutOfSync",
+        ),
+    ),
+)

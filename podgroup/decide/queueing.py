@@ -13,6 +13,7 @@ Invariant: after each message every queue says, or was told to say, what is so.
 
 from podgroup.commands import ObjectRef, WriteQueueStatus
 from podgroup.decide.context import Deciding
+from podgroup.decide.rule import Line
 from podgroup.names import (
     ACTIVE,
     ACTIVE_CLUSTER_QUEUE_IS_NOT,
@@ -86,3 +87,11 @@ def local_queue_active(world: World, queue: LocalQueueView) -> Said:
     if cluster_queue_active(world, behind)[0] != "True":
         return "False", ACTIVE_CLUSTER_QUEUE_IS_NOT, NOT_SUBMITTED
     return "True", ACTIVE_READY, "Can submit new workloads to localQueue"
+
+
+ANNOUNCE = Line(
+    "announce",
+    "a queue, the ClusterQueue behind it or a flavor changed, and the queue's condition says "
+    "something else",
+    "writes condition `Active` of the ClusterQueue or LocalQueue",
+)

@@ -23,6 +23,7 @@ from podgroup.commands import EmitEvent, KubeEvent, ReportPod
 from podgroup.decide.context import Deciding, pod_ref
 from podgroup.decide.explaining import refusal
 from podgroup.decide.order import start_key
+from podgroup.decide.rule import Line, Rule
 from podgroup.decide.starting import unknown_flavor
 from podgroup.fold.placing import UNPLACED, beyond
 from podgroup.fold.workloads import role_of
@@ -227,3 +228,17 @@ def _take_back(d: Deciding, group: Group, *, everyone: bool) -> None:
                 message,
                 ReportPod(target=pod_ref(pod), status="True", reason=reason, message=message),
             )
+
+
+REPORT = Rule(
+    run=reporting,
+    parked=True,
+    says=(
+        Line(
+            "report",
+            "a reason has held for 5 s, or holds no longer",
+            "writes the condition `gatelog.io/admitted` and an Event on the group's pods (the "
+            "first 50)",
+        ),
+    ),
+)

@@ -13,6 +13,7 @@ from podgroup.commands import PodSetSpec, ReleaseQuota
 from podgroup.decide.composing import create
 from podgroup.decide.context import Deciding, group_ref, pod_ref, workload_free
 from podgroup.decide.order import active_key
+from podgroup.decide.rule import Line, Rule
 from podgroup.fold.placing import set_named
 from podgroup.members import Flag
 from podgroup.names import SINGLE_PODSET
@@ -82,3 +83,15 @@ def _pod_sets(group: Group, pods: dict[str, list[Pod]]) -> tuple[PodSetSpec, ...
             )
         )
     return tuple(found) if any(pods.values()) else ()
+
+
+RESTORE = Rule(
+    run=restoring,
+    says=(
+        Line(
+            "compose",
+            "a complete group has no Workload",
+            "creates it again; if that cannot be, and it holds nothing, it is composed anew",
+        ),
+    ),
+)

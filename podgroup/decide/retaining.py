@@ -14,6 +14,7 @@ from datetime import timedelta
 
 from podgroup.commands import FinalizePod, StopPod
 from podgroup.decide.context import Deciding, normal, pod_ref
+from podgroup.decide.rule import Line, Rule
 from podgroup.decide.timing import may_run, no_wake, wake_at
 from podgroup.names import EVENT_DELETED, EVICTED_DEACTIVATED_PREFIX, REASON_EVICTED_PREFIX
 from podgroup.state import Group
@@ -64,3 +65,16 @@ def retaining(d: Deciding, group: Group) -> None:
             f"pod {pod.view.name} goes: its group was deactivated {kept_s} s ago",
             command,
         )
+
+
+RETAIN = Rule(
+    run=retaining,
+    says=(
+        Line(
+            "expire",
+            "a time-out or a check deactivated the group, and "
+            "`queueing.retention_after_deactivation_s` is over",
+            "deletes its pods and releases them; off by default",
+        ),
+    ),
+)

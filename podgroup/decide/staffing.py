@@ -22,6 +22,7 @@ from podgroup.commands import FinalizePod, UpdateWorkload
 from podgroup.decide.closing import delete_excess
 from podgroup.decide.context import Deciding, normal, pod_ref, workload_free, workload_ref
 from podgroup.decide.order import active_key, replace_key, start_key
+from podgroup.decide.rule import Line, Rule
 from podgroup.decide.timing import may_run
 from podgroup.fold.decisions import RULE_REPLACED
 from podgroup.members import Flag, Members
@@ -167,3 +168,17 @@ def _shortage(d: Deciding, group: Group) -> None:
         short = ("PodsFailed", "Some Failed pods need replacement")
     if short != group.short:
         d.record(Shortened(group.id, short))
+
+
+STAFF = Rule(
+    run=staffing,
+    says=(
+        Line("excess", "a pod is beyond its role's count", "deletes it"),
+        Line("own", "a new pod of an admitted group", "makes it an owner of the Workload"),
+        Line(
+            "replace",
+            "a pod of the same role has a failed pod's place",
+            "releases the failed one, the one that failed first before others",
+        ),
+    ),
+)

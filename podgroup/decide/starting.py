@@ -26,6 +26,7 @@ from podgroup.decide.context import (
     short_grace,
 )
 from podgroup.decide.order import start_key
+from podgroup.decide.rule import Line, Rule
 from podgroup.decide.takeover import precedes
 from podgroup.decide.timing import may_run, still_running
 from podgroup.fold.workloads import role_of
@@ -280,3 +281,23 @@ def _slice(d: Deciding, group: Group) -> str:
 def _updates(group: Group, pod_set: str) -> list[PodSetUpdate]:
     checks = group.workload.checks if group.workload is not None else ()
     return [update for check in checks for update in check.updates if update.name == pod_set]
+
+
+STOP = Rule(
+    run=stopping,
+    says=(
+        Line("evict", "the group was evicted", "stops its running pods"),
+        Line("yield", "an evicted group runs nothing any more", "gives its quota back"),
+        Line("unadmit", "a pod is past the gate without an admission", "stops it"),
+    ),
+)
+START = Rule(
+    run=starting,
+    says=(
+        Line(
+            "ungate",
+            "the group is admitted",
+            "takes gates off, oldest pods first, one per free place",
+        ),
+    ),
+)

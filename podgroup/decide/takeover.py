@@ -18,6 +18,7 @@ Invariant: no pod is stopped here, and none that was seen at its gate is let in 
 from podgroup.commands import AdmitGroup
 from podgroup.decide.context import Deciding, group_ref
 from podgroup.decide.flavors import assign
+from podgroup.decide.rule import BUILTIN, Line, Rule
 from podgroup.members import Flag
 from podgroup.names import PODSET_LABEL
 from podgroup.state import Group, Pod
@@ -74,3 +75,16 @@ def taking_over(d: Deciding, group: Group) -> None:
         f"its pods run since before this log began: charged to ClusterQueue {queue.name}",
         AdmitGroup(target=group_ref(group), cluster_queue=queue.name, assignments=fit.assignments),
     )
+
+
+TAKE_OVER = Rule(
+    run=taking_over,
+    mode=BUILTIN,
+    says=(
+        Line(
+            "takeover",
+            "pods run since before the log began, with the marks of their start and no Workload",
+            "charges what they run on as an admission",
+        ),
+    ),
+)

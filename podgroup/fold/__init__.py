@@ -2,7 +2,7 @@
 
 Theory. Every fact is folded exactly once in effect: what is not newer than what is known is
 dropped, so duplicates, batches cut differently after a crash and overlapping relists do no harm.
-The fold never decides; it marks the groups that the rules should look at (`world.touched`) and
+The fold never decides; it marks the groups that changed, and what of them (`world.touched`) and
 writes notes of what happened into the journal.
 
 Invariant: an event folded twice is an event folded once.

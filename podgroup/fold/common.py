@@ -1,6 +1,6 @@
 """What every part of the fold needs: where we are in the log, notes, and the members index.
 
-Invariant: a pod's flags are recomputed through `reindex` whenever the pod, its expectation or its
+Invariant: a pod's flags are recomputed through `index` whenever the pod, its expectation or its
 group's ownership changes; nobody writes flags by hand.
 """
 
@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from podgroup.changes import EVERYTHING
 from podgroup.fold.dialects import declaration
 from podgroup.ids import GroupID, PodUID, newer
 from podgroup.journal import AdmissionRow, Note, ParkedRow
@@ -106,7 +107,7 @@ def park(
     note(world, here, "Parked", group=identity, reason=reason, message=message)
     if group is not None:
         group.parked = f"{here.position}/{ordinal} ({name}): {message}"
-        touch(world, group.id)
+        mark(world, group.id)
 
 
 def unpark(world: World, target: str) -> list[Group]:
@@ -118,21 +119,14 @@ def unpark(world: World, target: str) -> list[Group]:
     ]
     for group in found:
         group.parked = ""
-        touch(world, group.id)
+        mark(world, group.id)
     return found
 
 
-def touch(world: World, group: GroupID) -> None:
-    """Have the rules look at a group after this message, and its row written."""
-    world.touched[group] = None
-    world.journal.groups.add(group)
-
-
-def stir(world: World, group: GroupID, look: int | None) -> None:
-    """Have some of the rules look at a group (`fold.concerns`), and its row written."""
+def mark(world: World, group: GroupID, changed: int = EVERYTHING) -> None:
+    """Have the rules look at a group that read what `changed`, and its row written."""
     touched = world.touched
-    due = touched.get(group, 0)
-    touched[group] = None if due is None or look is None else due | look
+    touched[group] = touched.get(group, 0) | changed
     world.journal.groups.add(group)
 
 
@@ -222,33 +216,20 @@ def flags_of(pod: Pod, serving: bool, owned: bool) -> int:
     return flags
 
 
-def reindex(world: World, group: Group, pod: Pod) -> None:
-    """Bring the members index up to date with one pod, and mark its row as changed."""
-    members = world.members[group.id]
-    view = pod.view
-    members.put(
-        view.uid,
-        pod.role,
-        flags_of(pod, group.serving, view.uid in members.owned),
-        view.created_at,
-        view.labels.get(QUEUE_NAME, ""),
-        declaration(view),
-    )
-    world.journal.pods.add(view.uid)
+def index(world: World, group: Group, pod: Pod, old: int | None = None) -> int:
+    """Bring the members index up to date with one pod, and have its row written.
 
-
-def reflag(world: World, group: Group, pod: Pod, old: int) -> int:
-    """Do what `reindex` does for a pod that declares the same as before; `old` were its flags.
-
-    Returns the new ones.
+    `old` are the flags of a pod that declares the same as before, which is less work. Returns the
+    new ones.
     """
     members = world.members[group.id]
-    uid = pod.view.uid
+    view = pod.view
+    uid = view.uid
     new = flags_of(pod, group.serving, uid in members.owned)
-    if old != new:
-        if (old ^ new) & Flag.FAILED:
-            reindex(world, group, pod)  # what a failed pod declares does not count
-            return new
+    if old is None or (old ^ new) & Flag.FAILED:  # what a failed pod declares does not count
+        queue = view.labels.get(QUEUE_NAME, "")
+        members.put(uid, pod.role, new, view.created_at, queue, declaration(view))
+    elif old != new:
         members.move(uid, old, new)
     world.journal.pods.add(uid)
     return new
@@ -268,7 +249,7 @@ def own(world: World, group: Group, owners: frozenset[str]) -> bool:
     for uid in changed:
         pod = world.pods.get(uid)
         if pod is not None and pod.group == group.id:
-            reflag(world, group, pod, members.flags[uid])
+            index(world, group, pod, members.flags[uid])
     return True
 
 
@@ -284,7 +265,7 @@ def expect(world: World, group: Group, pod: Pod | None, expectation: Expectation
         members = world.members[group.id]
         old = members.flags[uid]
         if pod.fate == EXCESS and not old & Flag.EXCESS:
-            reflag(world, group, pod, old)
+            index(world, group, pod, old)
             return
         new = old | Flag.BUSY
         if old & Flag.GATED and expectation.action == "UngatePod":
@@ -294,16 +275,11 @@ def expect(world: World, group: Group, pod: Pod | None, expectation: Expectation
         world.journal.pods.add(uid)
 
 
-def settle(world: World, group: Group, pod: Pod | None) -> None:
-    """End an expectation: its effect was observed, or it will have none."""
-    if unexpect(world, group, pod):
-        if pod is not None:
-            reindex(world, group, pod)
-        touch(world, group.id)
+def end_expectation(world: World, group: Group, pod: Pod | None, *, indexed: bool = True) -> bool:
+    """End an expectation: its effect was observed, or it will have none. Tells if there was one.
 
-
-def unexpect(world: World, group: Group, pod: Pod | None) -> bool:
-    """Forget an expectation; whoever calls this sees to the index and to what the rules do."""
+    Whoever does not want it `indexed` sees to the index and to what changed.
+    """
     expectation = group.workload_expect if pod is None else pod.expect
     if expectation is None:
         return False
@@ -312,6 +288,10 @@ def unexpect(world: World, group: Group, pod: Pod | None) -> bool:
         group.workload_expect = None
     else:
         pod.expect = None
+    if indexed:
+        if pod is not None:
+            index(world, group, pod)
+        mark(world, group.id)
     return True
 
 

@@ -11,7 +11,7 @@ Invariant: what a world decides by is what the newest such event says, if there 
 """
 
 from podgroup.events import SettingsRecorded
-from podgroup.fold.common import At, note, touch
+from podgroup.fold.common import At, mark, note
 from podgroup.fold.queues import unsay
 from podgroup.fold.workloads import recharge
 from podgroup.quota import Quotas
@@ -26,7 +26,7 @@ def settings_recorded(world: World, here: At, event: SettingsRecorded) -> None:
     note(world, here, "SettingsRecorded", reason=event.mode, message=_words(before, event))
     line_up(world)
     for identity in sorted(world.groups):
-        touch(world, identity)
+        mark(world, identity)
 
 
 def line_up(world: World) -> None:

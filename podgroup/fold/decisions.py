@@ -31,7 +31,7 @@ from podgroup.commands import (
     WriteWorkloadStatus,
 )
 from podgroup.events import Decision
-from podgroup.fold.common import EXCESS, REPLACED, At, expect, note, reindex, touch
+from podgroup.fold.common import EXCESS, REPLACED, At, expect, index, mark, note
 from podgroup.fold.placing import needed, replace
 from podgroup.fold.queues import say
 from podgroup.fold.workloads import admit, recharge, release, role_of
@@ -57,7 +57,7 @@ def apply_decision(world: World, decision: Decision) -> None:
     apply = _APPLIED.get(type(decision.command))
     if apply is not None:
         apply(world, group, decision, decision.command)
-    touch(world, group.id)
+    mark(world, group.id)
 
 
 def _pod_is_written(world: World, group: Group, decision: Decision, command: Any) -> None:
@@ -185,7 +185,7 @@ def _report(world: World, group: Group, _: Decision, command: ReportPod) -> None
     waits = command.status == "False"
     pod.reported = (command.reason, command.message) if waits else None
     group.reported += pod.reported is not None
-    reindex(world, group, pod)
+    index(world, group, pod)
 
 
 def _compose(world: World, here: At, group: Group, command: CreateWorkload) -> None:

@@ -9,7 +9,7 @@ Invariant: a name stands for at most one group, whatever pods say, and a group t
 keeps its name as long as it lives.
 """
 
-from podgroup.fold.common import touch
+from podgroup.fold.common import mark
 from podgroup.ids import GroupID
 from podgroup.state import Group, World
 
@@ -37,6 +37,6 @@ def give_up_name(world: World, group: Group) -> None:
             heir = min(rivals)
             del rivals[heir]
             world.by_workload[key] = heir
-            touch(world, heir)
+            mark(world, heir)
     if not rivals:
         world.rivals.pop(key, None)

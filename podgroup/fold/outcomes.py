@@ -12,9 +12,9 @@ Invariant: each final outcome ends exactly one expectation, sooner or later.
 
 from datetime import timedelta
 
+from podgroup.changes import of_pod, of_workload
 from podgroup.events import OutcomeRecorded, TimerFired
-from podgroup.fold.common import At, note, reflag, reindex, settle, stir, touch, unexpect
-from podgroup.fold.concerns import of_flags, of_workload
+from podgroup.fold.common import At, end_expectation, index, mark, note
 from podgroup.fold.pods import gone
 from podgroup.fold.workloads import workload_is_gone
 from podgroup.ids import GroupID, newer
@@ -81,10 +81,9 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
         last = takes and pod.held and pod.deleting
         if version and not last and not newer(version, pod.view.resource_version):
             old = world.members[group.id].flags[pod.view.uid]
-            unexpect(world, group, pod)
-            new = reflag(world, group, pod, old)
-            due = world.touched.get(group.id, 0)
-            stir(world, group.id, due if due is None else of_flags(world, group, old, new))
+            end_expectation(world, group, pod, indexed=False)
+            new = index(world, group, pod, old)
+            mark(world, group.id, of_pod(world, group, old, new))
         world.journal.pods.add(pod.view.uid)
     elif event.status == "rejected":
         if expectation.action == "UngatePod" and event.http_status == CONFLICT:
@@ -94,7 +93,7 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
         if expectation.action == "UngatePod":
             pod.let_in = False
         pod.rejections += 1
-        settle(world, group, pod)
+        end_expectation(world, group, pod)
         _retry_later(world, here, group, pod.view.uid, _paced(world, pod.rejections))
     elif event.status == "obsolete" and pod.hidden:
         gone(world, here, group, pod)
@@ -115,13 +114,13 @@ def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecord
         seen = version and known is not None and not newer(version, known.resource_version)
         last = takes and known is not None and _is_going(known, expectation.action)
         if not finalized and (not seen or last):
-            stir(world, group.id, 0)
+            mark(world, group.id, 0)
             return  # the watch is about to show it
         if seen:
-            unexpect(world, group, None)
-            stir(world, group.id, of_workload(world, group))
+            end_expectation(world, group, None, indexed=False)
+            mark(world, group.id, of_workload(world, group))
             return
-        settle(world, group, None)
+        end_expectation(world, group, None)
     else:
         # Obsolete: the Workload that was meant is gone, which the one known here may have replaced.
         group.workload_refused_version = (
@@ -134,14 +133,14 @@ def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecord
             else:
                 group.workload_rejections += 1
                 after = _paced(world, group.workload_rejections)
-        settle(world, group, None)
+        end_expectation(world, group, None)
         if event.status == "obsolete" and known is not None:
             group.workload_refusals += 1
             if group.workload_refusals > 1:
                 workload_is_gone(world, here, group)  # nobody is going to tell us
                 return
         _retry_later(world, here, group, "", after)
-    touch(world, group.id)
+    mark(world, group.id)
 
 
 def _is_going(known: WorkloadView, action: str) -> bool:
@@ -197,7 +196,7 @@ def timer_fired(world: World, here: At, event: TimerFired) -> None:
         return
     if timer.purpose != RETRY:
         group.report_due = group.report_due or timer.purpose == REPORT
-        touch(world, group.id)
+        mark(world, group.id)
         return
     _again(world, here, group, event.timer)
 
@@ -219,8 +218,8 @@ def _again(world: World, here: At, group: Group, timer: str) -> None:
     pod = world.pods.get(uid) if uid else None
     if pod is not None:
         pod.refused_version = ""
-        reindex(world, group, pod)
+        index(world, group, pod)
     elif not uid:
         group.workload_refused_version = ""
     note(world, here, "TimerFired", group=group.id, pod=uid, reason=RETRY)
-    touch(world, group.id)
+    mark(world, group.id)

@@ -17,7 +17,7 @@ A gated pod that asks for more than its role has quota for gets no place in it.
 Invariant: role names that begin with "?" are of pods without a place and never have a count.
 """
 
-from podgroup.fold.common import reindex
+from podgroup.fold.common import index
 from podgroup.fold.dialects import (
     COUNT,
     ROLES,
@@ -104,7 +104,7 @@ def replace(world: World, group: Group, pod: Pod) -> None:
     world.members[group.id].drop(pod.view.uid)
     pod.role = name
     pod.larger = larger(group, name, pod.view)
-    reindex(world, group, pod)
+    index(world, group, pod)
 
 
 def place(world: World, group: Group, view: PodView, current: str = "") -> str:

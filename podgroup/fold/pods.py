@@ -18,25 +18,22 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace as replace_fields
 
+from podgroup.changes import EVERYTHING, nothing_read, of_joining, of_leaving, of_pod
 from podgroup.fold.common import (
     EXCESS,
     KEPT,
     LOST,
     At,
+    end_expectation,
     flags_of,
+    index,
     listed,
+    mark,
     new_members,
     note,
-    reflag,
-    reindex,
-    settle,
     stale,
-    stir,
-    touch,
-    unexpect,
     write_admission,
 )
-from podgroup.fold.concerns import Look, of_flags, of_joining, of_leaving, same_to_rules
 from podgroup.fold.dialects import ROLES, declaration, told
 from podgroup.fold.naming import claim_name, give_up_name
 from podgroup.fold.placing import declare, declared_total, larger, place, replace
@@ -145,7 +142,7 @@ def pod_deleted(
         # Gone, or out of our selector: a patch that names its uid will find out.
         group.disowned += ((PodUID(uid), view.name, pod.gated),)
         group.strayed = True
-        touch(world, group.id)
+        mark(world, group.id)
     members = world.members[group.id]
     flags = members.flags[uid]
     if not inferred:
@@ -160,8 +157,8 @@ def pod_deleted(
         role.succeeded_gone += group.composed
     how = "inferred from a relist: nobody saw it go" if inferred else ""
     note(world, here, "PodGone", group.id, uid, pod.fate, how)
-    if unexpect(world, group, pod):
-        touch(world, group.id)
+    if end_expectation(world, group, pod, indexed=False):
+        mark(world, group.id)
     _forget(world, group, pod, flags)
 
 
@@ -179,11 +176,11 @@ def _hide(world: World, here: At, group: Group, pod: Pod, view: PodView) -> None
     hiding.since = here.at
     why = f"label {MANAGED_LABEL} was removed from a pod that runs, or the pod is gone"
     note(world, here, "PodHidden", group.id, view.uid, "Unmanaged", why)
-    unexpect(world, group, pod)  # its effect would never be seen
-    reindex(world, group, pod)
+    end_expectation(world, group, pod, indexed=False)  # its effect would never be seen
+    index(world, group, pod)
     if not hiding.kept:
         world.meta.timers.pop(keep_timer(group.id), None)  # it need not wait for the others
-    touch(world, group.id)
+    mark(world, group.id)
 
 
 def gone(world: World, here: At, group: Group, pod: Pod) -> None:
@@ -193,9 +190,9 @@ def gone(world: World, here: At, group: Group, pod: Pod) -> None:
     pod.fate = pod.fate or LOST
     how = "found out by a write: nobody saw it go"
     note(world, here, "PodGone", group.id, pod.view.uid, pod.fate, how)
-    unexpect(world, group, pod)
+    end_expectation(world, group, pod, indexed=False)
     _forget(world, group, pod, flags)
-    touch(world, group.id)
+    mark(world, group.id)
 
 
 def keep_timer(identity: GroupID) -> str:
@@ -218,9 +215,9 @@ def _disown(world: World, here: At, group: Group, pod: Pod) -> None:
     pod.fate = pod.fate or LOST
     why = f"label {MANAGED_LABEL} was removed"
     note(world, here, "PodLeft", group=group.id, pod=uid, reason="Unmanaged", message=why)
-    unexpect(world, group, pod)
+    end_expectation(world, group, pod, indexed=False)
     _forget(world, group, pod, world.members[group.id].flags[uid])
-    touch(world, group.id)
+    mark(world, group.id)
 
 
 def _mended(world: World, uid: str, known: Pod | None) -> None:
@@ -231,7 +228,7 @@ def _mended(world: World, uid: str, known: Pod | None) -> None:
     world.meta.untold -= not refusal.told
     if known is not None and known.reported is not None:
         world.groups[known.group].report_key = ""  # it was told of that: say what holds now
-        touch(world, known.group)
+        mark(world, known.group)
 
 
 def _see_version(world: World, view: PodView) -> None:
@@ -307,10 +304,10 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
     seen = "gated" if gated else "not gated"
     note(world, here, "PodSeen", group.id, uid, seen, f"pod {view.name}, role {name}")
     _progress(world, here, group, pod, None)
-    reindex(world, group, pod)
+    index(world, group, pod)
     lead(world, group)
     _retry_workload(group)
-    stir(world, group.id, of_joining(world, group, pod.role, members.flags[uid], first))
+    mark(world, group.id, of_joining(world, group, pod.role, members.flags[uid], first))
 
 
 def _told(group: Group, pod: Pod) -> None:
@@ -332,24 +329,24 @@ def _change(world: World, here: At, group: Group, pod: Pod, view: PodView, same:
     _see(world, here, group, pod, view, same)
     resized = not same and view.requests != before.requests
     if same or (_counts_same(before, view) and not resized):
-        new = reflag(world, group, pod, old)
+        new = index(world, group, pod, old)
     else:
-        reindex(world, group, pod)
+        index(world, group, pod)
         new = flags[view.uid]
     # While a group holds quota its queue stays, so only another first pod has something to say.
     settled = same and group.composed and group.holding is not None
     led = (not settled or (old ^ new) & Flag.FAILED) and lead(world, group)
     retried = group.workload is None and _retry_workload(group)
-    look: Look = None
+    changed = EVERYTHING
     if (
         not (led or retried or resized)
         and pod.role == role
-        and world.touched.get(group.id, 0) is not None
+        and world.touched.get(group.id, 0) != EVERYTHING
     ):
-        look = of_flags(world, group, old, new)
-        if look is None and old == new and same_to_rules(world, group, before, view, new):
-            look = 0
-    stir(world, group.id, look)
+        changed = of_pod(world, group, old, new)
+        if changed and old == new and nothing_read(world, group, before, view, new):
+            changed = 0
+    mark(world, group.id, changed)
 
 
 def _counts_same(before: PodView, view: PodView) -> bool:
@@ -384,7 +381,7 @@ def _see(world: World, here: At, group: Group, pod: Pod, view: PodView, same: bo
         if before.labels.get(POD_GROUP_ROLE) != view.labels.get(POD_GROUP_ROLE) and pod.gated:
             replace(world, group, pod)
     if pod.expect is not None and _observed(pod):
-        unexpect(world, group, pod)
+        end_expectation(world, group, pod, indexed=False)
 
 
 def _resized(world: World, here: At, group: Group, pod: Pod, before: PodView) -> None:
@@ -564,7 +561,7 @@ def _concerns_us(view: PodView) -> bool:
 def _leave(world: World, here: At, group: Group, pod: Pod, why: str) -> None:
     """Take a pod out of a group, although it exists."""
     note(world, here, "PodLeft", group=group.id, pod=pod.view.uid, reason=why)
-    settle(world, group, pod)
+    end_expectation(world, group, pod)
     group.strayed = True
     group.reported -= pod.reported is not None
     uid = PodUID(pod.view.uid)
@@ -575,7 +572,7 @@ def _leave(world: World, here: At, group: Group, pod: Pod, why: str) -> None:
     world.gone_pods[uid] = pod
     world.journal.pods.discard(uid)
     lead(world, group)
-    touch(world, group.id)
+    mark(world, group.id)
     retire(world, here, group.id)
 
 
@@ -589,7 +586,7 @@ def _forget(world: World, group: Group, pod: Pod, flags: int) -> None:
     world.journal.pods.discard(uid)
     led = lead(world, group)
     _retry_workload(group)
-    stir(world, group.id, None if led else of_leaving(world, group, flags))
+    mark(world, group.id, EVERYTHING if led else of_leaving(world, group, flags))
 
 
 def lead(world: World, group: Group) -> bool:
@@ -638,7 +635,7 @@ def _lead_open(world: World, group: Group, view: PodView) -> bool:
     if serving != group.serving:
         group.serving = serving
         for other in list(members.flags):
-            reindex(world, group, world.pods[other])
+            index(world, group, world.pods[other])
     return said != (group.fast, group.prebuilt, group.workload_name, group.total, group.serving)
 
 

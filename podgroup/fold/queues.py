@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from podgroup.commands import WriteQueueStatus
-from podgroup.fold.common import At, listed, stale, touch
+from podgroup.fold.common import At, listed, mark, stale
 from podgroup.ids import newer
 from podgroup.objects import (
     ClusterQueueView,
@@ -129,22 +129,22 @@ def _concerns(world: World, kind: str, namespace: str, name: str) -> None:
             continue
         if kind in ("WorkloadPriorityClass", "PriorityClass"):
             if not group.composed:
-                touch(world, group.id)
+                mark(world, group.id)
         elif kind == "LocalQueue":
             if group.queue == name and group.namespace == namespace:
-                touch(world, group.id)
+                mark(world, group.id)
         elif kind == "ResourceFlavor":
             # Pods that are to start in a flavor wait while it is not there.
             if group.holding is not None and _uses(group, name):
-                touch(world, group.id)
+                mark(world, group.id)
         elif kind == "Namespace":
             if group.namespace == name and group.holding is None:
-                touch(world, group.id)
+                mark(world, group.id)
         elif kind == "ClusterQueue":
             local = world.local_queues.get((group.namespace, group.queue))
             holds = group.holding is not None and group.holding.admission.cluster_queue == name
             if holds or (local is not None and local.cluster_queue == name):
-                touch(world, group.id)
+                mark(world, group.id)
 
 
 def _uses(group: Group, flavor: str) -> bool:

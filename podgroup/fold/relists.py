@@ -13,7 +13,7 @@ Invariant: after `RelistCompleted` the state holds the objects the frame deliver
 """
 
 from podgroup.events import RelistCompleted, RelistStarted
-from podgroup.fold.common import At, note, own, settle, touch
+from podgroup.fold.common import At, end_expectation, mark, note, own
 from podgroup.fold.pods import pod_deleted
 from podgroup.fold.queues import object_deleted
 from podgroup.fold.workloads import workload_deleted
@@ -59,7 +59,7 @@ def relist_completed(world: World, here: At, event: RelistCompleted) -> None:
         if event.kind == "Workload" and event.kind in world.meta.missing:
             # Those that were complete meanwhile get their Workloads now.
             for identity in sorted(world.groups):
-                touch(world, identity)
+                mark(world, identity)
         world.meta.missing.discard(event.kind)
     else:
         world.meta.missing.add(event.kind)
@@ -76,7 +76,7 @@ def relist_completed(world: World, here: At, event: RelistCompleted) -> None:
     world.meta.synced.add(event.kind)
     if not was and synced(world):
         for identity in sorted(world.groups):
-            touch(world, identity)
+            mark(world, identity)
         for queue in world.cluster_queues:
             world.quotas.dirty[queue] = None
 
@@ -90,9 +90,9 @@ def _unserved(world: World) -> None:
         if group.workload is None or group.workload_lost or group.finish is not None:
             continue
         group.workload = None
-        settle(world, group, None)
+        end_expectation(world, group, None)
         own(world, group, frozenset())
-        touch(world, group.id)
+        mark(world, group.id)
 
 
 def _settle_written(world: World, kind: str, version: str) -> None:
@@ -120,11 +120,11 @@ def _settle_written(world: World, kind: str, version: str) -> None:
     if kind == "Workload":
         for group in sorted(world.groups.values(), key=lambda g: g.id):
             if over(group.workload_expect):
-                settle(world, group, None)
+                end_expectation(world, group, None)
         return
     for pod in list(world.pods.values()):
         if over(pod.expect):
-            settle(world, world.groups[pod.group], pod)
+            end_expectation(world, world.groups[pod.group], pod)
 
 
 def _infer(world: World, here: At, kind: str, seen: set[str], filtered: bool) -> int:

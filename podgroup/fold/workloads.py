@@ -9,21 +9,19 @@ a standing admission are taken from it.
 Invariant: `group.workload` is the newest version seen, or None when there is no such object.
 """
 
+from podgroup.changes import EVERYTHING, of_workload, same_but_status
 from podgroup.commands import Admission
 from podgroup.fold.common import (
     At,
+    end_expectation,
     listed,
+    mark,
     new_members,
     note,
     own,
-    settle,
     stale,
-    stir,
-    touch,
-    unexpect,
     write_admission,
 )
-from podgroup.fold.concerns import alike, of_workload
 from podgroup.fold.placing import needed, replace_all
 from podgroup.fold.pods import retire
 from podgroup.ids import PodUID, group_id, newer
@@ -158,9 +156,9 @@ def workload_is_gone(world: World, here: At, group: Group) -> None:
     group.workload = None
     group.workload_refusals = group.workload_rejections = 0
     group.workload_refused_version = ""
-    settle(world, group, None)
+    end_expectation(world, group, None)
     own(world, group, frozenset())
-    touch(world, group.id)
+    mark(world, group.id)
     retire(world, here, group.id)
 
 
@@ -168,7 +166,7 @@ def _wake(world: World, key: tuple[str, str]) -> None:
     # A group that was blocked by a foreign Workload of its name, or is now.
     identity = world.by_workload.get(key)
     if identity is not None:
-        touch(world, identity)
+        mark(world, identity)
 
 
 def _owner(world: World, view: WorkloadView) -> Group | None:
@@ -205,7 +203,7 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
         # Deleted and made anew while nobody watched: what was written went to the other one.
         note(world, here, "WorkloadGone", group=group.id, message=f"Workload {before.name}")
         group.workload_refused_version = ""
-        settle(world, group, None)
+        end_expectation(world, group, None)
     group.workload = view
     if before is None:
         group.workload_refused = group.refusal_told = ""
@@ -220,7 +218,7 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
         made = expectation.action == "CreateWorkload" and before is None
         stays = expectation.action == "DeleteWorkload" and view.deleted_at is None
         if made or (version and not stays and not newer(version, view.resource_version)):
-            unexpect(world, group, None)
+            end_expectation(world, group, None, indexed=False)
     if not group.composed and view.deleted_at is None:
         _adopt(world, here, group, view)
     if not view.active:
@@ -236,8 +234,10 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
         # First sight of a Workload that says admitted: a standing admission of an earlier epoch.
         if is_true(view, ADMITTED) and view.cluster_queue:
             hold(world, here, group, view, decided_by=ADOPTED)
-    ours = before is not None and not owned and world.mode != "kueue" and alike(before, view)
-    stir(world, group.id, of_workload(world, group) if ours else None)
+    ours = (
+        before is not None and not owned and world.mode != "kueue" and same_but_status(before, view)
+    )
+    mark(world, group.id, of_workload(world, group) if ours else EVERYTHING)
 
 
 def _take_owners(
@@ -365,7 +365,7 @@ def admit(world: World, here: At, group: Group, admission: Admission, decided_by
     )
     world.quotas.dequeue(group.id)
     recharge(world, group)
-    touch(world, group.id)
+    mark(world, group.id)
 
 
 def release(world: World, here: At, group: Group, reason: str) -> None:
@@ -378,7 +378,7 @@ def release(world: World, here: At, group: Group, reason: str) -> None:
     write_admission(world, group, holding, released_at=here, reason=reason)
     note(world, here, "QuotaReleased", group=group.id, reason=reason)
     world.quotas.discharge(group.id)
-    touch(world, group.id)
+    mark(world, group.id)
 
 
 def recharge(world: World, group: Group) -> None:

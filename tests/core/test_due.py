@@ -96,6 +96,16 @@ step_of_program = st.sampled_from(VERBS).flatmap(
     lambda verb: st.tuples(st.just(verb), *[some] * ARGS[verb])
 )
 programs = st.lists(step_of_program, min_size=5, max_size=60)
+GOING_ON = ["run", "run", "run", "end", "end", "see", "see", "fold", "fold", "act", "act", "hear"]
+ARGS |= {verb: getattr(Wide, f"step_{verb}").__code__.co_argcount - 1 for verb in GOING_ON}
+lives = st.lists(
+    st.sampled_from([*GOING_ON, "turn"]).flatmap(
+        lambda verb: st.tuples(st.just(verb), *[st.sampled_from([0, 1, 3, 5, 7])] * ARGS[verb])
+    ),
+    min_size=10,
+    max_size=80,
+)
+"""Programs in which nothing but what is usual happens, one thing at a time."""
 
 
 def same(messages: Any, mode: str, policy: Policy, at_once: int = 1, restart: int = 0) -> World:
@@ -138,6 +148,32 @@ def test_rules_that_are_not_due_have_nothing_to_say(
     wide = Wide(mode, strategy=strategy, policy=policy)
     wide.play(program)
     same(wide.messages, mode, policy, at_once, restart=10)
+
+
+@pytest.mark.parametrize("mode", ["builtin", "kueue"])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(program=lives)
+def test_nor_have_they_while_groups_live_their_lives(mode: str, program: Any) -> None:
+    wide = Wide(mode)
+    wide.play([["quota", 6], ["fill", 0, 0], ["fill", 1, 0], *[["turn", 2]] * 3])
+    wide.play(program)
+    same(wide.messages, mode, wide.policy, restart=15)
+
+
+@pytest.mark.parametrize("last", ["Pod", "Workload"])
+def test_nor_at_the_end_of_a_group_whatever_comes_off_last(last: str) -> None:
+    wide = Wide()
+    wide.play([["fill", 0, 0], *[["turn", 2]] * 2, *[["run", 0]] * 2, ["turn", 0]])
+    wide.play([["end", 0, 1], ["end", 0, 1], ["see", 0, 3], ["fold", 99]])
+    for _ in range(20):
+        kinds = [d.command.target.kind for d in wide._heads()]
+        rest = [n for n, kind in enumerate(kinds) if kind != last]
+        if not kinds:
+            break
+        wide.play([["act", (rest or [0])[0], 0], *[["see", kind, 0] for kind in (0, 1)]])
+        wide.play([["hear", 0, 0], ["fold", 99]])
+    assert "Finished" in {one.state for one in wide.world.groups.values()}
+    same(wide.messages, "builtin", wide.policy)
 
 
 @pytest.mark.parametrize("kept", KEPT, ids=[entry["found"] for entry in KEPT])

@@ -272,36 +272,6 @@ def test_at_the_end_nothing_is_stuck(story: Any) -> None:
     assert not toy.world.quotas.charges
 
 
-def looked_at_twice(messages: Any, at_once: int) -> None:
-    """Fold messages, `at_once` in one, with the rules that are due and with all of them."""
-    quick, thorough = new_world("test"), new_world("test")
-    thorough.thorough = True
-    for first in range(0, len(messages), at_once):
-        some = messages[first : first + at_once]
-        position, at, _ = some[-1]
-        batch = Batch(source="watch", events=tuple(e for m in some for e in m[2].events))
-        step(quick, position, at, batch)
-        step(thorough, position, at, batch)
-        assert quick.journal == thorough.journal
-        take(quick)
-        take(thorough)
-    assert encoded(quick) == encoded(thorough)
-    assert quick.quotas == thorough.quotas
-
-
-@examples
-@given(stories, st.sampled_from([1, 1, 2, 5]))
-def test_rules_that_are_not_due_have_nothing_to_say(story: Any, at_once: int) -> None:
-    looked_at_twice(play([s for s in story if s[0] != "reload"], check=False).messages, at_once)
-
-
-@pytest.mark.parametrize("at_once", [1, 7, 200])
-def test_rules_that_are_not_due_have_nothing_to_say_of_a_log_of_whole_lives(at_once: int) -> None:
-    story = Story(6, 5, at_once=3)
-    messages = [(m.position, m.at, decode_batch(m.body)) for m in story.messages]
-    looked_at_twice(messages, at_once)
-
-
 def test_every_event_has_its_fold() -> None:
     assert set(FOLDS) == set(get_args(Event))
 

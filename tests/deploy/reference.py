@@ -1,4 +1,4 @@
-"""The generated parts of the documentation: settings, tables and views, the life of a group.
+"""The generated parts of the documentation: settings, tables and views, rules, a group's life.
 
     python -m tests.deploy.reference      writes them into the documents that `PARTS` names
 
@@ -6,10 +6,17 @@ A test compares. Between `<!-- begin NAME -->` and `<!-- end NAME -->` nobody wr
 """
 
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import sqlalchemy as sa
 
+from podgroup.changes import WORDS
+from podgroup.decide import FIRST, THEN
+from podgroup.decide.disowning import REFUSE
+from podgroup.decide.holding import ADMIT, PREEMPT
+from podgroup.decide.queueing import ANNOUNCE
+from podgroup.decide.rule import BUILTIN, Line
 from podgroup.lifecycle import ARROWS, GONE, STATES
 from podgroup.reasons import FIELDS, REASONS
 from podgroup.runtime.settings_source import FieldDoc, describe
@@ -134,10 +141,31 @@ def reasons() -> str:
     return between.join(parts)
 
 
+def rules() -> str:
+    """A table of what is decided, in the order in which rules run, from their declarations."""
+    lines = ["| rule | mode | when | does | reads of pods at rest |", "|---|---|---|---|---|"]
+
+    def add(says: Iterable[Line], mode: str, reads: int) -> None:
+        what = ", ".join(words for change, words in WORDS.items() if change & reads)
+        lines.extend(
+            f"| `{name}` | {mode} | {_cell(when)} | {does} | {what} |" for name, when, does in says
+        )
+
+    for rule in FIRST:
+        add(rule.says, rule.mode, rule.reads)
+    add((ADMIT, PREEMPT), BUILTIN, 0)
+    for rule in THEN:
+        add(rule.says, rule.mode, rule.reads)
+    add((ANNOUNCE,), BUILTIN, 0)
+    add((REFUSE,), "", 0)
+    return "\n".join(lines)
+
+
 PARTS = {
     ("concepts.md", "states"): states,
     ("concepts.md", "lifecycle"): lifecycle,
     ("concepts.md", "reasons"): reasons,
+    ("concepts.md", "rules"): rules,
     ("operations.md", "settings"): settings,
     ("sql.md", "tables"): tables,
     ("sql.md", "views"): views,

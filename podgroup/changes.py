@@ -1,30 +1,41 @@
-"""Which rules can a change of one pod concern? Most changes concern none.
+"""Changes: what has happened to a group since the rules looked at it last, as bits of a number.
 
-Theory. After every message the rules have come to rest: looked at again, they decide nothing. So a
-group needs another look only if something changed that a rule reads. What rules read of a pod is
-its flags (`members.Flag`) and, of pods that wait, end or go, a few fields. In the two states in
-which a group spends nearly all its events, running under an admission and being over, and while it
-gathers its pods, the few conditions under which a change of flags makes a difference can be written
-down; that is done here. Whatever is not known to be quiet gets the full look.
+Theory. After every message the rules have come to rest: looked at again, they conclude nothing. So
+a rule needs another look at a group only if something changed that it reads, and each rule says
+what that is (`decide.rule`). What changes most often are single pods of three kinds of groups: such
+as run under an admission, such as are over and wait for our finalizers to come off, and such as
+still gather their pods. Of these it is told precisely what changed. Of any other group, and of
+anything but a single pod or the mirror of the Workload, everything counts as changed.
 
-A look is a number: 0 for none, else the sum of the rules below; None stands for all of them.
-
-Invariant: looking at everything instead (`World.thorough`) decides, notes and stores the same.
+Nothing here knows any rule. Invariant: rules that read nothing of what changed have nothing to say
+(tests/core/test_due.py looks at everything instead, `World.thorough`).
 """
 
+from typing import Final
+
 from podgroup.members import Flag
-from podgroup.names import MAX_OWNERS
 from podgroup.objects import PodView, WorkloadView
 from podgroup.state import SINGLE, Group, World
 
-Look = int | None
+FIRST_RUNS: Final = 1
+ALL_READY: Final = 2
+SUCCEEDED: Final = 4
+ALL_SUCCEEDED: Final = 8
+ALL_RELEASED: Final = 16
+WORKLOAD: Final = 32
+EVERYTHING: Final = -1
 
-CHARGE = 1
-"""What the group holds, and whether the Workload says how much of it is given back."""
-WORKLOAD = 2
-"""What the Workload should say, and whether it may be written now."""
+WORDS: Final = {
+    FIRST_RUNS: "whether any pod runs",
+    ALL_READY: "whether all pods are ready",
+    SUCCEEDED: "how many pods have succeeded",
+    ALL_SUCCEEDED: "whether all pods have succeeded",
+    ALL_RELEASED: "whether any finalizer is left",
+    WORKLOAD: "whether the Workload may be written",
+}
+"""What each change is, in the words of the documentation."""
 
-_LOUD = (
+_STANDS_OUT: Final = (
     Flag.GATED
     | Flag.INACTIVE
     | Flag.DELETING
@@ -34,8 +45,8 @@ _LOUD = (
     | Flag.OPENING
     | Flag.HIDDEN
 )
-"""Pods with one of these are what the rules of an admitted group are about."""
-_RUNS = (
+"""A pod with one of these does not just run under its admission."""
+_RUNS: Final = (
     Flag.BUSY
     | Flag.RUNNING
     | Flag.READY
@@ -47,15 +58,14 @@ _RUNS = (
     | Flag.OPEN
     | Flag.LIVE
 )
-_RESTS = ~_RUNS
-_TELLS = Flag.RUNNING | Flag.READY | Flag.SUCCEEDED
-_WAITS = Flag.ACTIVE | Flag.GATED | Flag.SOLID | Flag.HELD | Flag.UNOWNED
-_STARTS = Flag.GATED | Flag.OPENING
-_ENDS = Flag.HELD | Flag.BUSY
-_LEAVES_ALONE = Flag.HELD | Flag.STOPPABLE | Flag.GATED | Flag.LIVE
+_COUNTS: Final = Flag.RUNNING | Flag.READY | Flag.SUCCEEDED
+_WAITS: Final = Flag.ACTIVE | Flag.GATED | Flag.SOLID | Flag.HELD | Flag.UNOWNED
+_STARTS: Final = Flag.GATED | Flag.OPENING
+_ENDS: Final = Flag.HELD | Flag.BUSY
+_LEAVES_ALONE: Final = Flag.HELD | Flag.STOPPABLE | Flag.GATED | Flag.LIVE
 
 
-def calm(world: World, group: Group) -> bool:
+def runs(world: World, group: Group) -> bool:
     """Tell whether a group runs under an admission and awaits nothing but its pods."""
     holding, workload = group.holding, group.workload
     return (
@@ -89,91 +99,89 @@ def _undisturbed(group: Group) -> bool:
     )
 
 
-def of_flags(world: World, group: Group, old: int, new: int) -> Look:
-    """Return the look that is due after the flags of a pod went from `old` to `new`."""
+def of_pod(world: World, group: Group, old: int, new: int) -> int:
+    """Return what changed as the flags of a pod went from `old` to `new`."""
     if group.finish is not None:
-        return _of_over(world, group, old, new)
+        return _of_released(world, group, old, new)
     changed = old ^ new
-    if changed & _RESTS or new & _LOUD:
-        return None
-    if old & _LOUD and (old & _LOUD != _STARTS or not new & Flag.OPEN):
-        return None
-    if not calm(world, group):
-        return None
-    if not changed & _TELLS:
+    if changed & ~_RUNS or new & _STANDS_OUT:
+        return EVERYTHING
+    if old & _STANDS_OUT and (old & _STANDS_OUT != _STARTS or not new & Flag.OPEN):
+        return EVERYTHING
+    if not runs(world, group):
+        return EVERYTHING
+    if not changed & _COUNTS:
         return 0
-    members = world.members[group.id]
-    count = members.count
+    count = world.members[group.id].count
     if count(Flag.UNRETRIABLE):
-        return None
+        return EVERYTHING
     gone = 0
     for role in group.roles.values():
         gone += role.succeeded_gone
+    found, total = 0, group.composed_total
     if changed & Flag.RUNNING and count(Flag.RUNNING) <= bool(new & Flag.RUNNING):
-        return None  # the first that runs, or the last that did
-    if changed & Flag.READY:
-        # The number of ready pods that makes the group ready, or the one below it.
-        if count(Flag.READY) + gone == group.composed_total - (not new & Flag.READY):
-            return None
+        found = FIRST_RUNS  # or the last that did
+    if changed & Flag.READY and count(Flag.READY) + gone == total - (not new & Flag.READY):
+        found |= ALL_READY  # the one that makes it so, or the first that is not any more
     if changed & Flag.SUCCEEDED:
-        if old & Flag.SUCCEEDED or count(Flag.SUCCEEDED) + gone >= group.composed_total:
-            return None
-        return CHARGE
-    return 0
+        over = old & Flag.SUCCEEDED or count(Flag.SUCCEEDED) + gone >= total
+        found |= SUCCEEDED | ALL_SUCCEEDED if over else SUCCEEDED
+    return found
 
 
-def _of_over(world: World, group: Group, old: int, new: int) -> Look:
+def _of_released(world: World, group: Group, old: int, new: int) -> int:
     """A group that is over waits for our finalizers to come off, and for nothing else."""
     if not _undisturbed(group) or group.holding is not None:
-        return None
-    if (old ^ new) & ~_ENDS or new & (_LOUD | Flag.STOPPABLE):
-        return None
-    members = world.members[group.id]
-    if members.count(Flag.GATED):
-        return None  # who came after the end waits for the others to be gone
+        return EVERYTHING
+    if (old ^ new) & ~_ENDS or new & (_STANDS_OUT | Flag.STOPPABLE):
+        return EVERYTHING
+    count = world.members[group.id].count
+    if count(Flag.GATED):
+        return EVERYTHING  # who came after the end waits for the others to be gone
     if new & Flag.HELD:
-        return 0 if new & Flag.BUSY and old & Flag.BUSY else None
-    return 0 if members.count(Flag.HELD) else None
+        return 0 if new & old & Flag.BUSY else EVERYTHING
+    return 0 if count(Flag.HELD) else ALL_RELEASED
 
 
-def of_leaving(world: World, group: Group, flags: int) -> Look:
-    """Return the look that is due after a pod with `flags` has left for good."""
+def of_leaving(world: World, group: Group, flags: int) -> int:
+    """Return what changed as a pod with `flags` left for good."""
     if group.finish is None or not _undisturbed(group) or group.holding is not None:
-        return None
+        return EVERYTHING
     members = world.members[group.id]
     if flags & _LEAVES_ALONE or members.count(Flag.GATED) or not len(members):
-        return None
+        return EVERYTHING
     return 0
 
 
-def of_joining(world: World, group: Group, role: str, flags: int, first: str | None) -> Look:
-    """Return the look that is due after a pod joined; `first` was the group's first pod before.
+def of_joining(world: World, group: Group, role: str, flags: int, first: str | None) -> int:
+    """Return what changed as a pod joined; `first` was the group's first pod before.
 
     One more of many that wait for the rest changes nothing: same queue, same declaration, a role
     that is there already, and still too few.
     """
     if group.composed or group.finish is not None or group.dialect or group.single:
-        return None
+        return EVERYTHING
     wait = group.wait
     if wait is None or wait.reason != "WaitingForPods" or group.queue_reason[0] != wait.reason:
-        return None
+        return EVERYTHING
     if group.parked or group.report_due or group.recounted is not None or group.prebuilt:
-        return None
+        return EVERYTHING
     if group.workload is not None or group.workload_lost or group.evicted is not None:
-        return None
+        return EVERYTHING
     members = world.members[group.id]
     if flags & ~_WAITS or members.first() != first:
-        return None
+        return EVERYTHING
     if len(members.queues) != 1 or len(members.totals) != 1 or members.count(Flag.ACTIVE, role) < 2:
-        return None
+        return EVERYTHING
     gone = 0
     for known in group.roles.values():
         gone += known.succeeded_gone
-    return 0 if members.count(Flag.ACTIVE) + gone < (1 if group.fast else group.total) else None
+    few = members.count(Flag.ACTIVE) + gone < (1 if group.fast else group.total)
+    return 0 if few else EVERYTHING
 
 
-def same_to_rules(world: World, group: Group, before: PodView, view: PodView, flags: int) -> bool:
-    """Tell whether no rule can see the difference between two views of a pod with equal `flags`.
+def nothing_read(world: World, group: Group, before: PodView, view: PodView, flags: int) -> bool:
+    """Tell whether two views of a pod with equal `flags` differ in nothing that any rule reads.
 
     True of most status updates: conditions of a waiting pod, the node of one that was bound.
     """
@@ -203,7 +211,7 @@ def same_to_rules(world: World, group: Group, before: PodView, view: PodView, fl
     )
 
 
-def alike(before: WorkloadView, view: WorkloadView) -> bool:
+def same_but_status(before: WorkloadView, view: WorkloadView) -> bool:
     """Tell whether two versions of a Workload differ in nothing but what its status mirrors."""
     return (
         before.uid == view.uid
@@ -214,11 +222,8 @@ def alike(before: WorkloadView, view: WorkloadView) -> bool:
     )
 
 
-def of_workload(world: World, group: Group) -> Look:
-    """Return the look that is due when the Workload may be written again, or says what we wrote."""
-    members = world.members[group.id]
-    if not members.flags or not calm(world, group):
-        return None
-    if members.sets[Flag.UNOWNED] and len(members.owned) < MAX_OWNERS:
-        return None
+def of_workload(world: World, group: Group) -> int:
+    """Return what changed as the Workload may be written again, or says what we wrote."""
+    if not world.members[group.id].flags or not runs(world, group):
+        return EVERYTHING
     return WORKLOAD if group.workload_expect is None else 0

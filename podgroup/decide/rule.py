@@ -1,0 +1,47 @@
+"""A rule: what it concludes, what it reads and when it is due, said in one place.
+
+Theory. A rule looks at one group and concludes something or nothing. It is *due* when something
+changed that it reads. Every rule reads what a group is; what it `reads` besides are changes of
+single pods and of the Workload in groups that are at rest (`podgroup.changes`), of which there are
+many, and of which most rules need not know. The engine works out from this which rules to run; the
+table of rules in docs/concepts.md is made from it.
+
+Invariant: a rule that is not due has nothing to say.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from podgroup.changes import EVERYTHING
+from podgroup.decide.context import Deciding
+from podgroup.state import Group
+
+BUILTIN = "builtin"
+
+
+class Line(NamedTuple):
+    """What is decided under a name: `when`, and what it `does`, for people."""
+
+    name: str
+    when: str
+    does: str
+
+
+class Rule(Struct, frozen=True, kw_only=True):
+    """A rule, or a few that must follow each other, which `run` together.
+
+    `reads` are changes besides those of the group itself. `mode` is the one in which it runs, ""
+    for both. `parked` tells that it looks at groups that stand still, too.
+    """
+
+    run: Callable[[Deciding, Group], None]
+    says: tuple[Line, ...]
+    reads: int = 0
+    mode: str = ""
+    parked: bool = False
+
+    def due(self, changed: int) -> bool:
+        """Tell whether it reads anything of what changed."""
+        return changed == EVERYTHING or bool(self.reads & changed)
