@@ -30,6 +30,7 @@ from gatelog.commands import (
     prune,
     replay,
     sql,
+    switch,
     uninstall,
     up,
     version,
@@ -96,6 +97,9 @@ app.command("archive", help=archive.HELP, epilog=archive.EPILOG, rich_help_panel
 )
 app.command("prune", help=prune.HELP, epilog=prune.EPILOG, rich_help_panel="Deployments")(
     prune.prune
+)
+app.command("switch", help=switch.HELP, epilog=switch.EPILOG, rich_help_panel="Deployments")(
+    switch.switch
 )
 app.command(
     "uninstall", help=uninstall.HELP, epilog=uninstall.EPILOG, rich_help_panel="Deployments"

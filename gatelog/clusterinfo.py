@@ -13,7 +13,7 @@ import msgspec
 
 from gatelog.errors import CommandFailed
 from gatelog.removal.ownership import NAME_LABEL, OWN_NAME
-from podgroup.runtime.kube import Answer
+from podgroup.runtime.kube import Answer, KubeClient
 
 KUEUE_GROUP = "kueue.x-k8s.io"
 KUEUE_VERSIONS = ("v1beta2", "v1beta1")
@@ -22,6 +22,7 @@ NEEDED_KINDS = ("workloads", "localqueues", "clusterqueues", "resourceflavors")
 """Without these no group can be admitted."""
 OPTIONAL_KINDS = ("workloadpriorityclasses",)
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+_WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
 _RETIRED = (
@@ -47,13 +48,28 @@ async def get(kube: Asker, path: str) -> dict[str, Any]:
 
     What is not there is answered with text by some servers (404 page not found).
     """
+    return await seen(kube, path) or {}
+
+
+async def seen(kube: Asker, path: str) -> dict[str, Any] | None:
+    """Return an object, {} when there is none, None when this account may not look."""
     answer = await kube.request("GET", path)
+    if answer.status in (401, 403):
+        return None
     if answer.status != 200:
         return {}
     try:
         return msgspec.json.decode(answer.body, type=dict[str, Any])
     except msgspec.MsgspecError:
         return {}
+
+
+async def user(kube: KubeClient) -> str:
+    """Return the name under which the API server knows us, "" when it does not say."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    status, answer = await kube.json("POST", _WHO, body=body)
+    name = ((answer.get("status") or {}).get("userInfo") or {}).get("username")
+    return str(name) if status == 201 and name else ""
 
 
 class Version(NamedTuple):
@@ -115,10 +131,10 @@ async def kinds_are_going(kube: Asker) -> bool:
 
 
 class Admission(NamedTuple):
-    """What gates pods on this cluster."""
+    """What gates pods on this cluster; None is not for this account to see."""
 
-    webhook: bool
-    policy: bool
+    webhook: bool | None
+    policy: bool | None
     kueue_pods: str
     """Name of the configuration through which Kueue's own pod integration sees pods, or ""."""
 
@@ -126,9 +142,11 @@ class Admission(NamedTuple):
 async def admission(kube: Asker, webhook_name: str, policy_name: str) -> Admission:
     """Return which of the ways to gate pods are registered."""
     mutating = f"{ADMISSION}/mutatingwebhookconfigurations"
+    hook = await seen(kube, f"{mutating}/{webhook_name}")
+    policy = await seen(kube, f"{ADMISSION}/mutatingadmissionpolicies/{policy_name}")
     return Admission(
-        webhook=bool(await get(kube, f"{mutating}/{webhook_name}")),
-        policy=bool(await get(kube, f"{ADMISSION}/mutatingadmissionpolicies/{policy_name}")),
+        webhook=None if hook is None else bool(hook),
+        policy=None if policy is None else bool(policy),
         kueue_pods=_kueue_pods((await get(kube, mutating)).get("items", ())),
     )
 

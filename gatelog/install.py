@@ -30,7 +30,6 @@ FIELD_MANAGER = "gatelog-install"
 POLICY_SINCE = (1, 36)
 WEBHOOK_SINCE = (1, 30)
 WEBHOOK_PATH = f"{clusterinfo.ADMISSION}/mutatingwebhookconfigurations/gatelog-pods"
-_WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _PLURALS = {
     "CustomResourceDefinition": "customresourcedefinitions",
     "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
@@ -172,15 +171,14 @@ async def as_ourselves(kube: KubeClient, settings: Settings) -> Settings:
     """
     if settings.webhook.actuator_user:
         return settings
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    status, answer = await kube.json("POST", _WHO, body=body)
-    user = ((answer.get("status") or {}).get("userInfo") or {}).get("username")
-    if status != 201 or not user:
+    user = await clusterinfo.user(kube)
+    if not user:
         raise CommandFailed(
-            f"{kube.server} does not say which user this is (SelfSubjectReview was answered "
-            f"{status}): set webhook.actuator_user to the name under which the API server knows it"
+            f"{kube.server} does not say which user this is (no answer to a "
+            "SelfSubjectReview): set webhook.actuator_user to the name under which the API server "
+            "knows it"
         )
-    webhook = msgspec.structs.replace(settings.webhook, actuator_user=str(user))
+    webhook = msgspec.structs.replace(settings.webhook, actuator_user=user)
     return msgspec.structs.replace(settings, webhook=webhook)
 
 

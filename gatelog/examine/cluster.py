@@ -9,16 +9,16 @@ Invariant: nothing is written but access reviews, which store nothing.
 import asyncio
 from typing import Any
 
-from gatelog import clusterinfo, crds, install, manifests
+from gatelog import clusterinfo, crds, manifests
 from gatelog.errors import CommandFailed, explain
-from gatelog.examine import leases, topology
-from gatelog.examine.findings import Finding, fail, ok, warn
+from gatelog.examine import gating, leases, topology
+from gatelog.examine.findings import Finding, fail, ok, skip, warn
 from podgroup.runtime.kube import KubeClient, KubeError, connect
 from podgroup.runtime.settings import Settings
 
 AREA = "cluster"
 LEAST = (1, 30)
-_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_REVIEWS = "/apis/authorization.k8s.io/v1"
 _ROLES = (("ingest", "base/ingest.yaml"), ("actuator", "base/actuator.yaml"))
 _WEBHOOK = "gatelog-pods"
 _POLICY = "gatelog-queued-pods"
@@ -36,7 +36,7 @@ async def examine(settings: Settings) -> list[Finding]:
         version = await clusterinfo.version(kube)
         findings = [_version(kube.server, version)]
         for name, file in _ROLES:
-            findings.append(await _permissions(kube, name, file))
+            findings.append(await _permissions(kube, settings, name, file))
         findings.append(await kinds(kube))
         findings += await _admission(kube, settings)
         findings += await leases.examine(kube, settings)
@@ -55,7 +55,15 @@ def _version(server: str, version: clusterinfo.Version) -> Finding:
     return warn(AREA, "reachable", detail, "gatelog is made for Kubernetes 1.30 or later")
 
 
-async def _permissions(kube: KubeClient, name: str, file: str) -> Finding:
+async def _permissions(kube: KubeClient, settings: Settings, name: str, file: str) -> Finding:
+    """Say whether who carries out a part may do what it needs.
+
+    That is this user, but in a pod of another part the account of that one is asked about, for
+    which most accounts have no right.
+    """
+    ours = f"system:serviceaccount:{settings.webhook.service_namespace}:gatelog-"
+    me, account = await clusterinfo.user(kube), f"{ours}{name}"
+    other = account if me.startswith(ours) and me != account else ""
     asked = [
         (group, resource, verb)
         for role in manifests.read(file)
@@ -66,7 +74,10 @@ async def _permissions(kube: KubeClient, name: str, file: str) -> Finding:
         for verb in rule["verbs"]
         if not rule.get("resourceNames")
     ]
-    answers = await asyncio.gather(*(_allowed(kube, *one) for one in asked))
+    answers = await asyncio.gather(*(_allowed(kube, *one, other) for one in asked))
+    if None in answers:
+        return skip(AREA, f"may {name}", f"{me} may not ask what {account} may")
+    who = f"account gatelog-{name}" if other else "this user"
     denied = [
         f"{verb} {resource}"
         for (_, resource, verb), yes in zip(asked, answers, strict=True)
@@ -77,21 +88,28 @@ async def _permissions(kube: KubeClient, name: str, file: str) -> Finding:
         return fail(
             AREA,
             what,
-            f"this user may not {', '.join(denied)}",
+            f"{who} may not {', '.join(denied)}",
             f"use the service account of deploy/{file}, or give this user its ClusterRole",
         )
-    return ok(AREA, what, f"this user may do all {len(asked)} things it needs")
+    return ok(AREA, what, f"{who} may do all {len(asked)} things it needs")
 
 
-async def _allowed(kube: KubeClient, group: str, resource: str, verb: str) -> bool:
+async def _allowed(
+    kube: KubeClient, group: str, resource: str, verb: str, account: str
+) -> bool | None:
+    """Ask about this user, or about another account; None when we may not ask."""
     plural, _, sub = resource.partition("/")
     attributes = {"group": group, "resource": plural, "subresource": sub, "verb": verb}
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
-    }
-    status, answer = await kube.json("POST", _REVIEWS, body=review)
+    spec: dict[str, Any] = {"resourceAttributes": attributes}
+    if account:
+        namespace = account.split(":")[2]
+        everybody = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
+        spec |= {"user": account, "groups": [*everybody, "system:authenticated"]}
+    kind = "SubjectAccessReview" if account else "SelfSubjectAccessReview"
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+    status, answer = await kube.json("POST", f"{_REVIEWS}/{kind.lower()}s", body=review)
+    if account and status == 403:
+        return None
     return status == 201 and bool((answer.get("status") or {}).get("allowed"))
 
 
@@ -127,46 +145,12 @@ async def kinds(kube: KubeClient) -> Finding:
 
 async def _admission(kube: KubeClient, settings: Settings) -> list[Finding]:
     found = await clusterinfo.admission(kube, _WEBHOOK, _POLICY)
-    findings: list[Finding] = []
-    ways = [name for name, there in (("webhook", found.webhook), ("policy", found.policy)) if there]
-    url = await install.registered_url(kube)
-    if url and not await install.listens_at(url):
-        findings.append(
-            fail(
-                AREA,
-                "gating",
-                f"the webhook is registered at {url}, but nothing listens there (seen from here): "
-                "pods that name a queue are refused",
-                "start gatelog up, or kubectl delete mutatingwebhookconfiguration,"
-                "validatingwebhookconfiguration gatelog-pods",
-            )
-        )
-    elif ways:
-        findings.append(ok(AREA, "gating", f"pods get their gate by {' and '.join(ways)}"))
-    else:
-        findings.append(
-            fail(
-                AREA,
-                "gating",
-                "neither webhook nor policy is registered: new pods start without waiting",
-                "gatelog up --install webhook, or the webhook or policy component of deploy/",
-            )
-        )
-    retired = await clusterinfo.retired(kube)
-    if retired:
-        names = ", ".join(f"{kind} {name}" for kind, name in retired)
-        findings.append(
-            warn(
-                AREA,
-                "retired",
-                f"{names} of an earlier release: every pod is evaluated once more, for nothing",
-                "gatelog up --install removes them, or kubectl delete mutatingadmissionpolicy,"
-                f"mutatingadmissionpolicybinding {retired[0][1]}",
-            )
-        )
+    findings = [await gating.examine(kube, found)]
     if found.kueue_pods:
         findings.append(await _kueue(kube, settings, found.kueue_pods))
-    return findings + await topology.examine(kube, settings, found.policy and not found.webhook)
+    return findings + await topology.examine(
+        kube, settings, bool(found.policy and not found.webhook)
+    )
 
 
 async def _kueue(kube: KubeClient, settings: Settings, configuration: str) -> Finding:

@@ -129,7 +129,7 @@ def test_what_a_platform_asks_of_pods_reaches_all_of_them() -> None:
         }
     )
     found = containers(objects)
-    assert set(found) == {*PARTS, "migrate", "nats", "uninstall"}
+    assert set(found) == {*PARTS, "migrate", "nats", "uninstall", "doctor"}
     for part, spec in found.items():
         assert spec["nodeSelector"]["pool"] == "infra" and toleration in spec["tolerations"]
         assert spec["priorityClassName"] == "system-cluster-critical"
@@ -310,6 +310,23 @@ def test_a_release_is_removed_by_a_hook_that_frees_pods_first() -> None:
     assert int(account["helm.sh/hook-weight"]) < int(
         job["metadata"]["annotations"]["helm.sh/hook-weight"]
     )
+
+
+def test_helm_test_is_the_doctor_with_a_readers_rights() -> None:
+    objects = by_name({"mode": "kueue"})
+    job = objects["Job", "gatelog-doctor"]
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "test"
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["doctor"]
+    found = load(None, {e["name"]: e.get("value", "") for e in container["env"]})
+    assert found.nats.user == "logreader" and found.lease.enabled
+    rules = (
+        objects["ClusterRole", "gatelog-doctor"]["rules"]
+        + (objects["Role", "gatelog-doctor"]["rules"])
+    )
+    for rule in rules:
+        reviews = rule["resources"] == ["subjectaccessreviews"]
+        assert reviews or set(rule["verbs"]) <= {"get", "list"}
 
 
 def test_a_job_with_another_image_is_another_job() -> None:

@@ -228,3 +228,26 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{ toYaml $obj }}
 {{- end }}
 {{- end }}
+
+{{/* A Job of deploy/ with its rights as a hook of helm: {root, component, hook, args}. */}}
+{{- define "gatelog.hook" -}}
+{{- $root := .root }}{{- $component := .component }}{{- $hook := .hook }}{{- $args := .args -}}
+{{- range $file := list "access.yaml" "job.yaml" }}
+{{- range splitList "\n---\n" ($root.Files.Get (printf "files/%s/%s" $component $file) | replace "gatelog-system" $root.Release.Namespace) }}
+{{- $obj := fromYaml . }}
+{{- if and $obj (or (ne $obj.kind "NetworkPolicy") $root.Values.networkPolicies.enabled) }}
+{{- $_ := set $obj.metadata "labels" (merge (dict "app.kubernetes.io/component" $component) (fromYaml (include "gatelog.labels" $root))) }}
+{{- $weight := ternary "5" "0" (eq $obj.kind "Job") }}
+{{- $_ := set $obj.metadata "annotations" (dict "helm.sh/hook" $hook "helm.sh/hook-weight" $weight "helm.sh/hook-delete-policy" "before-hook-creation,hook-succeeded") }}
+{{- if not (hasPrefix "Cluster" $obj.kind) }}{{- $_ := set $obj.metadata "namespace" $root.Release.Namespace }}{{- end }}
+{{- if eq $obj.kind "Job" }}
+{{- include "gatelog.workload" (dict "root" $root "obj" $obj) }}
+{{- $_ := set (index $obj.spec.template.spec.containers 0) "args" $args }}
+{{- $_ := set $obj.metadata "name" (printf "gatelog-%s" $component) }}
+{{- end }}
+---
+{{ toYaml $obj }}
+{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}

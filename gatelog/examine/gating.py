@@ -1,0 +1,86 @@
+"""Looking at what gates pods: what is registered, and whether anybody answers there.
+
+Theory. A registration outlives what it leads to: where nobody answers, each pod that names a queue
+is refused. One with an address is dialled from here; one that names a Service is followed to the
+endpoints behind it, which is where the API server would end.
+
+Invariant: what may not be looked at is never called absent.
+"""
+
+from gatelog import clusterinfo, install
+from gatelog.examine.findings import Finding, fail, ok, warn
+from podgroup.runtime.kube import KubeClient
+
+AREA, WHAT = "cluster", "gating"
+_REMOVE = "kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration gatelog-pods"
+
+
+async def examine(kube: KubeClient, found: clusterinfo.Admission) -> Finding:
+    """Say by what pods get their gate, and whether that works."""
+    if found.webhook:
+        url = await install.registered_url(kube)
+        if url and not await install.listens_at(url):
+            return fail(
+                AREA,
+                WHAT,
+                f"the webhook is registered at {url}, but nothing listens there (seen from here): "
+                "pods that name a queue are refused",
+                f"start gatelog up, or {_REMOVE}",
+            )
+        empty = await _without_endpoints(kube)
+        if empty:
+            remedy = (
+                "gatelog switch policy" if found.policy else "start ingest with webhook.enabled"
+            )
+            return fail(
+                AREA,
+                WHAT,
+                f"the webhook is registered for Service {empty}, behind which nothing is ready: "
+                "pods that name a queue are refused"
+                + (", though the policies would gate them" if found.policy else ""),
+                f"{remedy}, or {_REMOVE}",
+            )
+    known = {"webhook": found.webhook, "policy": found.policy}
+    ways = [name for name, there in known.items() if there]
+    if ways:
+        return ok(AREA, WHAT, f"pods get their gate by {' and '.join(ways)}")
+    hidden = [name for name, there in known.items() if there is None]
+    if hidden:
+        return warn(
+            AREA,
+            WHAT,
+            f"this account may not see whether there is a {' or a '.join(hidden)}",
+            "run gatelog doctor as an administrator, or as the Job of deploy/doctor",
+        )
+    return fail(
+        AREA,
+        WHAT,
+        "neither webhook nor policy is registered: new pods start without waiting",
+        "gatelog up --install webhook, or the webhook or policy component of deploy/",
+    )
+
+
+async def _without_endpoints(kube: KubeClient) -> str:
+    """Name the Service of the registration if nothing is ready behind it; "" if that is not known.
+
+    Seen from EndpointSlices, as the API server's own resolver does.
+    """
+    registered = await clusterinfo.get(kube, install.WEBHOOK_PATH)
+    for hook in registered.get("webhooks") or ():
+        service = hook.get("clientConfig", {}).get("service")
+        if not service:
+            continue
+        namespace, name = service["namespace"], service["name"]
+        path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
+        query = f"labelSelector=kubernetes.io/service-name%3D{name}"
+        slices = await clusterinfo.seen(kube, f"{path}?{query}")
+        if slices is None or "items" not in slices:
+            return ""
+        ready = [
+            endpoint
+            for one in slices["items"]
+            for endpoint in one.get("endpoints") or ()
+            if (endpoint.get("conditions") or {}).get("ready", True)
+        ]
+        return "" if ready else f"{namespace}/{name}"
+    return ""
