@@ -264,3 +264,7 @@ def workload_name(pod_name: str, pod_uid: str, *, max_bytes: int = MAX_OBJECT_NA
     seed = f"Pod\n\n{pod_name}\n{pod_uid}".encode()
     digest = hashlib.sha1(seed, usedforsecurity=False).hexdigest()[:NAME_HASH_LENGTH]
     return f"{truncate('pod-' + pod_name, max_bytes - NAME_HASH_LENGTH - 1)}-{digest}"
+
+
+RULE_REPLACED: Final[str] = "replace"
+"""The rule that releases a pod whose place another has: the fold counts the pod as replaced."""

@@ -24,9 +24,8 @@ from podgroup.decide.context import Deciding, normal, pod_ref, workload_free, wo
 from podgroup.decide.order import active_key, replace_key, start_key
 from podgroup.decide.rule import Line, Rule
 from podgroup.decide.timing import may_run
-from podgroup.fold.decisions import RULE_REPLACED
 from podgroup.members import Flag, Members
-from podgroup.names import EVENT_OWNER_REFERENCES_ADDED, MAX_OWNERS
+from podgroup.names import EVENT_OWNER_REFERENCES_ADDED, MAX_OWNERS, RULE_REPLACED
 from podgroup.records import Peaked, Shortened
 from podgroup.state import Group, Role
 

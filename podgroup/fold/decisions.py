@@ -36,10 +36,8 @@ from podgroup.fold.placing import needed, replace
 from podgroup.fold.queues import say
 from podgroup.fold.workloads import admit, recharge, release, role_of
 from podgroup.ids import PodUID
-from podgroup.names import EVICTED_PODS_READY_TIMEOUT
+from podgroup.names import EVICTED_PODS_READY_TIMEOUT, RULE_REPLACED
 from podgroup.state import Eviction, Expectation, Finish, Group, Hiding, Role, World
-
-RULE_REPLACED = "replace"
 
 
 def apply_decision(world: World, decision: Decision) -> None:

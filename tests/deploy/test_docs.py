@@ -114,7 +114,7 @@ def rules() -> set[str]:
 
 
 def test_every_rule_is_explained():
-    from podgroup.fold.decisions import RULE_REPLACED
+    from podgroup.names import RULE_REPLACED
 
     assert RULE_REPLACED == "replace"
     text = (ROOT / "docs" / "concepts.md").read_text()
