@@ -427,6 +427,7 @@ B19 Y role hash of Kueue, or of KEP-976
 B20 Y the pod that failed first is released first
 B21 Y what runs keeps its quota until it has ended or is gone
 B22 Y nobody but the actuator takes a pod out of its queue
+B23 Y pods whose owner Kueue queues, by policy
 """,
 }
 

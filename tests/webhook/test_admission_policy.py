@@ -136,6 +136,7 @@ REACH: list[Any] = [
 ]  # fmt: skip
 
 
+@pytest.mark.parity("B23")
 @pytest.mark.parametrize(("pod", "expected"), REACH)
 def test_each_pod_meets_at_most_one_mutation(pod: RAW, expected: str) -> None:
     found = [
