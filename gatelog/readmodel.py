@@ -222,9 +222,10 @@ class ReadModel:
 
     def repeated(self, now: datetime, group_id: str = "", limit: int = 100) -> list[RepeatedRow]:
         """Return writes that go on without effect, of a group or of all, most often tried first."""
+        query = sql.REPEATED_OF_GROUP if group_id else sql.REPEATED
         given = {"group_id": group_id, "times": repeats.TIMES, "limit": limit}
         times = {"since": now - repeats.WINDOW, "lately": now - repeats.LATELY}
-        return list(self.rows(RepeatedRow, sql.REPEATED, {**given, **times}))
+        return list(self.rows(RepeatedRow, query, {**given, **times}))
 
     def standing(self, before: datetime, limit: int = 100) -> list[StandingRow]:
         """Return groups that are parked, or over since before a time and not let go of yet."""

@@ -241,10 +241,9 @@ SELECT count(*)
 REPEATED = """
 WITH vain AS (
     SELECT group_id, action, target, count(*) AS times, min(issued_at) AS since,
-           max(issued_at) AS last_at, max(number) AS number
+           max(issued_at) AS last_at, max(shard) AS shard, max(number) AS number
       FROM decisions
      WHERE cluster = :cluster AND issued_at >= :since
-       AND (group_id = :group_id OR :group_id = '')
        AND (status IN ('rejected', 'obsolete') OR action = 'KeepPod')
      GROUP BY group_id, action, target
     HAVING count(*) >= :times AND max(issued_at) >= :lately)
@@ -258,13 +257,19 @@ SELECT g.namespace, g.name, g.state, v.action, v.target, v.times, v.since, v.las
                   ORDER BY seq DESC, attempt DESC LIMIT 1), '') AS said
   FROM vain v
   JOIN groups g ON g.cluster = :cluster AND g.id = v.group_id AND g.gone_at IS NULL
-  JOIN decisions d ON d.cluster = :cluster AND d.group_id = v.group_id AND d.number = v.number
+  JOIN decisions d ON d.cluster = :cluster AND d.shard = v.shard AND d.number = v.number
  WHERE NOT EXISTS (
        SELECT 1 FROM decisions l
         WHERE l.cluster = :cluster AND l.group_id = v.group_id AND l.target = v.target
           AND l.action = v.action AND l.status = 'applied' AND l.number > v.number)
  ORDER BY v.times DESC, g.namespace, g.name, v.target, v.action LIMIT :limit
 """
+
+REPEATED_OF_GROUP = REPEATED.replace(
+    "cluster = :cluster AND issued_at >=",
+    "cluster = :cluster AND group_id = :group_id AND issued_at >=",
+    1,
+)
 
 STANDING = """
 SELECT namespace, name, state,

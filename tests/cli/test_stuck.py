@@ -47,6 +47,9 @@ def test_a_write_that_is_refused_again_and_again(url: str) -> None:
         f"{begun:%Y-%m-%d %H:%M}" in found.detail
     )
     assert found.detail.count("UngatePod of") == 2 and ": no" in found.detail
+    with ReadModel(url, "test") as model:
+        (mine,) = model.repeated(toy.now, next(g for g in toy.world.groups if pod.uid in g))
+    assert (mine.name, mine.times) == ("p0", 4)
     assert "gatelog history ns/p" in found.remedy and "ever less often" in found.remedy
     toy.rejecting.clear()
     toy.change(pod.uid, annotations={"mended": "1"})

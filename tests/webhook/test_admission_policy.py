@@ -173,6 +173,16 @@ def refusals(new: RAW, old: RAW | None = None, username: str = "somebody") -> li
     ]
 
 
+@pytest.mark.parametrize("where", ["labels", "annotations"])
+def test_a_workload_of_another_name_is_refused_by_the_key_that_names_it(where: str) -> None:
+    """The text is fixed, so it has to say both."""
+    named = {names.GROUP_NAME: "group-a", names.PREBUILT_WORKLOAD: "group-b"}
+    total = {names.GROUP_TOTAL_COUNT: "1"}
+    labels, annotations = (Q | named, total) if where == "labels" else (Q, total | named)
+    (text,) = refusals(raw_pod(labels=labels, annotations=annotations))
+    assert f"metadata.{where}" in text and names.PREBUILT_WORKLOAD in text
+
+
 COVERED = {
     *(LABEL(k) for k in (
         names.QUEUE_NAME, names.PREBUILT_WORKLOAD, names.MAX_EXEC_SECONDS, names.MANAGED_LABEL,
