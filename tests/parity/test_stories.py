@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from podgroup.changes import EVERYTHING
 from podgroup.decide import decide
 from podgroup.engine import new_world, step
 from podgroup.fold import At
@@ -138,7 +139,7 @@ def test_a_replay_finds_no_difference_and_another_look_decides_nothing(
         assert not found.said_now and not found.said_then
     assert encoded(again) == encoded(toy.world)
     before = len(toy.world.journal.decisions)
-    toy.world.touched.update(dict.fromkeys(toy.world.groups))
+    toy.world.touched.update(dict.fromkeys(toy.world.groups, EVERYTHING))
     decide(toy.world, At(toy.position, toy.now))
     assert toy.world.journal.decisions[before:] == []
 
