@@ -37,6 +37,8 @@ gatelog what-if --trace jobs.csv --objects queues.yaml --set clusterqueue/resear
 
 gatelog what-if --trace jobs.csv --objects queues.yaml --change smaller.yaml --json
 
+gatelog what-if --trace archive.swf --queue hpc/batch --objects queues.yaml
+
 gatelog what-if --trace jobs.csv --objects queues.yaml --db played.sqlite3"""
 
 
@@ -47,8 +49,21 @@ def what_if(
     ] = None,
     trace: Annotated[
         Path | None,
-        typer.Option("--trace", metavar="FILE", help="Jobs to play: CSV, or JSON lines."),
+        typer.Option(
+            "--trace",
+            metavar="FILE",
+            help="Jobs to play: CSV, JSON lines, or the Standard Workload Format (.swf).",
+        ),
     ] = None,
+    queue: Annotated[
+        str,
+        typer.Option(
+            "--queue",
+            metavar="NS/NAME",
+            help="LocalQueue of jobs of a trace that names none; {queue} is their number of it "
+            "(.swf).",
+        ),
+    ] = "",
     objects: Annotated[
         list[Path] | None,
         typer.Option(
@@ -114,8 +129,10 @@ def what_if(
             raise UsageFailed("--objects is missing: the queues to play the trace on, as YAML")
         if settings:
             raise UsageFailed(f"--set {settings[0]}: write KIND/NAME:FIELD=VALUE")
-        _of_trace(trace, objects, wanted)
+        _of_trace(trace, objects, queue, wanted)
         return None
+    if queue:
+        raise UsageFailed("--queue goes with --trace: pods of the log name their queue")
     if objects:
         raise UsageFailed("--objects goes with --trace; what the log's queues become is --change")
     from gatelog import asking
@@ -135,7 +152,7 @@ class Wanted(NamedTuple):
     as_json: bool
 
 
-def _of_trace(trace: Path, objects: list[Path], wanted: Wanted) -> None:
+def _of_trace(trace: Path, objects: list[Path], queue: str, wanted: Wanted) -> None:
     from gatelog.whatif import running
     from gatelog.whatif.objects import changed, merged, read_objects, with_namespaces
     from gatelog.whatif.progress import Shown
@@ -144,7 +161,7 @@ def _of_trace(trace: Path, objects: list[Path], wanted: Wanted) -> None:
     base = read_objects(objects)
     other = changed(merged(base, read_objects(wanted.change)), wanted.small)
     console = Console(stderr=True)
-    jobs = Trace(trace, wanted.runtime)
+    jobs = Trace(trace, wanted.runtime, queue)
     base += jobs.classes(base)
     other += jobs.classes(other)
     two = bool(wanted.change or wanted.small)
@@ -213,6 +230,7 @@ def _show(jobs: Any, tallies: list[Any], *, as_json: bool) -> None:
             "trace": str(jobs.path),
             "jobs": jobs.jobs,
             "pods": jobs.pods,
+            "never_ran": jobs.never_ran,
             "then": reporting.as_values(then),
         }
         if other is not None:
@@ -224,6 +242,8 @@ def _show(jobs: Any, tallies: list[Any], *, as_json: bool) -> None:
     out.write(
         f"{jobs.path}: {jobs.jobs:,} jobs, {jobs.pods:,} pods, {_span(then.begin, then.end)}\n"
     )
+    if jobs.never_ran:
+        out.write(f"{jobs.never_ran:,} jobs of the trace never ran and are left out\n")
     if other is not None:
         out.write("a → b: as it is → with the change\n")
     reporting.show(then, other, out)

@@ -3,6 +3,7 @@
     arrivals    what comes: pods as their users create them, and how long each runs
     history     arrivals from the log
     trace       arrivals from a file of jobs, as published cluster traces have them
+    swf         the Standard Workload Format, line by line
     objects     queues, flavors and priorities from YAML, and small changes to them
     cluster     pods and Workloads as an API server, a kubelet and the actuator would change them
     playing     the loop in simulated time: arrival, fold and rules, what follows from it

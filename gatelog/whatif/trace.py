@@ -1,11 +1,12 @@
 """A trace: a file of jobs, one per line, as published cluster traces can be brought into.
 
-CSV with a header line, or JSON: one object per line. Fields:
+CSV with a header line, or JSON: one object per line, or the Standard Workload Format (`swf`).
+Fields of the first two:
 
     submit     when it came: seconds since any beginning, or a time like 2026-01-31T08:00:00Z
     runtime    seconds that each of its pods runs
     size       how many pods it has; default 1. More than one is a pod group
-    queue      LocalQueue, or namespace/LocalQueue
+    queue      LocalQueue, or namespace/LocalQueue; default: that which was named for the trace
     priority   a WorkloadPriorityClass by name, or a number; default none
     namespace  default: that of queue, else `default`
     id         default: its number in the file; capitals and `_` are written as pods' names are
@@ -32,6 +33,7 @@ import msgspec
 from msgspec import Struct
 
 from gatelog.errors import CommandFailed
+from gatelog.whatif import swf
 from gatelog.whatif.arrivals import Arrival, Life
 from podgroup.names import (
     ADMISSION_GATE,
@@ -88,15 +90,17 @@ class Job(Struct, frozen=True, gc=False):
 
 
 class Trace:
-    """A file of jobs; `jobs` and `pods` count them.
+    """A file of jobs; `jobs` and `pods` count them, `never_ran` those that it leaves out.
 
     Raises:
         TraceRefused: it cannot be used.
     """
 
-    def __init__(self, path: Path, runtime_factor: float = 1.0) -> None:
+    def __init__(self, path: Path, runtime_factor: float = 1.0, queue: str = "") -> None:
         self.path = path
-        self.jobs = self.pods = 0
+        self.jobs = self.pods = self.never_ran = 0
+        self._queue = queue
+        self._swf = path.suffix == swf.SUFFIX
         self.namespaces: set[str] = set()
         self.numbered: set[int] = set()
         """Priorities that are numbers: classes are made for them."""
@@ -134,8 +138,10 @@ class Trace:
         with self.path.open("rb") as file:
             for index in order:
                 file.seek(self._places[index])
-                job = self._job(self._row(file.readline()), self._numbers[index])
-                yield from self._pods(job)
+                number = self._numbers[index]
+                row = self._row(file.readline(), number)
+                assert row is not None  # its place was noted
+                yield from self._pods(self._job(row, number))
 
     def stopped(self, pod: PodView, life: Life, at: datetime) -> Arrival | None:
         """Have a pod that was stopped come again as a new one, and run from its beginning."""
@@ -192,12 +198,13 @@ class Trace:
         with self.path.open("rb") as file:
             first = file.readline(MAX_LINE + 1)
             place, number = 0, 1
+            self._swf = self._swf or first.startswith(swf.COMMENT)
             if first.lstrip()[:1] == b"[":
                 raise TraceRefused(
                     f"{self.path}, line 1: is a JSON array; write one object per line "
                     "(jq -c '.[]' makes that of it)"
                 )
-            if first.lstrip()[:1] != b"{":
+            if not self._swf and first.lstrip()[:1] != b"{":
                 self._header(first)
                 place, number = len(first), 2
             file.seek(place)
@@ -206,8 +213,11 @@ class Trace:
                     raise TraceRefused(
                         f"{self.path}, line {number}: is longer than {MAX_LINE} bytes"
                     )
-                if line.strip():
-                    job = self._job(self._row(line, number), number)
+                row = self._row(line, number) if line.strip() else None
+                if row is None:
+                    self.never_ran += bool(line.strip()) and not line.startswith(swf.COMMENT)
+                else:
+                    job = self._job(row, number)
                     key = hash((job.namespace, job.id))
                     if key in seen:
                         raise self._refused(number, "id", f"{job.id} is there twice")
@@ -230,7 +240,7 @@ class Trace:
         heads = _cells(line.decode("utf-8-sig", errors="replace"))
         self._heads = [head.strip() for head in heads]
         for needed in _NEEDED:
-            if needed not in self._heads:
+            if needed not in self._heads and not (needed == "queue" and self._queue):
                 raise TraceRefused(
                     f"{self.path}, line 1: has no column {needed}; there is "
                     f"{', '.join(self._heads)[:200] or 'nothing'}"
@@ -242,7 +252,12 @@ class Trace:
                     "twice"
                 )
 
-    def _row(self, line: bytes, number: int = 0) -> dict[str, Any]:
+    def _row(self, line: bytes, number: int) -> dict[str, Any] | None:
+        if self._swf:
+            try:
+                return swf.row(line, self._queue)
+            except ValueError as error:
+                raise self._refused(number, "", str(error)) from None
         if not self._heads:
             try:
                 found = msgspec.json.decode(line)
@@ -270,11 +285,11 @@ class Trace:
             raise self._refused(number, bad.column, str(bad)) from None
 
     def _read(self, row: dict[str, Any], number: int) -> Job:
-        queue = _text(row, "queue")
+        queue = _text(row, "queue") or self._queue
         namespace, _, name = queue.rpartition("/")
         namespace = _text(row, "namespace") or namespace or "default"
         if not name:
-            raise _Bad("queue", "is missing")
+            raise _Bad("queue", "is missing; --queue NAMESPACE/NAME names one for all")
         labels: dict[str, str] = {}
         requests: dict[str, int] = {}
         for head, value in row.items():

@@ -206,3 +206,34 @@ def test_a_table_for_people_says_both(tmp_path: Path, capsys: pytest.CaptureFixt
     out = capsys.readouterr().out
     assert "3 m 20 s → 1 m 40 s" in out
     assert "8 start earlier" in out
+
+
+SWF = """; Version: 2.2
+; Computer: made up
+    1    0   5   100   1  -1 -1  1  200     -1 1 7 3 1 4 -1 -1 -1
+    2    0   5   100   1  -1 -1 -1  200 524288 1 7 3 1 4 -1 -1 -1
+    3   10  -1    -1  -1  -1 -1  4  200     -1 5 8 3 1 4 -1 -1 -1
+    4   20   0    50   2  -1 -1  2   60     -1 1 9 4 1 4 -1 -1 -1
+"""
+
+
+def test_the_standard_workload_format_plays_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = jobs(tmp_path, SWF, "archive.swf")
+    words = ("--trace", trace, "--queue", "team-a/lq", "--objects", queues(tmp_path))
+    found = what_if(capsys, *words)
+    assert (found["jobs"], found["never_ran"]) == (3, 1)
+    (waits,) = found["then"]["waits"]
+    assert (waits["count"], waits["total_s"]) == (2, 80)
+    assert waits["waiting"] == 1  # it asks for memory, of which there is no quota
+    assert {row["team"]: row["count"] for row in found["then"]["waits_by_team"]} == {
+        "team-3": 1,
+        "team-4": 1,
+    }
+    second = next(one for one in Trace(trace, queue="a/q{queue}").arrivals() if "2" in one.pod.name)
+    assert second.pod.requests == {"cpu": 1000, "memory": 524288 * 1024}
+    assert second.pod.labels["kueue.x-k8s.io/queue-name"] == "q4"
+    assert "line 3, field queue: is missing" in refused(capsys, *words[:2], *words[4:])
+    trace.write_text(SWF + "5 60\n")
+    assert "line 7: has 2 values" in refused(capsys, *words)
