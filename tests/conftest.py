@@ -114,7 +114,7 @@ def postgres_url() -> Iterator[str]:
     with psycopg.connect(server.get_uri(), autocommit=True) as connection:
         # A test database need not survive a power failure.
         for setting in ("fsync = off", "synchronous_commit = off", "full_page_writes = off"):
-            connection.execute(f"ALTER SYSTEM SET {setting}")  # type: ignore[arg-type]
+            connection.execute(f"ALTER SYSTEM SET {setting}")
         connection.execute("SELECT pg_reload_conf()")
     yield server.get_uri()
     server.cleanup()

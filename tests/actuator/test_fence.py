@@ -9,7 +9,7 @@ from actuator import fence
 from actuator.kubeapi import KubeApi
 from podgroup import names
 from podgroup.commands import (
-    Command,
+    AnyCommand,
     DeletePod,
     FinalizePod,
     FinalizeWorkload,
@@ -74,7 +74,7 @@ def stranger(name: str = "stranger") -> dict[str, Any]:
 async def test_a_strangers_pod_is_left_as_it_is(lab: Lab, kind: str) -> None:
     target = await lab.create(stranger())
     before = await lab.live(target)
-    commands: dict[str, Command] = {
+    commands: dict[str, AnyCommand] = {
         "ungate": ungate(target),
         "stop": StopPod(target=target, reason="R", message="m", finalize=True),
         "delete": DeletePod(target=target),

@@ -155,7 +155,7 @@ def test_a_variable_named_twice_counts_once(
     copy = workloads.template_spec(spec)
     for key in ("containers", "initContainers"):
         assert [(e["name"], e["value"]) for e in copy[key][0]["env"]] == kept
-    assert len(spec["containers"][0]["env"]) == len(env)  # type: ignore[arg-type]
+    assert len(spec["containers"][0]["env"]) == len(env)
 
 
 @pytest.mark.parametrize(

@@ -189,7 +189,7 @@ async def test_a_topology_that_nobody_waits_for_is_told(
     off = Settings(mode="kueue", webhook=WebhookSettings(topology_gate=False))
     if way == "policy":
         await install.install_policy(kube, off)
-    beside = (*args, "--set", "mode=kueue")
+    beside: tuple[str, ...] = (*args, "--set", "mode=kueue")
     if way == "webhook":
         beside = (*beside, "--set", "webhook.topology_gate=false")
     _, found = await _in_thread(gatelog, *beside)

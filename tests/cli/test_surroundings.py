@@ -5,6 +5,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -103,7 +104,7 @@ def test_every_reason_that_only_a_person_can_end_has_a_remedy() -> None:
         assert reason.advice and OTHERWISE not in reason.advice, reason.word
         assert reason.advice.format_map(FIELDS)
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    made = {f.name: _blank(f.type, at) for f in msgspec.structs.fields(GroupRow) if f.required}
+    made: Any = {f.name: _blank(f.type, at) for f in msgspec.structs.fields(GroupRow) if f.required}
     row = GroupRow(**made)
     for reason in REASONS:
         told = remedy(msgspec.structs.replace(row, wait_reason=reason.word))

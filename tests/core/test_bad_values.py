@@ -161,11 +161,11 @@ def test_nothing_decodable_gets_out_of_a_step() -> None:
             batch = decode_batch(
                 encode_batch(Batch(source="watch", events=(PodApplied(pod=changed),)))
             )
-            toy.send(*batch.events)  # type: ignore[arg-type]  # it decodes
+            toy.send(*batch.events)
         assert not [row for row in toy.world.journal.parked if row.reason == "RulesFailed"]
 
 
-def _values(value: object, *kinds: list) -> list:  # type: ignore[type-arg]
+def _values(value: object, *kinds: list) -> list:
     match value:
         case str():
             return kinds[0]

@@ -278,14 +278,14 @@ def test_who_started_is_not_told_what_holds_for_a_stranger_in_its_group() -> Non
     toy = Toy(cpu=0)
     driver = toy.pod("driver", "g", 1)
     toy.wait(6)
-    assert toy.world.pods[driver.uid].reported is not None, "it waits, and is told so"  # type: ignore[index] # a uid is a str
+    assert toy.world.pods[driver.uid].reported is not None, "it waits, and is told so"
     stranger = toy.pod("stranger", "g", 1, role="other")
     toy.do(e.ObjectApplied(object=toy.cluster_queue(10)))
     assert not toy.gated("driver") and toy.gated("stranger")
-    assert toy.world.pods[driver.uid].reported is None  # type: ignore[index] # a uid is a str
+    assert toy.world.pods[driver.uid].reported is None
     toy.wait(6)
-    assert toy.world.pods[stranger.uid].reported is not None  # type: ignore[index] # a uid is a str
-    assert toy.world.pods[driver.uid].reported is None  # type: ignore[index] # a uid is a str
+    assert toy.world.pods[stranger.uid].reported is not None
+    assert toy.world.pods[driver.uid].reported is None
 
 
 def test_a_group_that_is_gone_holds_nothing() -> None:

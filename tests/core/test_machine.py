@@ -160,14 +160,18 @@ class Machine(RuleBasedStateMachine):
     @rule(kind=st.integers(0, 1), pick=some)
     def on_it_goes(self, kind: int, pick: int) -> None:
         """What mostly happens: seen, folded, done, heard."""
-        for verb, *numbers in (["see", kind, 3], ["fold", 3], ["act", pick, 0], ["hear", pick, 0]):
-            self._do(verb, *numbers)
+        self._do("see", kind, 3)
+        self._do("fold", 3)
+        self._do("act", pick, 0)
+        self._do("hear", pick, 0)
 
     @rule(pick=some)
     def on_it_goes_all_the_way(self, pick: int) -> None:
         for _ in range(3):
-            for verb, *numbers in (["see", 0, 3], ["see", 1, 3], ["fold", 3], ["act", pick, 0]):
-                self._do(verb, *numbers)
+            self._do("see", 0, 3)
+            self._do("see", 1, 3)
+            self._do("fold", 3)
+            self._do("act", pick, 0)
         self._do("hear", pick, 0)
 
     def teardown(self) -> None:

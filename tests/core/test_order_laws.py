@@ -6,7 +6,7 @@ order of a list may be seen in the ids of groups, and of what is decided on them
 
 import random
 from collections import Counter
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from hypothesis import given, settings
@@ -49,9 +49,9 @@ def listed(toy: Toy, workloads: bool, order: random.Random | None = None) -> Toy
         if order is not None:
             order.shuffle(some)
         fresh.send(
-            e.RelistStarted(kind=kind, relist=kind, reason="410"),
+            e.RelistStarted(kind=cast(Any, kind), relist=kind, reason="410"),
             *some,
-            e.RelistCompleted(kind=kind, relist=kind, resource_version=str(toy.version)),
+            e.RelistCompleted(kind=cast(Any, kind), relist=kind, resource_version=str(toy.version)),
         )
     return fresh
 

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from podgroup import events as e
+from podgroup.ids import GroupID
 from podgroup.parked import ParkedMessage, decode_parked, encode_parked
 from tests.support.toy import Toy
 
@@ -41,7 +42,7 @@ def test_it_is_listed_once_and_its_group_goes_on() -> None:
     assert (row.seq, row.ord, row.reason) == (toy.position, 0, e.PARKED_DECISION)
     assert (row.group, row.message) == (made.group, "carrying it out failed: KeyError: 'x'")
     assert row.object == f"decision {made.id}, message 7/0 of DECISIONS"
-    assert not toy.world.groups[made.group].parked
+    assert not toy.world.groups[GroupID(made.group)].parked
     toy.send(outcome(made, "9/0"))
     assert len(toy.world.journal.parked) == 1
 

@@ -82,7 +82,7 @@ def worlds(draw: Any) -> tuple[Configuration, list[Any], list[Workload]]:
                 groups=draw_groups(draw, bool(cohort), True),
                 preemption=Preemption(
                     within_cluster_queue=draw(policies("LowerOrNewerEqualPriority")),
-                    reclaim_within_cohort=reclaim,
+                    reclaim_within_cohort=reclaim,  # type: ignore[arg-type] # one of them
                     borrow_within_cohort=(
                         draw(policies("LowerPriority")) if reclaim != "Never" else "Never"
                     ),

@@ -46,7 +46,11 @@ class Tree:
         self.now += 1
         requests = tuple(more.pop("requests", {"cpu": 1}).items())
         pods = PodSet(name="main", count=more.pop("count", 1), requests=requests)
-        fields = {"namespace": "ns", "created": self.now, "pod_sets": (pods,)} | more
+        fields: dict[str, Any] = {
+            "namespace": "ns",
+            "created": self.now,
+            "pod_sets": (pods,),
+        } | more
         self.book.submit(Workload(id=name, uid=name, queue=queue, priority=priority, **fields))
 
     def decide(self) -> Verdicts:

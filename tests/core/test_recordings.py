@@ -82,7 +82,7 @@ def test_gates_know_when_and_by_whom_they_were_removed(name: str) -> None:
     world = folded(name)
     taken = take(world)
     for (uid, gate), row in taken.journal.gates.items():
-        pod = world.pods.get(uid) or taken.gone_pods[uid]  # type: ignore[call-overload] # PodUID
+        pod = world.pods.get(uid) or taken.gone_pods[uid]
         there = gate in pod.view.gates
         assert (row.removed_at is None) == there, (pod.view.name, gate)
         if gate == ADMISSION_GATE and not there:

@@ -138,7 +138,7 @@ def test_a_list_after_a_restore_of_etcd_is_believed_although_its_versions_are_ol
         toy.pods[foo.uid], resource_version="3", phase="Pending", node="", conditions=()
     )
     restored(toy, [old], "4")
-    pod = toy.world.pods[foo.uid]  # type: ignore[index] # PodUID
+    pod = toy.world.pods[foo.uid]
     assert pod.view.phase == "Pending"
     later = msgspec.structs.replace(old, resource_version="5", phase="Running", node="n")
     toy.do(PodApplied(pod=later))

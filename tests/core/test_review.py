@@ -3,6 +3,7 @@
 Each test tells a story that went wrong, or could have, on the smallest cluster that shows it.
 """
 
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -65,7 +66,7 @@ def relist(toy: Toy, kind: Any, *events: Any, version: str = "", **more: Any) ->
 
 
 def used(toy: Toy, queue: str = "cq") -> int:
-    return toy.world.quotas.usage.get(queue, {}).get(("f", "cpu"), 0)
+    return toy.world.quotas.usage.get(queue, Counter())["f", "cpu"]
 
 
 # -- quota ---

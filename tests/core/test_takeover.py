@@ -1,5 +1,7 @@
 """Pods that run, and whose Workload is gone from under them, are taken over and not stopped."""
 
+from collections import Counter
+
 import msgspec
 import pytest
 
@@ -23,7 +25,7 @@ def swept_away(toy: Toy, *names: str, relist: bool) -> None:
 
 
 def in_use(toy: Toy) -> int:
-    return toy.world.quotas.usage.get("cq", {}).get(("f", "cpu"), 0)
+    return toy.world.quotas.usage.get("cq", Counter())["f", "cpu"]
 
 
 def running(toy: Toy, size: int) -> list[str]:

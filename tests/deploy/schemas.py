@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import celpy
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import yaml
+from celpy.adapter import json_to_cel
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 Json = dict[str, Any]
@@ -139,7 +140,7 @@ def _program(rule: str) -> Any:
 
 def holds(rule: str, value: Any, old: Any = None) -> bool:
     """Evaluate one rule. Objects may lack fields: the rules must guard with has()."""
-    names = {"self": celpy.json_to_cel(value)}
+    names = {"self": json_to_cel(value)}
     if old is not None:
-        names["oldSelf"] = celpy.json_to_cel(old)
+        names["oldSelf"] = json_to_cel(old)
     return bool(_program(rule).evaluate(names))

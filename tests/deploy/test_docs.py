@@ -107,7 +107,7 @@ def rules() -> set[str]:
             if name in place and len(node.args) > place[name]:
                 argument = node.args[place[name]]
                 if isinstance(argument, ast.Constant):
-                    found.add(argument.value)
+                    found.add(str(argument.value))
                 elif isinstance(argument, ast.Name) and argument.id == "RULE_REPLACED":
                     found.add("replace")
     return found

@@ -131,7 +131,7 @@ async def test_the_webhook_names_pod_group_and_field(stack: Stack, case: str) ->
 async def test_more_annotations_than_the_api_takes(stack: Stack) -> None:
     """300 KiB are refused by the API server; 200 KiB of somebody else's do not concern us."""
     async with stack.api() as api:
-        note = {"example.com/blob": "x" * 300 * 1024}
+        note: dict[str, str | None] = {"example.com/blob": "x" * 300 * 1024}
         answer = await create(api, TEAM, bad("large", notes=note), ok=(422,))
         assert "metadata.annotations" in answer["message"]
         note = {"example.com/blob": "x" * 200 * 1024}
@@ -337,7 +337,7 @@ async def test_a_pod_that_could_not_be_read(stack: Stack) -> None:
     async with stack.api() as api:
         await create(api, UNSEEN, gated(bad("good-half", "halves", 2)))
         await why(stack, api, "halves", "WaitingForPods")
-        huge = {ROLE_HASH: "x" * 200 * 1024}
+        huge: dict[str, str | None] = {ROLE_HASH: "x" * 200 * 1024}
         await create(api, UNSEEN, gated(bad("bad-half", "halves", 2, notes=huge)))
 
         async def aside() -> Any:

@@ -3,7 +3,7 @@
 Waits are made short through the options; how they grow is tested with `Backoff`."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -93,7 +93,7 @@ async def run(
 
     watcher = Watcher(
         api,
-        TABLE[kind],
+        TABLE[cast(Any, kind)],
         emit,
         since=since,
         reason="start",

@@ -22,6 +22,7 @@ from podgroup.events import (
     PodDeleted,
     RelistCompleted,
     RelistStarted,
+    Undecodable,
     WorkloadApplied,
     WorkloadDeleted,
 )
@@ -125,6 +126,7 @@ class Log:
                 batch = codec.decode_batch(message.body)
                 self.batches.append(batch)
                 for event in batch.events:
+                    assert not isinstance(event, Undecodable)
                     self.events.append(event)
                     self._fold(event)
 

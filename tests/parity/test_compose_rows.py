@@ -139,7 +139,7 @@ def test_a_foreign_workload_blocks_the_group_until_it_is_gone(owner: str | None)
     assert toy.workloads["g"].annotations == {IS_GROUP_WORKLOAD: "true"}
 
 
-def _gone(toy: Toy):  # type: ignore[no-untyped-def]
+def _gone(toy: Toy):
     import msgspec
 
     return msgspec.structs.replace(toy.workloads["g"], finalizers=(), deleted_at=toy.now)

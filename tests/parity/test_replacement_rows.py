@@ -1,6 +1,7 @@
 """Rows about places: missing pods, replacements, surplus."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -160,7 +161,7 @@ def test_those_that_ended_first_are_released_first() -> None:
 def test_a_failed_pod_without_finalizer_uses_up_the_replacement() -> None:
     toy = Toy(mode="kueue")
     placed(toy, ("r1", 4))
-    more = {"gated": False, "node": "n"}
+    more: dict[str, Any] = {"gated": False, "node": "n"}
     for name in ("p0", "p1"):
         toy.pod(name, "g", 4, phase="Running", **more)
     toy.pod("loose", "g", 4, phase="Failed", finalizers=(), **more)

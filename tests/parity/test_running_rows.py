@@ -1,5 +1,7 @@
 """Rows about groups that run and end: successes, failures, deletions, what is left over."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -78,7 +80,7 @@ def test_a_group_with_all_its_successes_is_over_whatever_else_failed() -> None:
 def test_an_unretriable_group_ends_when_nothing_runs_and_says_failed() -> None:
     toy = Toy(mode="kueue")
     placed(toy, ("r1", 3), short="PodsFailed")
-    more = {"gated": False, "node": "n"}
+    more: dict[str, Any] = {"gated": False, "node": "n"}
     toy.pod("p1", "g", 3, phase="Succeeded", **more)
     toy.pod("p2", "g", 3, role="odd", phase="Failed", **more)
     toy.pod("p0", "g", 3, annotations=NO_RETRY, phase="Failed", **more)

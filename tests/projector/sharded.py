@@ -18,6 +18,7 @@ from podgroup import events as e
 from podgroup.codec import encode_batch
 from podgroup.engine import new_world
 from podgroup.events import Batch
+from podgroup.ids import GroupID
 from podgroup.objects import Assignment, Condition, LocalQueueView
 from podgroup.subjects import shard_of
 
@@ -59,7 +60,7 @@ class Sharded(Story):
         event = self._placed(event)
         space = _namespace(event)
         if isinstance(event, e.OutcomeRecorded):
-            space = self._world.groups[event.group].namespace
+            space = self._world.groups[GroupID(event.group)].namespace
         shards = range(SHARDS) if space is None else (shard_of(space, SHARDS),)
         for copy, shard in enumerate(shards):
             if copy:

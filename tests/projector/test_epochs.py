@@ -5,6 +5,7 @@ import shutil
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -20,7 +21,6 @@ from podgroup.state import World
 from projector import tables
 from projector.checkpoint import Checkpoint
 from projector.epochs import RelistRequests, examine, open_epoch
-from projector.rows import Rows
 from projector.store import SqlStore
 from tests.projector.running import eventually, publish, running, sent_decisions, settings_for
 from tests.projector.support import busy_toy, comparable
@@ -148,7 +148,7 @@ def relisted(toy: Toy, relist: str) -> list[e.Batch]:
             events += [e.WorkloadApplied(workload=w, relist=relist) for w in toy.workloads.values()]
         else:
             events += [
-                e.ObjectApplied(object=o, relist=relist)
+                e.ObjectApplied(object=cast(Any, o), relist=relist)
                 for o in objects
                 if kind == type(o).__name__.removesuffix("View").replace("Flavor", "ResourceFlavor")
             ]
@@ -206,9 +206,9 @@ class Slow(SqlStore):
         self.go = threading.Event()
         self.go.set()
 
-    def commit(self, rows: Rows, new: Checkpoint, old: Checkpoint | None) -> Checkpoint:
+    def commit(self, *given: Any, **more: Any) -> Checkpoint:
         assert self.go.wait(20)
-        return super().commit(rows, new, old)
+        return super().commit(*given, **more)
 
 
 async def test_what_is_folded_is_written_before_another_epoch_begins(

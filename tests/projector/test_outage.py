@@ -25,7 +25,7 @@ class Database:
 
     def run(self, statement: str) -> None:
         with psycopg.connect(self.admin, autocommit=True) as connection:
-            connection.execute(statement)  # type: ignore[arg-type]
+            connection.execute(statement)
 
     def refuse(self) -> None:
         self.run(f'ALTER DATABASE "{self.name}" ALLOW_CONNECTIONS false')

@@ -15,7 +15,7 @@ ROLE = 'read"er'
 
 
 @pytest.fixture
-def with_role(postgres_database: str, postgres_url: str):  # type: ignore[no-untyped-def]
+def with_role(postgres_database: str, postgres_url: str):
     """A database that was migrated for a role, which may read it."""
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(ROLE)))

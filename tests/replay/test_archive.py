@@ -123,8 +123,8 @@ def test_what_the_stream_dropped_is_read_from_the_archive(
     then = tmp_path / "then.sqlite3"
     code, _, err = gatelog("replay", "--at", "40", "--to", str(then), *at, *simple.options)
     assert (code, err) == (0, "")
-    with closing(sqlite3.connect(then)) as database:
-        assert database.execute("select seq from checkpoints").fetchall() == [(40,)]
+    with closing(sqlite3.connect(then)) as kept:
+        assert kept.execute("select seq from checkpoints").fetchall() == [(40,)]
     file = tmp_path / "whole.jsonl.gz"
     code, out, err = gatelog("export", str(file), *at, *simple.options)
     assert (code, err) == (0, "") and f"{count} messages" in out
@@ -149,8 +149,8 @@ def test_an_archive_is_a_log_without_nats(
     assert code == 0 and "decided  admit: AdmitGroup a" in out
     then = tmp_path / "then.sqlite3"
     assert gatelog("replay", place, "--at", "40", "--to", str(then), *of)[0] == 0
-    with closing(sqlite3.connect(then)) as database:
-        assert database.execute("select seq from checkpoints").fetchall() == [(40,)]
+    with closing(sqlite3.connect(then)) as kept:
+        assert kept.execute("select seq from checkpoints").fetchall() == [(40,)]
     code, _, err = gatelog("replay", place, "--redecide", "--cluster", "prod")
     assert code == 1 and "no segments of cluster prod" in err and "--cluster names another" in err
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,8 @@ async def everything(reader: "Fetched") -> list[Message]:
 async def test_it_is_what_the_bus_gives(bus: Bus, cluster: str) -> None:
     first = await filled(bus, cluster, 2500)
     mine = events_of(cluster, 0)
-    direct, expected = bus.read(EVENTS, mine, 1), []
+    expected: list[Any] = []
+    direct = bus.read(EVENTS, mine, 1)
     while len(expected) < 2500:
         expected += [(m.sequence, m.at, m.body) for m in await direct.next(5)]
     await direct.close()

@@ -92,7 +92,7 @@ def test_sqlite(logs: list[Recorded], tmp_path: Path) -> None:
 
 
 def test_postgresql(logs: list[Recorded], postgres_database: str) -> None:
-    peaks = []
+    peaks: list[tuple[int, ...]] = []
     engine = writer(postgres_database)
     for one in logs:
         stand(postgres_database, one.log)

@@ -139,8 +139,8 @@ async def test_a_message_of_a_later_version_stops_its_group_until_somebody_says(
             "pod": {"uid": uid, "namespace": team, "name": f"{name}-0", "labels": ["odd"]},
         }
         batch = {"v": 1, "source": "watch", "events": [later]}
-        body = json.dumps(batch).encode()
-        sequence = await bus.publish(events("default", 0, "operator"), body, "")
+        said = json.dumps(batch).encode()
+        sequence = await bus.publish(events("default", 0, "operator"), said, "")
         key = f"{sequence}/0"
 
         async def stopped() -> object:

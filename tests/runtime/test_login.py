@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import nkeys
+import nkeys  # type: ignore[import-untyped]
 import pytest
 from msgspec import structs
 

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from msgspec import structs
 
@@ -107,7 +109,7 @@ async def test_get_and_read_agree_on_every_field(bus: Bus, cluster: str) -> None
         sequence = await bus.publish(subject, b"%d" % n, f"{cluster}-{n}")
         start = start or sequence
     reader = bus.read("EVENTS", subject, start)
-    seen = []
+    seen: list[Any] = []
     while len(seen) < 30:
         seen += await reader.next(5)
     for message in seen:

@@ -141,7 +141,8 @@ async def serve_on(model: tuple[str, Writer, Toy], folder: Path) -> AsyncIterato
         stop = asyncio.Event()
         started: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(run_serve(settings, stop, kube=kube, started=started))
-        done, _ = await asyncio.wait([task, started], return_when=asyncio.FIRST_COMPLETED)
+        both: list[asyncio.Future[Any]] = [task, started]
+        done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         if task in done:
             task.result()
         port = started.result()

@@ -12,7 +12,7 @@ from simcluster.client import ApiFailure, Client
 from tests.simcluster.make import config_map, owner, pod, take
 
 NS = "default"
-OTHER = {"schedulerName": "nobody"}
+OTHER: dict[str, Any] = {"schedulerName": "nobody"}
 
 
 async def gone(client: Client, plural: str, name: str) -> None:

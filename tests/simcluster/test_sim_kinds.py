@@ -155,7 +155,7 @@ async def test_an_ordinary_client_library_works(cluster: SimCluster, tmp_path: P
     await kconfig.load_kube_config(config_file=str(path))
     async with kclient.ApiClient() as api:
         v1 = kclient.CoreV1Api(api)
-        made = await v1.create_namespaced_pod(NS, pod("a", gates=(GATE,)))
+        made = await v1.create_namespaced_pod(NS, pod("a", gates=(GATE,)))  # type: ignore[arg-type] # dicts do
         listed = await v1.list_namespaced_pod(NS)
         assert [p.metadata.name for p in listed.items] == ["a"]
         watching = kwatch.Watch()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -105,7 +104,7 @@ class Story:
 
 
 @pytest.fixture
-async def story(cluster: SimCluster, client: Client) -> AsyncIterator[Story]:
+async def story(cluster: SimCluster, client: Client) -> Story:
     return Story(client, cluster)
 
 
@@ -160,9 +159,9 @@ async def test_the_recorded_story_has_the_same_statuses(
                 await client.delete("pods", "owner", namespace)
         await story.calm()
     assert sum(cluster.kueue.used[f"cq-{namespace}"].values()) == 0  # type: ignore[union-attr]
-    for name, wanted in recorded.items():
+    for name, then in recorded.items():
         ours = story.versions[name][:-1]  # the last is the deletion by garbage collection
-        assert [_essence(o) for o in ours] == [_essence(pairs.translate(w)) for w in wanted], name
+        assert [_essence(o) for o in ours] == [_essence(pairs.translate(w)) for w in then], name
 
 
 async def _status(client: Client, namespace: str, name: str, status: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ Invariant: it changes views only in ways an API server would.
 from collections import deque
 from datetime import UTC, datetime, timedelta
 from importlib import metadata
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -105,7 +105,7 @@ class Toy:
 
     # -- the log ---
 
-    def send(self, *events: e.Event) -> None:
+    def send(self, *events: e.Event | e.Undecodable) -> None:
         self.position += 1
         self.now += timedelta(milliseconds=10)
         # By whoever may say all of it; the order says who, where several may.
@@ -128,7 +128,7 @@ class Toy:
             assert limit > 0, "decisions without end"
             self.execute(self.queue.popleft())
 
-    def do(self, *events: e.Event) -> None:
+    def do(self, *events: e.Event | e.Undecodable) -> None:
         self.send(*events)
         self.settle()
 
@@ -233,7 +233,8 @@ class Toy:
             annotations=ann,
             role=role or f"r{cpu}",
             role_annotated=True,
-            **(
+            **cast(
+                dict[str, Any],
                 {
                     "created_at": self.now.replace(microsecond=0),
                     "finalizers": (POD_FINALIZER,),
@@ -241,7 +242,7 @@ class Toy:
                     "gates": (ADMISSION_GATE,) if gated else (),
                     "requests": {"cpu": cpu * 1000},
                 }
-                | more
+                | more,
             ),
         )
         self.pods[view.uid] = self.last[name] = view

@@ -308,7 +308,7 @@ def test_an_owners_queue_is_copied_to_its_template(
     labels: dict[str, str] | None, template: dict[str, str] | None, wanted: dict[str, str]
 ) -> None:
     metadata = {} if template is None else {"labels": template}
-    raw = {
+    raw: dict[str, Any] = {
         "metadata": {"name": "d", "labels": labels},
         "spec": {"template": {"metadata": metadata}},
     }

@@ -44,7 +44,7 @@ unpacked = msgspec.msgpack.decode
 
 def encoded(world: World) -> dict[str, Any]:
     """What is stored of a world, as bytes per key."""
-    objects = [
+    objects: list[Any] = [
         *world.local_queues.values(),
         *world.cluster_queues.values(),
         *world.flavors.values(),
@@ -101,7 +101,7 @@ class Ground(Toy):
 
     # -- the log ---
 
-    def send(self, *events: e.Event) -> None:
+    def send(self, *events: Any) -> None:
         if not self.wires:
             super().send(*events)
             return

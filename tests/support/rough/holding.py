@@ -86,7 +86,7 @@ class Holding(People):
         members = self.world.members[group.id]
         if group.composed:
             for role in group.roles.values():
-                pod = self.world.pods.get(d.command.target.uid)  # type: ignore[call-overload]
+                pod = self.world.pods.get(d.command.target.uid)
                 if pod is not None and pod.role == role.name and role.count:
                     left = members.count(Flag.ACTIVE, role.name) + role.succeeded_gone
                     assert left >= role.count, f"{left} of {role.count} pods left after {d}"

@@ -136,9 +136,7 @@ class Rough(Hands):
                     "labels": dict(p.labels),
                     "annotations": {
                         "kueue.x-k8s.io/role-hash": (
-                            self.world.pods[p.uid].role  # type: ignore[index]
-                            if p.uid in self.world.pods
-                            else p.role
+                            self.world.pods[p.uid].role if p.uid in self.world.pods else p.role
                         )
                     },
                     "finalizers": list(p.finalizers),
