@@ -94,7 +94,11 @@ async def serving(
     app = web.Application(client_max_size=1024)
     app.router.add_route("*", "/{path:.*}", answer)
     runner = web.AppRunner(
-        app, access_log=None, max_line_size=_LONGEST_LINE, max_field_size=_LONGEST_LINE * 4
+        app,
+        access_log=None,
+        max_line_size=_LONGEST_LINE,
+        max_field_size=_LONGEST_LINE * 4,
+        shutdown_timeout=1.0,
     )
     await runner.setup()
     try:
@@ -104,7 +108,6 @@ async def serving(
             settings.host,
             settings.port,
             tls=certificates.context,
-            shutdown_timeout_s=1.0,
         )
         yield int(runner.addresses[0][1])
     finally:
@@ -124,10 +127,10 @@ async def on_loopback(console: Console, port: int) -> AsyncIterator[str]:
 
     app = web.Application(client_max_size=1024)
     app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(app, access_log=None)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        await listen(runner, "serve", "127.0.0.1", port, shutdown_timeout_s=1.0)
+        await listen(runner, "serve", "127.0.0.1", port)
         yield f"http://127.0.0.1:{runner.addresses[0][1]}/"
     finally:
         await runner.cleanup()

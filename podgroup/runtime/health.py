@@ -88,12 +88,12 @@ async def _server(settings: HealthSettings, checks: Checks) -> AsyncIterator[int
     app.router.add_get("/healthz", healthz)
     app.router.add_get("/readyz", readyz)
     app.router.add_get("/metrics", metrics)
-    runner = web.AppRunner(app, access_log=None)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
         tls = _Fresh(settings).context if settings.cert_file else None
         where = settings.host, settings.port
-        await listen(runner, "health", *where, tls=tls, shutdown_timeout_s=1.0)
+        await listen(runner, "health", *where, tls=tls)
         yield int(runner.addresses[0][1])
     finally:
         await runner.cleanup()

@@ -31,7 +31,6 @@ async def listen(
     *,
     tls: ssl.SSLContext | None = None,
     backlog: int = 128,
-    shutdown_timeout_s: float = 60.0,
 ) -> None:
     """Serve `runner` at an address that `section` of the settings says.
 
@@ -46,7 +45,6 @@ async def listen(
         port,
         ssl_context=tls,
         backlog=backlog,
-        shutdown_timeout=shutdown_timeout_s,
     )
     try:
         await site.start()

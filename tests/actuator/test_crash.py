@@ -20,6 +20,8 @@ from tests.actuator.commands import create_workload, ungate
 from tests.actuator.conftest import Lab
 from tests.actuator.log import Outcomes, decide
 
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+
 EVENT = KubeEvent(type="Normal", reason="Started", message="m")
 
 

@@ -22,6 +22,8 @@ from simcluster import SimCluster
 from simcluster.access import User
 from simcluster.client import ApiFailure, Client
 
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+
 ACTUATOR = "system:serviceaccount:gatelog-system:gatelog-actuator"
 JSON = "application/json-patch+json"
 MERGE = "application/merge-patch+json"

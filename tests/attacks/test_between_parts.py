@@ -37,6 +37,8 @@ from tests.actuator.commands import decision, pod, pod_ref
 from tests.deploy.compose import free_port
 from tests.deploy.manifests import DEPLOY
 
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+
 DECISIONS = "decisions.default.0"
 USERS = ("ingest", "projector", "actuator", "operator", "logreader")
 CLUSTERS = ("default", "west_1")

@@ -1,7 +1,11 @@
 """The observer itself: it sees what runs, and it is not silent when too much does."""
 
+import pytest
+
 from tests.attacks.conftest import CPUS, Attack
 from tests.support.processes import pod
+
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
 
 
 async def test_ordinary_work_stays_below_the_quota(attack: Attack) -> None:

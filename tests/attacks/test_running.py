@@ -13,6 +13,8 @@ from podgroup.names import ADMISSION_GATE, ADMITTED_CONDITION, MANAGED_LABEL, PO
 from tests.attacks.conftest import CPUS, Attack, runs
 from tests.support.processes import KUEUE
 
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+
 YEAR_S = 365 * 86_400
 DAY_S = 86_400
 LINGER = "run=forever,linger=forever"

@@ -18,6 +18,8 @@ from podgroup import names
 from tests.support.processes import Child
 from tests.webhook.cluster import raw_pod, review
 
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+
 LIMIT_MB = 512
 """Memory limit of the ingest deployment (deploy/base/ingest.yaml)."""
 UNFINISHED = 300

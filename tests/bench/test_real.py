@@ -20,6 +20,8 @@ from simcluster.settings import Settings
 from tests.support.processes import Simulator
 from tests.support.stack import Stack, running_stack
 
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+
 QUEUES = ("clusterqueues", "resourceflavors", "localqueues", "workloads")
 
 

@@ -17,6 +17,8 @@ from tests.chaos.running import suffer, watched
 from tests.chaos.watching import Eyes
 from tests.support.processes import TOKEN, Api, Simulator, make_queue, pod
 
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+
 SHORT = ("watches gone (410)", "undecodable messages", "EVENTS deleted")
 SEED = 20261121
 

@@ -13,6 +13,8 @@ import pytest
 from gatelog.demo.stories import STORIES
 from tests.support.processes import GATELOG
 
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+
 
 @pytest.mark.timeout(180)
 def test_the_demo_plays_every_story_and_leaves_the_answers(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ import pytest
 
 from tests.support.processes import GATELOG, Api, Child, Simulator, make_queue, pod
 
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+
 NS = "/api/v1/namespaces/ns/pods"
 GATE = "kueue.x-k8s.io/admission"
 

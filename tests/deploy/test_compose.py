@@ -17,6 +17,8 @@ from tests.deploy.schemas import crd, plurals, problems
 from tests.deploy.test_manifests import BASE, bound
 from tests.support.processes import KUEUE, TOKEN, Api, Child, Simulator, make_queue, pod
 
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+
 OURS = ("migrate", "ingest", "project", "actuate")
 NAMESPACE = "team"
 

@@ -29,7 +29,10 @@ from tests.support.processes import KUEUE, Api, make_queue, pod
 from tests.support.stack import Stack, finished, running_stack, runs_to_its_end
 
 # One stack answers for the whole module.
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [
+    pytest.mark.timeout(180),
+    pytest.mark.retried("it waits for processes that share two cores with other tests"),
+]
 
 TEAM, UNSEEN = "team", "kube-system"
 """A namespace the webhook guards, and one it does not see."""

@@ -22,7 +22,10 @@ from tests.support.processes import Api, make_queue, pod
 from tests.support.stack import Stack, finished, running_stack, runs_to_its_end
 
 # One stack answers for the whole module.
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [
+    pytest.mark.timeout(120),
+    pytest.mark.retried("it waits for processes that share two cores with other tests"),
+]
 
 TEAM = "team"
 OPERATOR = events("default", 0, "operator")

@@ -17,6 +17,8 @@ from tests.metrics.test_scrape import Page, scrape
 from tests.support.processes import Api, make_queue, pod
 from tests.support.stack import Stack
 
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+
 NAMESPACE = "busy"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 UNRESOLVED = "gatelog_projector_unresolved_decisions"

@@ -28,6 +28,8 @@ from tests.e2e.conformance import Stack, stack
 from tests.e2e.test_busy import empty, lab_modules, rest, snapshot
 from tests.support.recordings import lines, outcome, story
 
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+
 NAME = "busy_namespace"
 USER_MANAGER = "Python"
 """Field manager of the users' requests; Kueue's are signed by itself."""

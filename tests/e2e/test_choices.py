@@ -8,7 +8,10 @@ import pytest
 from tests.support.processes import KUEUE, Api, make_queue, pod
 from tests.support.stack import Stack, finished
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [
+    pytest.mark.timeout(180),
+    pytest.mark.retried("it waits for processes that share two cores with other tests"),
+]
 
 TEAM, OTHER, NETWORK = "example.com/team", "example.com/other", "networking.example.com/vpc"
 

@@ -12,7 +12,10 @@ from tests.ingest.test_podsets import KEP
 from tests.support.processes import KUEUE, Api, make_queue, pod
 from tests.support.stack import Stack, finished
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [
+    pytest.mark.timeout(180),
+    pytest.mark.retried("it waits for processes that share two cores with other tests"),
+]
 
 PREFIX = "kueue.x-k8s.io/"
 

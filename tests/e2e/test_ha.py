@@ -25,6 +25,8 @@ from tests.support.invariants import QuotaWatch, hold_against_the_log, verified
 from tests.support.load import Load
 from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator, make_queue
 
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+
 NAMESPACE, PROBES, CLUSTER, QUOTA = "ha", "ha-probes", "ha", 40
 TAKEOVER_S = 20.0
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"

@@ -13,7 +13,10 @@ from podgroup.names import ADMISSION_GATE, MANAGED_LABEL, POD_FINALIZER
 from tests.support.processes import Api, make_queue, pod
 from tests.support.stack import Stack, running_stack
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [
+    pytest.mark.timeout(180),
+    pytest.mark.retried("it waits for processes that share two cores with other tests"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -40,6 +40,8 @@ from tests.support.processes import (
     migrate,
 )
 
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+
 GROUPS, PODS, QUOTA = 40, 300, 60
 NAMESPACE, CLUSTER = "kill", "kill"
 KILLS, NATS_KILLS = int(os.environ.get("GATELOG_TEST_KILLS", "5")), 2

@@ -37,6 +37,8 @@ from tests.support.processes import (
     migrate,
 )
 
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+
 QUOTA = 60
 REBUILDS, CUT_SHORT, PROJECTOR_KILLS = 2, 1, 1
 SEED = 41

@@ -25,6 +25,8 @@ from tests.projector.test_projection import batches, reloaded
 from tests.projector.test_store import rows_of
 from tests.support.toy import Toy
 
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+
 CHILD = """
 import asyncio, os, signal, sys
 import msgspec

@@ -5,11 +5,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from projector import migrate
 from tests.projector.support import Writer, busy_toy
 from tests.replay.conftest import Ran
 from tests.support.processes import GATELOG
 from tests.support.toy import Toy
+
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
 
 
 def test_what_happens_is_told_until_the_group_is_over(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ from tests.support.processes import make_queue, pod
 from tests.support.stack import Stack, finished, running_stack, runs_to_its_end
 from tests.support.toy import T0, Toy
 
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:

@@ -58,9 +58,9 @@ class Api:
 async def serving(api: Api, tls: ssl.SSLContext | None = None) -> AsyncIterator[None]:
     app = web.Application()
     app.router.add_route("*", "/{rest:.*}", api.answer)
-    runner = web.AppRunner(app, access_log=None)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls, shutdown_timeout=0.1)
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
     await site.start()
     api.url = f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
     try:

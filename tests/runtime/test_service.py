@@ -44,8 +44,9 @@ def finish(process: "subprocess.Popen[str]") -> tuple[int, str, list[dict[str, s
     # Not communicate(): it reads past what readline has already put into its buffer.
     assert process.stdout is not None
     assert process.stderr is not None
-    out, err = process.stdout.read(), process.stderr.read()
-    process.wait(timeout=20)
+    with process:  # closes its pipes
+        out, err = process.stdout.read(), process.stderr.read()
+        process.wait(timeout=20)
     return process.returncode, out, [json.loads(line) for line in err.splitlines()]
 
 

@@ -25,6 +25,8 @@ from projector.database import reader
 from tests.deploy.manifests import DEPLOY
 from tests.metrics.reference import PAGE
 
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+
 DASHBOARDS = sorted((DEPLOY / "grafana").glob("*.json"))
 RULES = DEPLOY / "prometheus" / "rules.yaml"
 OPERATIONS = DEPLOY.parent / "docs" / "operations.md"

@@ -1,11 +1,14 @@
-"""A test of processes and clocks that fails is played once more, from nothing, and named.
+"""A test that is marked as retried is played once more if it fails, from nothing, and named.
 
-Theory. Such tests wait for what other processes do, on a machine that may be busy with something
-else; one in some thousand waits is unlucky. A fault of the code fails twice. So that a race is not
-hidden, the end of the run names each test that needed its second play, with how the first ended.
+    @pytest.mark.retried("its processes share two cores with other tests")
 
-Invariant: the second play shares nothing with the first: every fixture is made anew. Tests of the
-pure core, where nothing waits, get one play.
+Theory. Some tests wait for what other processes do, on a machine that may be busy with something
+else; one in some thousand waits is unlucky. A fault of the code fails twice. Such a test says so by
+the marker, with its reason; every other test gets one play. So that a race is not hidden, the end
+of the run names each test that needed its second play, why it was given one, and how the first
+ended.
+
+Invariant: the second play shares nothing with the first: every fixture is made anew.
 """
 
 from collections.abc import Iterator
@@ -14,26 +17,37 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 
-PURE = ("core", "parity", "support", "unit", "webhook")
 FIRST = "the first play"
+MARKER = "retried"
 
 
-def waits(item: pytest.Item) -> bool:
-    """Whether the test may wait for other processes."""
-    return item.path.relative_to(item.config.rootpath).parts[1] not in PURE
+def reason(item: pytest.Item) -> str:
+    """Why a test may be played twice; "" if it may not.
+
+    Raises:
+        pytest.UsageError: it is marked without a reason.
+    """
+    marker = item.get_closest_marker(MARKER)
+    if marker is None:
+        return ""
+    if len(marker.args) != 1 or not isinstance(marker.args[0], str) or not marker.args[0]:
+        raise pytest.UsageError(f"{item.nodeid}: mark it as retried with a reason, one sentence")
+    return marker.args[0]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: Any, nextitem: pytest.Item | None) -> bool | None:
-    """Play a test, and once more if it fails."""
-    if not waits(item):
+    """Play a test, and once more if it fails and is marked so."""
+    why = reason(item)
+    if not why:
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     reports = runtestprotocol(item, log=False, nextitem=nextitem)
     failed = next((report for report in reports if report.failed), None)
     if failed is not None:
         item.session._setupstate.teardown_exact(None)
-        item.user_properties.append((FIRST, str(failed.longrepr)[-4000:]))
+        text = f"retried because {why}\n{failed.longrepr}"
+        item.user_properties.append((FIRST, text[-4000:]))
         item._initrequest()
         reports = runtestprotocol(item, log=False, nextitem=nextitem)
     for report in reports:
