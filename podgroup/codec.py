@@ -208,7 +208,7 @@ def join_decisions(bodies: Sequence[bytes]) -> bytes:
     """Return a message of DECISIONS with several decisions, in order; a lone one stays as it is.
 
     A stream that syncs every write takes thousands of messages a second but a hundred thousand
-    decisions (docs/performance.md), and each message is acknowledged by a round trip of its own.
+    decisions (bench/NOTES.md), and each message is acknowledged by a round trip of its own.
     Records stand beside the decisions, where an actuator, also an older one, does not look.
     """
     said = [body for body in bodies if body.startswith(_RECORDS)]

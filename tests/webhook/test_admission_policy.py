@@ -239,7 +239,7 @@ def test_every_rule_has_its_number() -> None:
 
 
 def test_the_first_condition_lets_the_actuator_pass_and_the_second_is_a_label() -> None:
-    """What the policies cost the API server depends on how soon they end (docs/performance.md)."""
+    """What the policies cost the API server depends on how soon they end (bench/NOTES.md)."""
     first, second = policy(VALIDATING, "gatelog-pods")["matchConditions"]
     assert first["name"] == "not-gatelog-itself" and ACTUATOR_USER in first["expression"]
     assert second["expression"].startswith("(has(object.metadata.labels) && ('")
