@@ -19,7 +19,7 @@ NOT_SERVED: Final = "NotServed"
 
 
 class Answer(Protocol):
-    """What `KubeClient.request` gives back."""
+    """What `podgroup.runtime.kube.KubeClient.request` gives back."""
 
     @property
     def status(self) -> int:

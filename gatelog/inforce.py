@@ -125,6 +125,6 @@ def briefly(one: InForce) -> str:
 
 
 def _parsed(message: str) -> dict[str, str]:
-    """Return name -> value of a line of history, as `fold.deciding` words it."""
+    """Return name -> value of a line of history, as `podgroup.fold.deciding` words it."""
     parts = (part.partition(" ") for part in message.split(", ") if part)
     return {name: value for name, _, value in parts}

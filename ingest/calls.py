@@ -84,7 +84,7 @@ class WatchApi(Protocol):
 
 
 class WatchOptions(Struct, frozen=True, kw_only=True):
-    """How to list, watch and wait; the first four are settings (see `IngestSettings`).
+    """How to list, watch and wait; the first four are settings.
 
     `first_wait_s` is the first wait after trouble (they double), `lasting_wait_s` the longest one
     and the one where only a person can help, such as a missing permission. `probe_s` lies between

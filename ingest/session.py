@@ -104,7 +104,8 @@ class Session:
         """Run until `stop`; then store what was seen and return.
 
         Raises:
-            BusError: publishing failed for good; `Overtaken`: another ingester publishes.
+            BusError: publishing failed for good; as `podgroup.runtime.jetstream.Overtaken`,
+                because another ingester publishes.
             Changed: the stream is not the one we wrote to.
         """
         await self.publisher.claim()

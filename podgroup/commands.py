@@ -126,8 +126,8 @@ class ReportPod(Command, tag="ReportPod", frozen=True, kw_only=True):
 class CreateWorkload(Command, tag="CreateWorkload", frozen=True, kw_only=True):
     """Create the Workload of a group or single pod.
 
-    `controller` makes the only owner the controlling one (single pods). `max_owners` bounds how
-    many owner references are written, since each costs bytes of a 1.5 MiB object (facts: etcd).
+    `controller` makes the only owner the controlling one (single pods). At most
+    `names.MAX_OWNERS` owner references are written, since each costs bytes of a 1.5 MiB object.
     Without `topology` no podset asks for one, whatever its pods say.
     """
 

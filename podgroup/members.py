@@ -5,7 +5,8 @@ finalized or stopped. Members answers from counts per role and from small insert
 updated by difference when one pod changes, so an event of one pod costs the same in a group of 10
 and of 10,000. Only composing, releasing and ordering go over pods, once.
 
-Invariant: `flags[uid]` is what `classify` gave for that pod, and counts and sets agree with it.
+Invariant: `flags[uid]` is what `podgroup.fold.common.flags_of` gave for that pod, and counts and
+sets agree with it.
 """
 
 import heapq

@@ -34,7 +34,7 @@ SAME_TIME = timedelta(milliseconds=1)
 
 
 class Lookup(Protocol):
-    """What is asked of the log; `Bus` is one."""
+    """What is asked of the log; `podgroup.runtime.jetstream.Bus` is one."""
 
     async def get(self, stream: str, sequence: int) -> Message | None:
         """Return one message, None when it is not there."""

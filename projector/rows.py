@@ -3,7 +3,7 @@
 Theory. The fold's journal names what is different; this module looks it up in the state and lays it
 out in columns. However often a row changed within a batch it is written once (conflation), so the
 cost of a transaction follows what changed, not how much happened. Values are plain Python; how a
-database wants them is the business of `writing`.
+database wants them is the business of `sqlite_writer` and `postgres_writer`.
 
 Invariant: a function of World and journal alone; rows are laid out by `layout.row_of`.
 """

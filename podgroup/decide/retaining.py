@@ -1,7 +1,8 @@
 """Rule about groups that were deactivated by a time-out or a check: how long their pods are kept.
 
-    expire    the group was deactivated, holds no quota any more, and `retention_after_deactivation`
-              is over: its pods are deleted, and the Workload follows when the last one is gone
+    expire    the group was deactivated, holds no quota any more, and its time
+              (`retention_after_deactivation_s`) is over: its pods are deleted, and the Workload
+              follows when the last one is gone
 
 A group that a person deactivated is left alone: a person can activate it again. Kueue deletes the
 first pod of a group only, and takes its finalizer off the others; those would stay at their gates,

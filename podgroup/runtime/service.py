@@ -45,7 +45,7 @@ _SURROUNDINGS = (
 
 
 class Part(Protocol):
-    """A deployment: `run_ingest`, `run_projector`, `run_actuator`."""
+    """A deployment: what the bootstrap of ingest, projector and actuator runs."""
 
     async def __call__(self, settings: Settings, stop: Stop, *, checks: Checks) -> None:
         """Work until `stop` is set."""

@@ -1,0 +1,249 @@
+"""Every name in backticks, in docs and in docstrings, is the name of something that is there.
+
+Theory. What a reader finds in backticks they look for: a module, a function, a setting, a column, a
+command. A docstring speaks of its own file, of its package, of what it imports, or names a package
+in full; the docs speak of all of it. So a docstring's lone word has to be found near it, and a name
+that was renamed elsewhere is noticed where it is still used.
+
+Invariant: `ABROAD` has only names of other people's software.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from gatelog.cli import app
+from podgroup import commands, decide, events, names, policy, reasons, records
+from podgroup.lifecycle import STATES
+from podgroup.runtime.settings_source import describe
+from projector import views
+from projector.tables import metadata
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("podgroup", "ingest", "projector", "actuator", "gatelog", "simcluster")
+SOURCES = sorted(page for name in PACKAGES for page in (ROOT / name).rglob("*.py"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+_TICKED = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*(\(\))?")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def ticked(text: str) -> Iterator[str]:
+    """Names in backticks; not paths, statements, flags and the like."""
+    text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    for found in _TICKED.findall(text):
+        if _NAME.fullmatch(found):
+            yield found.removesuffix("()")
+
+
+@cache
+def tree(page: Path) -> ast.Module:
+    return ast.parse(page.read_text())
+
+
+def docstrings(page: Path) -> Iterator[tuple[int, str]]:
+    """Docstrings, those of attributes too: every string that is a statement."""
+    for node in ast.walk(tree(page)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            if isinstance(node.value.value, str):
+                yield node.lineno, node.value.value
+
+
+@cache
+def identifiers(page: Path) -> frozenset[str]:
+    """Whatever a file names: definitions, arguments, attributes, and words of its strings."""
+    found: set[str] = set()
+    quoted = {id(n.value) for n in ast.walk(tree(page)) if isinstance(n, ast.Expr)}
+    for node in ast.walk(tree(page)):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                found.add(node.name)
+            case ast.arg():
+                found.add(node.arg)
+            case ast.Attribute():
+                found.add(node.attr)
+            case ast.Name():
+                found.add(node.id)
+            case ast.keyword(arg=str(name)):
+                found.add(name)
+            case ast.alias():
+                found.update((node.asname or node.name).split("."))
+            case ast.Constant(value=str(text)) if id(node) not in quoted:
+                found.update(_WORD.findall(text))
+            case ast.Constant(value=bytes(text)):
+                found.update(_WORD.findall(text.decode(errors="replace")))
+    return frozenset(found)
+
+
+@cache
+def defined(page: Path) -> frozenset[str]:
+    """What a file defines: functions, classes, their methods and fields, variables."""
+    found: set[str] = set()
+    for node in ast.walk(tree(page)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.add(node.attr)
+    return frozenset(found)
+
+
+@cache
+def near(page: Path) -> frozenset[str]:
+    """Names that a docstring of a file may use: its own, its package's, those it imports from."""
+    found = set(identifiers(page))
+    package = page.parent
+    inside = package.rglob("*.py") if page.name == "__init__.py" else package.glob("*.py")
+    for other in inside:
+        found |= defined(other)
+        found.add(other.stem if other.stem != "__init__" else other.parent.name)
+    up = package.parent
+    while up != ROOT.parent and up != ROOT:
+        found |= {one.stem for one in up.glob("*.py")} | {one.name for one in up.iterdir()}
+        up = up.parent
+    for node in ast.walk(tree(page)):
+        modules = []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            modules = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        for module in modules:
+            place = ROOT.joinpath(*module.split("."))
+            for source in (place.with_suffix(".py"), place / "__init__.py"):
+                if source.is_file():
+                    found |= defined(source)
+                    found.add(source.stem if source.stem != "__init__" else place.name)
+    return frozenset(found)
+
+
+@cache
+def contract() -> frozenset[str]:
+    """Names that users see: settings, tables, columns, commands, rules, events, reasons, states."""
+    found: set[str] = set(PACKAGES) | set(STATES) | set(views.VIEWS) | {"Gone"}
+    for doc in describe():
+        found.update(doc.path.split("."))
+    for table in metadata.tables.values():
+        found.add(table.name)
+        found.update(column.name for column in table.columns)
+    found.update(str(command.name) for command in app.registered_commands)
+    found.update(reason.word for reason in reasons.REASONS)
+    found |= identifiers(Path(str(views.__file__)))
+    for module in (commands, events, policy, records):
+        found |= defined(Path(str(module.__file__)))
+    found.update(value for value in vars(names).values() if isinstance(value, str))
+    for page in Path(str(decide.__file__)).parent.glob("*.py"):
+        found |= identifiers(page)
+    return frozenset(found)
+
+
+@cache
+def everything() -> frozenset[str]:
+    """All names there are, for the docs."""
+    found: set[str] = set(contract())
+    for page in (
+        *SOURCES,
+        *sorted((ROOT / "tests").rglob("*.py")),
+        *(ROOT / "bench").rglob("*.py"),
+    ):
+        found |= identifiers(page) | {page.stem, page.parent.name}
+    for folder in ("deploy", "migrations"):
+        for page in (ROOT / folder).rglob("*"):
+            if page.is_file() and page.suffix in (".yaml", ".conf", ".sh", ".json", ".toml", ".py"):
+                found.update(_WORD.findall(page.read_text(errors="replace")))
+    found.update(_WORD.findall((ROOT / "pyproject.toml").read_text()))
+    found.update(_WORD.findall((ROOT / "Makefile").read_text()))
+    return frozenset(found)
+
+
+ABROAD = frozenset(
+    (
+        "admissionChecks",
+        "admissionChecksStrategy",
+        "borrowWithinCohort",
+        "cohortName",
+        "labelKeysToCopy",
+        "managedJobsNamespaceSelector",
+        "maxPriorityThreshold",
+        "integrations",
+        "FailedDiscoveryCheck",
+        "PodScheduled",
+        "ResourceQuota",
+        "active",
+        "cpu",
+        "spec",
+        "admission_wait_time_seconds",
+        "evicted_workloads_total",
+        "pending_workloads",
+        "pod_scheduling_gate_removal_seconds",
+        "SSLSocket",
+        "fetch",
+        "getpeercert",
+        "readline",
+        "wait_for",
+        "CREATEDB",
+        "CREATEROLE",
+        "postgresql",
+        "sslmode",
+        "synchronous_commit",
+        "inst_num",
+        "plan_cpu",
+        "plan_gpu",
+        "plan_mem",
+        "enter",
+        "exit",
+        "info",
+    )
+)
+"""Names of other software that docs and docstrings speak of: Kueue's, Kubernetes', libraries',
+PostgreSQL's, a published trace's, Python's."""
+FOREIGN = frozenset(("kubernetes_asyncio", "nats", "web"))
+"""Packages of others."""
+EXAMPLES = frozenset(("history_20260105", "worker", "workers", "_s", "_ms"))
+"""Names that stand for many: a partition, roles of a story, endings of settings."""
+
+
+def missing(name: str, known: frozenset[str], page: Path | None = None) -> bool:
+    """Whether nothing of that name is among `known`, nor from a package down that `page` is in."""
+    parts = name.split(".")
+    if name in EXAMPLES or parts[0] in FOREIGN:
+        return False
+    if all(part in known or part in ABROAD for part in parts):
+        return False
+    bases = [ROOT, *(up for up in (page.parents if page else ()) if ROOT in up.parents)]
+    return not any(down_from(base, parts) for base in bases)
+
+
+def down_from(place: Path, parts: list[str]) -> bool:
+    """Whether names lead from a folder to a package, module or what is in one."""
+    rest = parts
+    while rest and (place / rest[0]).is_dir():
+        place, rest = place / rest[0], rest[1:]
+    if len(rest) == len(parts) and not (place / f"{rest[0]}.py").is_file():
+        return False
+    module = place / "__init__.py"
+    if rest and (place / f"{rest[0]}.py").is_file():
+        module, rest = place / f"{rest[0]}.py", rest[1:]
+    return not rest or all(part in identifiers(module) | defined(module) for part in rest)
+
+
+def test_names_in_docstrings() -> None:
+    wrong = [
+        f"{page.relative_to(ROOT)}:{line}: `{name}`"
+        for page in SOURCES
+        for line, text in docstrings(page)
+        for name in ticked(text)
+        if missing(name, contract(), page) and missing(name, near(page) | contract(), page)
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_names_in_docs(page: Path) -> None:
+    wrong = sorted({name for name in ticked(page.read_text()) if missing(name, everything())})
+    assert wrong == []
