@@ -44,6 +44,15 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("gatelog")
 
 
+UNRAISABLE = "pytest.PytestUnraisableExceptionWarning"
+TIDY = (
+    *("actuator", "core", "ingest", "runtime", "simcluster", "support", "unit", "webhook"),
+    *("golden", "oracle", "parity"),
+)
+"""Directories whose tests close what they open. Elsewhere an exception that nobody could catch, of
+what the garbage collector closes, is no error yet."""
+
+
 def pytest_configure() -> None:
     """What commands remember of earlier ones stays in this run, those in child processes too."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
@@ -59,6 +68,9 @@ def pytest_unconfigure() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Let files that take long begin first (`tests.support.order`)."""
     items.sort(key=lambda item: -weight(item.path.relative_to(config.rootpath).as_posix()))
+    for item in items:
+        if item.path.relative_to(config.rootpath).parts[1] not in TIDY:
+            item.add_marker(pytest.mark.filterwarnings(f"ignore::{UNRAISABLE}"))
 
 
 @pytest.fixture(scope="session")
