@@ -2,6 +2,7 @@
 
 import pytest
 
+from podgroup.changes import EVERYTHING
 from podgroup.names import (
     FAST_ADMISSION,
     PRIORITY_CLASS,
@@ -299,6 +300,6 @@ def test_deciding_again_decides_nothing() -> None:
         toy.pod(n, "ga", 2, cpu=5)
     toy.pod("waiting", cpu=5)
     before = len(toy.world.journal.decisions)
-    toy.world.touched.update(dict.fromkeys(toy.world.groups))
+    toy.world.touched.update(dict.fromkeys(toy.world.groups, EVERYTHING))
     decide(toy.world, At(toy.position, toy.now))
     assert len(toy.world.journal.decisions) == before
