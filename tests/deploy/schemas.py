@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import celpy
-import jsonschema  # type: ignore[import-untyped]
+import jsonschema
 import yaml
 from celpy.adapter import json_to_cel
 

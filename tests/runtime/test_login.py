@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import nkeys  # type: ignore[import-untyped]
+import nkeys
 import pytest
 from msgspec import structs
 
