@@ -31,6 +31,7 @@ STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 _PLURALS: Final = {
     "Workload": "workloads",
     "ClusterQueue": "clusterqueues",
+    "Cohort": "cohorts",
     "LocalQueue": "localqueues",
 }
 

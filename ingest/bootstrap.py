@@ -1,6 +1,6 @@
 """Composition root of the ingest deployment: builds the parts, runs sessions until told to stop.
 
-    bus ── session: 8 watchers ─► publisher ─► EVENTS        (session after session)
+    bus ── session: 9 watchers ─► publisher ─► EVENTS        (session after session)
     kube ─┤   (of several replicas in the one that holds the Lease)
           └ webhook server, if enabled; in every replica, it does not depend on sessions
 

@@ -17,11 +17,13 @@ from ingest.translate.items import Identity, Translator
 from ingest.translate.pods import PodWire, pod_view
 from ingest.translate.queues import (
     ClusterQueueWire,
+    CohortWire,
     FlavorWire,
     LocalQueueWire,
     NamespaceWire,
     PriorityWire,
     cluster_queue_view,
+    cohort_view,
     flavor_view,
     local_queue_view,
     namespace_view,
@@ -43,7 +45,14 @@ from podgroup.objects import WATCHED_KINDS, Kind, PodView, QueueObject, Workload
 RoleVariant = Literal["kueue", "kep-976"]
 
 CLUSTER_SCOPED: frozenset[Kind] = frozenset(
-    {"Namespace", "PriorityClass", "WorkloadPriorityClass", "ResourceFlavor", "ClusterQueue"}
+    {
+        "Namespace",
+        "PriorityClass",
+        "WorkloadPriorityClass",
+        "ResourceFlavor",
+        "Cohort",
+        "ClusterQueue",
+    }
 )
 """Kinds whose objects concern every shard."""
 
@@ -100,6 +109,7 @@ def _rows(pod_selector: str, pods: Translator[PodWire]) -> tuple[Watched, ...]:
             "",
             _objects("ResourceFlavor", FlavorWire, flavor_view),
         ),
+        Watched("Cohort", _kueue("cohorts"), "", _objects("Cohort", CohortWire, cohort_view)),
         Watched(
             "ClusterQueue",
             _kueue("clusterqueues"),

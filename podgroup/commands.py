@@ -190,7 +190,7 @@ class FinalizeWorkload(Command, tag="FinalizeWorkload", frozen=True, kw_only=Tru
 
 
 class WriteQueueStatus(Command, tag="WriteQueueStatus", frozen=True, kw_only=True):
-    """Merge a condition into the status of a ClusterQueue or LocalQueue."""
+    """Merge a condition into the status of a ClusterQueue, Cohort or LocalQueue."""
 
     condition: Condition
 

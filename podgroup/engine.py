@@ -13,6 +13,7 @@ from datetime import datetime
 
 from podgroup.decide import Difference
 from podgroup.decide import decide as decide_all
+from podgroup.decide.admission import prepare
 from podgroup.events import Batch, Decision
 from podgroup.fold import At
 from podgroup.folding import (
@@ -58,6 +59,8 @@ def step(
     where the log has them: `concluded`, None for none at this position. Rules are asked by the
     settings in the log, or by those of `by`; what is folded goes by the log's either way.
     """
+    if world.loaded and world.mode == "builtin":
+        prepare(world)
     here = fold_message(world, position, at, batch)
     if recorded is not None and concluded is None and world.meta.settings is not None:
         concluded = Concluded(number=0, as_of=position, at=at, records=())

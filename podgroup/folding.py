@@ -41,6 +41,7 @@ from podgroup.journal import Journal
 from podgroup.names import group_name
 from podgroup.objects import (
     ClusterQueueView,
+    CohortView,
     FlavorView,
     LocalQueueView,
     NamespaceView,
@@ -114,6 +115,7 @@ def replay(
         # For rules, and there are none.
         world.touched.clear()
         world.unsaid.clear()
+        world.quotas.told()
         world.loaded = False
     world.meta.at = at
     return derived
@@ -222,6 +224,8 @@ def _put(world: World, view: QueueObject) -> None:
             world.local_queues[(view.namespace, view.name)] = view
         case ClusterQueueView():
             world.cluster_queues[view.name] = view
+        case CohortView():
+            world.cohorts[view.name] = view
         case FlavorView():
             world.flavors[view.name] = view
         case WorkloadPriorityClassView():

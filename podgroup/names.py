@@ -109,6 +109,7 @@ ACTIVE: Final[str] = "Active"  # of a ClusterQueue or LocalQueue
 ACTIVE_READY: Final[str] = "Ready"
 ACTIVE_STOPPED: Final[str] = "Stopped"
 ACTIVE_FLAVOR_NOT_FOUND: Final[str] = "FlavorNotFound"
+ACTIVE_COHORT_CYCLE: Final[str] = "CohortCycle"
 ACTIVE_NO_CLUSTER_QUEUE: Final[str] = "ClusterQueueDoesNotExist"
 ACTIVE_CLUSTER_QUEUE_IS_NOT: Final[str] = "ClusterQueueIsInactive"
 

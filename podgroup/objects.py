@@ -248,6 +248,10 @@ def split_owners(owners: Sequence[OwnerRef]) -> tuple[tuple[OwnerRef, ...], str]
     return tuple(others), ",".join(sorted(pods))
 
 
+WHOLE = 10**9
+"""A weight of 1: weights of fair sharing are in thousandths of millionths."""
+
+
 class LocalQueueView(View, tag_field="kind", tag="LocalQueue", frozen=True, kw_only=True):
     """A LocalQueue: the name users put on pods, and the ClusterQueue behind it."""
 
@@ -257,6 +261,7 @@ class LocalQueueView(View, tag_field="kind", tag="LocalQueue", frozen=True, kw_o
     resource_version: str
     cluster_queue: str
     stop_policy: str = "None"
+    weight_nano: int = WHOLE
     active: tuple[str, ...] = ()
     """Status, reason and message of its condition Active; () without one."""
 
@@ -283,8 +288,25 @@ class ResourceGroup(View, frozen=True, kw_only=True):
     flavors: tuple[FlavorQuotas, ...]
 
 
+class CohortView(View, tag_field="kind", tag="Cohort", frozen=True, kw_only=True):
+    """A Cohort: quota that the ClusterQueues below it share; `parent` "" is a root."""
+
+    uid: str
+    name: str
+    resource_version: str
+    namespace: str = ""
+    parent: str = ""
+    groups: tuple[ResourceGroup, ...] = ()
+    weight_nano: int = WHOLE
+    active: tuple[str, ...] = ()
+    """As in `LocalQueueView`."""
+
+
 class ClusterQueueView(View, tag_field="kind", tag="ClusterQueue", frozen=True, kw_only=True):
-    """A ClusterQueue. `namespaces` None selects no namespace, an empty selector all of them."""
+    """A ClusterQueue. `namespaces` None selects no namespace, an empty selector all of them.
+
+    `usage_based`: its LocalQueues share by what they used (admissionScope).
+    """
 
     uid: str
     name: str
@@ -295,11 +317,16 @@ class ClusterQueueView(View, tag_field="kind", tag="ClusterQueue", frozen=True, 
     groups: tuple[ResourceGroup, ...] = ()
     within_cluster_queue: str = "Never"
     reclaim_within_cohort: str = "Never"
+    borrow_within_cohort: str = "Never"
+    max_priority_threshold: int | None = None
     when_can_preempt: str = "TryNextFlavor"
     when_can_borrow: str = "MayStopSearch"
+    preference: str = ""
     cohort: str = ""
     stop_policy: str = "None"
     checks: tuple[str, ...] = ()
+    weight_nano: int = WHOLE
+    usage_based: bool = False
     active: tuple[str, ...] = ()
     """As in `LocalQueueView`."""
 
@@ -353,6 +380,7 @@ class NamespaceView(View, tag_field="kind", tag="Namespace", frozen=True, kw_onl
 QueueObject = (
     LocalQueueView
     | ClusterQueueView
+    | CohortView
     | FlavorView
     | WorkloadPriorityClassView
     | PriorityClassView
@@ -368,6 +396,7 @@ Kind = Literal[
     "WorkloadPriorityClass",
     "PriorityClass",
     "Namespace",
+    "Cohort",
 ]
 
 WATCHED_KINDS: tuple[Kind, ...] = (
@@ -375,6 +404,7 @@ WATCHED_KINDS: tuple[Kind, ...] = (
     "PriorityClass",
     "WorkloadPriorityClass",
     "ResourceFlavor",
+    "Cohort",
     "ClusterQueue",
     "LocalQueue",
     "Workload",

@@ -22,6 +22,10 @@ class Policy(Struct, frozen=True, kw_only=True):
     Kueue evicts what runs, and no admission costs a write), in builtin mode as "on" where there
     is a time-out. `exclude_resource_prefixes` holds in builtin mode only: Kueue has its own.
 
+    `compatibility` "kueue" decides on quota as Kueue does, weak points included. `fair_sharing` are
+    the strategies by which who shares fairly may preempt, none if shares do not decide. Both hold
+    in builtin mode only.
+
     `topology_aware_scheduling`, `elastic_jobs`, `fast_quota_release` and `skip_reassignment` stand
     for Kueue's feature gates TopologyAwareScheduling, ElasticJobsViaWorkloadSlices,
     FastQuotaReleaseInPodIntegration and SkipReassignmentForPodOwnedWorkloads, with Kueue's
@@ -42,3 +46,5 @@ class Policy(Struct, frozen=True, kw_only=True):
     fast_quota_release: bool = False
     skip_reassignment: bool = True
     retention_after_deactivation_s: int = -1
+    compatibility: str = "better"
+    fair_sharing: tuple[str, ...] = ()

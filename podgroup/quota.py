@@ -1,22 +1,20 @@
-"""Quotas: who holds how much of which ClusterQueue, and who waits in what order.
+"""Quotas: who holds how much of which ClusterQueue, who waits for some, and what of that is news.
 
-Theory. An index for builtin admission, kept by difference: usage per (flavor, resource), the
-groups that hold it, and the pending groups of each ClusterQueue in queue order: higher priority
-first, then earlier queue time, then group id. A ClusterQueue is *dirty* when capacity may have
-appeared (every pending group is worth another look) and has *fresh* groups when only those are.
+Theory. An index kept by difference: usage per (flavor, resource), the groups that are charged for
+it, and those that wait. Who of them is next is none of its business: what decides that remembers
+more (`decide.lineup`) and is told here what it has to look at again, so that nothing is worked out
+anew for the sake of one event.
 
-Invariant: `usage` is the sum of `charges`, and a pending group is charged for nothing but pods
+Invariant: `usage` is the sum of `charges`, and a waiting group is charged for nothing but pods
 that run without ever having been gated.
 """
 
-import bisect
 from collections import Counter
 from datetime import datetime
 
 from msgspec import Struct, field
 
 FlavorResource = tuple[str, str]
-OrderKey = tuple[int, datetime, str]
 
 
 class Charge(Struct, frozen=True, gc=False):
@@ -29,67 +27,53 @@ class Charge(Struct, frozen=True, gc=False):
 
 
 class Quotas(Struct):
-    """Usage and pending order of all ClusterQueues."""
+    """Usage of all ClusterQueues, and who waits."""
 
     usage: dict[str, Counter[FlavorResource]] = field(default_factory=dict)
     charges: dict[str, Charge] = field(default_factory=dict)
-    holders: dict[str, dict[str, None]] = field(default_factory=dict)
-    pending: dict[str, list[OrderKey]] = field(default_factory=dict)
-    places: dict[str, tuple[str, OrderKey]] = field(default_factory=dict)
-    dirty: dict[str, None] = field(default_factory=dict)
-    fresh: dict[str, dict[str, None]] = field(default_factory=dict)
-    preemptors: dict[str, dict[str, None]] = field(default_factory=dict)
-    """ClusterQueue -> groups that wait for their own preemptions: first in line until they fit."""
-    left: dict[str, None] = field(default_factory=dict)
-    """ClusterQueues that a pending group left, which may have been in the way of others."""
+    waiting: dict[str, None] = field(default_factory=dict)
+    news: dict[str, None] = field(default_factory=dict)
+    """Groups of which something may have changed that admission asks for."""
+    objects: dict[tuple[str, str, str], None] = field(default_factory=dict)
+    """(kind, namespace, name) of objects of which the same is true."""
 
-    def enqueue(self, group: str, cluster_queue: str, priority: int, queued_at: datetime) -> None:
-        """Make `group` pending; a changed place or queue moves it."""
-        place = (cluster_queue, (-priority, queued_at, group))
-        if self.places.get(group) == place:
-            return
-        self.dequeue(group)
-        self.places[group] = place
-        bisect.insort(self.pending.setdefault(cluster_queue, []), place[1])
-        self.fresh.setdefault(cluster_queue, {})[group] = None
+    def enqueue(self, group: str) -> None:
+        """Let `group` wait, or have what it asks for looked at again."""
+        self.waiting[group] = None
+        self.news[group] = None
 
     def dequeue(self, group: str) -> None:
-        """Take `group` out of the pending order, if it is in it."""
-        place = self.places.pop(group, None)
-        if place is None:
-            return
-        queue, key = place
-        keys = self.pending[queue]
-        del keys[bisect.bisect_left(keys, key)]
-        self.fresh.get(queue, {}).pop(group, None)
-        self.left[queue] = None
-        if group in self.preemptors.get(queue, ()):
-            del self.preemptors[queue][group]
-            self.dirty[queue] = None
+        """Let `group` wait no longer, if it does."""
+        if group in self.waiting:
+            del self.waiting[group]
+            self.news[group] = None
+
+    def recall(self) -> None:
+        """Have everybody looked at again who waits."""
+        self.news.update(self.waiting)
+
+    def told(self) -> None:
+        """Nothing is news any more."""
+        self.news.clear()
+        self.objects.clear()
 
     def charge(self, group: str, charge: Charge) -> None:
         """Charge quota to `group`, in place of what it was charged before."""
         old = self.charges.get(group)
         if old == charge:
             return
-        queue = charge.cluster_queue
         if old is not None:
             self._add(old, -1)
-            self.dirty[old.cluster_queue] = None
-            if old.cluster_queue != queue:
-                del self.holders[old.cluster_queue][group]
         self.charges[group] = charge
         self._add(charge, 1)
-        self.holders.setdefault(queue, {})[group] = None
+        self.news[group] = None
 
     def discharge(self, group: str) -> None:
         """Give back what `group` was charged."""
         old = self.charges.pop(group, None)
-        if old is None:
-            return
-        self._add(old, -1)
-        del self.holders[old.cluster_queue][group]
-        self.dirty[old.cluster_queue] = None
+        if old is not None:
+            self._add(old, -1)
+            self.news[group] = None
 
     def _add(self, charge: Charge, sign: int) -> None:
         usage = self.usage.setdefault(charge.cluster_queue, Counter())

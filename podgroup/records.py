@@ -15,6 +15,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from podgroup.objects import Assignment
+
 
 class Record(Struct, frozen=True, array_like=True, omit_defaults=True, gc=False):
     """Base of records."""
@@ -42,6 +44,15 @@ class Pending(Record, frozen=True, tag="pending"):
 
     reason: str
     message: str
+
+
+class Kept(Record, frozen=True, tag="kept"):
+    """Quota is kept for it until `victims`, who give way to it, have left; nothing is if None."""
+
+    cluster_queue: str = ""
+    assignments: tuple[Assignment, ...] | None = None
+    borrowing: int = 0
+    victims: tuple[str, ...] = ()
 
 
 class Timed(Record, frozen=True, tag="timed"):
@@ -146,6 +157,7 @@ class Retired(Record, frozen=True, tag="retired"):
 AnyRecord = (
     Explained
     | Pending
+    | Kept
     | Timed
     | Requeued
     | Readied

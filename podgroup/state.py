@@ -12,6 +12,7 @@ Invariant: a live pod belongs to exactly one group, `world.groups[pod.group]`.
 """
 
 from datetime import datetime
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -23,6 +24,7 @@ from podgroup.members import Members
 from podgroup.names import ADMISSION_GATE, POD_FINALIZER
 from podgroup.objects import (
     ClusterQueueView,
+    CohortView,
     DeclaredSet,
     FlavorView,
     LocalQueueView,
@@ -34,6 +36,7 @@ from podgroup.objects import (
 )
 from podgroup.policy import Policy
 from podgroup.quota import Quotas
+from podgroup.records import Kept
 
 SINGLE = "single"
 GROUP = "group"
@@ -291,6 +294,10 @@ class Group(Struct, gc=False):
     parked: str = ""
     queue_reason: tuple[str, str] = ("", "")
     """(reason, message) that quota admission last gave for not admitting it."""
+    kept: Kept | None = None
+    """Quota that waits for it, until others have given it back."""
+    beaten_by: tuple[str, ...] = ()
+    """Groups that it was preempted for, ever: it never preempts them."""
     finished_at: datetime | None = None
     gone_at: datetime | None = None
 
@@ -382,11 +389,15 @@ class World(Struct):
     """Workloads that belong to no group known here."""
     local_queues: dict[Key, LocalQueueView] = field(default_factory=dict)
     cluster_queues: dict[str, ClusterQueueView] = field(default_factory=dict)
+    cohorts: dict[str, CohortView] = field(default_factory=dict)
     flavors: dict[str, FlavorView] = field(default_factory=dict)
     workload_classes: dict[str, WorkloadPriorityClassView] = field(default_factory=dict)
     classes: dict[str, PriorityClassView] = field(default_factory=dict)
     namespaces: dict[str, NamespaceView] = field(default_factory=dict)
     quotas: Quotas = field(default_factory=Quotas)
+    lineup: Any = None
+    """What admission remembers of all this between messages (`decide.lineup`): it can be made from
+    the rest at any time, and is never stored."""
     unsaid: dict[QueueKey, None] = field(default_factory=dict)
     """Queues whose condition Active may have to say something else; a start looks at all."""
     journal: Journal = field(default_factory=Journal)

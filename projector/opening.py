@@ -41,6 +41,8 @@ def policy_of(settings: QueueingSettings) -> Policy:
         fast_quota_release=settings.fast_quota_release,
         skip_reassignment=settings.skip_reassignment,
         retention_after_deactivation_s=settings.retention_after_deactivation_s,
+        compatibility=settings.compatibility,
+        fair_sharing=settings.fair_sharing,
     )
 
 

@@ -99,6 +99,8 @@ def find_object(world: World, key: tuple[str, str, str]) -> Any:
             return world.workloads.get((namespace, name))
         case "ClusterQueue":
             return world.cluster_queues.get(name)
+        case "Cohort":
+            return world.cohorts.get(name)
         case "ResourceFlavor":
             return world.flavors.get(name)
         case "WorkloadPriorityClass":

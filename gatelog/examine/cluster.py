@@ -113,6 +113,13 @@ async def _allowed(
     return status == 201 and bool((answer.get("status") or {}).get("allowed"))
 
 
+_WITHOUT = {
+    "workloadpriorityclasses": "priorities come from PriorityClasses only",
+    "cohorts": "cohorts have the quota of their ClusterQueues and no parents",
+}
+"""What it means that an optional kind is not served."""
+
+
 async def kinds(kube: KubeClient) -> Finding:
     """Look whether Kueue's kinds are served, and whether our CRDs are this release's."""
     found = await clusterinfo.kueue(kube)
@@ -129,7 +136,8 @@ async def kinds(kube: KubeClient) -> Finding:
             AREA,
             "kinds",
             f"{found.version}, without {', '.join(absent)}",
-            "priorities come from PriorityClasses only; kubectl apply -k deploy/crds adds them",
+            f"{'; '.join(_WITHOUT[kind] for kind in absent)}; "
+            "kubectl apply -k deploy/crds adds them",
         )
     outdated = [o["spec"]["names"]["plural"] for o in (await crds.look(kube)).outdated]
     if outdated:

@@ -33,6 +33,7 @@ KINDS: dict[str, Kind] = {
     "workloads": "Workload",
     "localqueues": "LocalQueue",
     "clusterqueues": "ClusterQueue",
+    "cohorts": "Cohort",
     "resourceflavors": "ResourceFlavor",
     "workloadpriorityclasses": "WorkloadPriorityClass",
     "priorityclasses": "PriorityClass",

@@ -23,15 +23,20 @@ from ingest.translate.fields import (
 )
 from podgroup import objects
 from podgroup.names import ACTIVE
-from podgroup.quantities import amount
+from podgroup.quantities import amount, parse
 
 _Quantity = str | int
 _STOP_SEARCH = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
 
 
+class _FairSharing(Wire, frozen=True):
+    weight: _Quantity | None = None
+
+
 class _LocalQueueSpec(Wire, frozen=True):
     cluster_queue: str = ""
     stop_policy: str | None = None
+    fair_sharing: _FairSharing | None = None
 
 
 class _Status(Wire, frozen=True):
@@ -67,14 +72,21 @@ class _Selector(Wire, frozen=True):
     match_expressions: tuple[RequirementWire, ...] | None = None
 
 
+class _Borrowing(Wire, frozen=True):
+    policy: str = ""
+    max_priority_threshold: int | None = None
+
+
 class _Preemption(Wire, frozen=True):
     within_cluster_queue: str = ""
     reclaim_within_cohort: str = ""
+    borrow_within_cohort: _Borrowing | None = None
 
 
 class _Fungibility(Wire, frozen=True):
     when_can_borrow: str = ""
     when_can_preempt: str = ""
+    preference: str | None = None
 
 
 class _CheckRule(Wire, frozen=True):
@@ -83,6 +95,10 @@ class _CheckRule(Wire, frozen=True):
 
 class _CheckStrategy(Wire, frozen=True):
     admission_checks: tuple[_CheckRule, ...] | None = None
+
+
+class _AdmissionScope(Wire, frozen=True):
+    admission_mode: str = ""
 
 
 class _ClusterQueueSpec(Wire, frozen=True):
@@ -96,6 +112,21 @@ class _ClusterQueueSpec(Wire, frozen=True):
     stop_policy: str | None = None
     admission_checks_strategy: _CheckStrategy | None = None
     admission_checks: tuple[str, ...] | None = None
+    fair_sharing: _FairSharing | None = None
+    admission_scope: _AdmissionScope | None = None
+
+
+class _CohortSpec(Wire, frozen=True):
+    parent_name: str = ""
+    resource_groups: tuple[_ResourceGroup, ...] | None = None
+    fair_sharing: _FairSharing | None = None
+
+
+class CohortWire(ObjectWire, frozen=True):
+    """kueue.x-k8s.io Cohort, v1beta1 and v1beta2."""
+
+    spec: _CohortSpec = _CohortSpec()
+    status: _Status = _Status()
 
 
 class ClusterQueueWire(ObjectWire, frozen=True):
@@ -138,18 +169,53 @@ def local_queue_view(wire: LocalQueueWire) -> objects.LocalQueueView:
         resource_version=meta.resource_version,
         cluster_queue=wire.spec.cluster_queue,
         stop_policy=wire.spec.stop_policy or "None",
+        weight_nano=_weight(wire.spec.fair_sharing),
         active=_active(wire.status),
     )
+
+
+def cohort_view(wire: CohortWire) -> objects.CohortView:
+    """Return the view of a Cohort.
+
+    Raises:
+        RefusedError: a quota or weight is no quantity; the path names where.
+    """
+    meta, spec = wire.metadata, wire.spec
+    return objects.CohortView(
+        uid=meta.uid,
+        name=meta.name,
+        resource_version=meta.resource_version,
+        parent=spec.parent_name,
+        groups=tuple(_group(i, g) for i, g in enumerate(spec.resource_groups or ())),
+        weight_nano=_weight(spec.fair_sharing),
+        active=_active(wire.status),
+    )
+
+
+def _weight(found: _FairSharing | None) -> int:
+    text = found.weight if found is not None else None
+    if text is None:
+        return objects.WHOLE
+    try:
+        weight = parse(str(text))
+    except ValueError as error:
+        raise RefusedError("spec.fairSharing.weight", str(error)) from None
+    nano = int(weight * objects.WHOLE)
+    if weight < 0 or (weight and nano <= 1):
+        raise RefusedError("spec.fairSharing.weight", f"{text} is neither 0 nor above 1e-9")
+    return nano
 
 
 def cluster_queue_view(wire: ClusterQueueWire) -> objects.ClusterQueueView:
     """Return the view of a ClusterQueue.
 
     Raises:
-        RefusedError: a quota is no quantity; the path names group, flavor and resource.
+        RefusedError: a quota or weight is no quantity; the path names group, flavor and resource.
     """
     meta, spec = wire.metadata, wire.spec
     preemption = spec.preemption or _Preemption()
+    borrowing = preemption.borrow_within_cohort or _Borrowing()
+    scope = spec.admission_scope or _AdmissionScope()
     fungibility = spec.flavor_fungibility or _Fungibility()
     borrow, preempt = fungibility.when_can_borrow, fungibility.when_can_preempt
     strategy = spec.admission_checks_strategy or _CheckStrategy()
@@ -163,11 +229,16 @@ def cluster_queue_view(wire: ClusterQueueWire) -> objects.ClusterQueueView:
         groups=tuple(_group(i, g) for i, g in enumerate(spec.resource_groups or ())),
         within_cluster_queue=preemption.within_cluster_queue or "Never",
         reclaim_within_cohort=preemption.reclaim_within_cohort or "Never",
+        borrow_within_cohort=borrowing.policy or "Never",
+        max_priority_threshold=borrowing.max_priority_threshold,
         when_can_preempt=_STOP_SEARCH.get(preempt, preempt) or "TryNextFlavor",
         when_can_borrow=_STOP_SEARCH.get(borrow, borrow) or "MayStopSearch",
+        preference=fungibility.preference or "",
         cohort=spec.cohort_name or spec.cohort,
         stop_policy=spec.stop_policy or "None",
         checks=tuple(dict.fromkeys((*checks, *(spec.admission_checks or ())))),
+        weight_nano=_weight(spec.fair_sharing),
+        usage_based=scope.admission_mode == "UsageBasedAdmissionFairSharing",
         active=_active(wire.status),
     )
 

@@ -14,7 +14,7 @@ the holdings that stay, of the claims and of what blocked queues reserve.
 """
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from podgroup.admission.holding import Holding, Waiter
 from podgroup.admission.ledger import Ledger
@@ -30,7 +30,7 @@ from podgroup.admission.model import (
     Reservation,
     Workload,
 )
-from podgroup.admission.queue import Queue
+from podgroup.admission.queue import Failure, Queue
 from podgroup.admission.shape import Shapes
 from podgroup.admission.tree import Forest, Node, Usage
 from podgroup.admission.ways import Ways
@@ -40,10 +40,39 @@ from podgroup.admission.wording import (
     NO_CANDIDATES,
     NO_FIT,
     PENDING_PREEMPTION,
+    gave_way,
+)
+from podgroup.names import (
+    PENDING_EXCEEDS_MAX_QUOTA,
+    PENDING_MISCONFIGURED,
+    PENDING_NO_MATCHING_FLAVOR,
+    PENDING_SUSPENDED,
+    PENDING_WAITING_FOR_QUOTA,
 )
 
+Answer = tuple[str, str]
+"""Reason and message of not being admitted."""
+
+BEHIND = (
+    PENDING_WAITING_FOR_QUOTA,
+    "waits behind an earlier workload in a StrictFIFO ClusterQueue",
+)
+HOPELESS = frozenset(
+    {
+        PENDING_EXCEEDS_MAX_QUOTA,
+        PENDING_NO_MATCHING_FLAVOR,
+        PENDING_MISCONFIGURED,
+        PENDING_SUSPENDED,
+    }
+)
+"""Reasons that nothing which becomes free puts an end to."""
 ASLEEP = "asleep"
 KEPT = "kept"
+
+
+def own(id: str) -> str:
+    """Return by which id it is entered what pods of a workload take that is not admitted."""
+    return f"{id}/running"
 
 
 class Claim:
@@ -84,6 +113,8 @@ class Book:
         self.waiters: dict[str, Waiter] = {}
         self.holdings: dict[str, Holding] = {}
         self.claims: dict[str, Claim] = {}
+        self.stirred: set[str] = set()
+        """For whom quota is kept or not kept any more since somebody asked."""
         self.kept: dict[str, str] = {}
         """By victim, whom it lets in before it is tried itself."""
         self.beaten_by: dict[str, set[str]] = {}
@@ -194,8 +225,12 @@ class Book:
 
     # Workloads
 
-    def submit(self, workload: Workload) -> None:
-        """Enter a workload that asks for quota, new or changed."""
+    def submit(self, workload: Workload, refused: str = "") -> None:
+        """Enter a workload that asks for quota, new or changed.
+
+        One that was `refused` before, for that reason, is not tried before something is released;
+        in a StrictFIFO queue it takes its place in line.
+        """
         if workload.id in self.holdings:
             return
         shape = self.shapes.take(workload.priority, workload.pod_sets)
@@ -217,6 +252,12 @@ class Book:
             self.shapes.give_back(old.shape)
         self.waiters[workload.id] = waiter
         self.place(waiter)
+        queue = self.queue_of(waiter)
+        if refused and queue is not None and queue.lines.is_active(waiter):
+            hopeless = self.ways.pass_hopeless and refused in HOPELESS
+            if hopeless or not queue.strict:
+                queue.lines.drop(waiter)
+                queue.lines.put(waiter, aside=True)
 
     def hold(self, workload: Workload, reservation: Reservation) -> None:
         """Enter that a workload holds quota."""
@@ -226,10 +267,23 @@ class Book:
         if old is not None:
             self._give_back(old)
         self.holdings[workload.id] = holding
-        in_use = self._in_use.setdefault(holding.local_queue, {})
-        for (_, resource), amount in holding.usage.items():
-            in_use[resource] = in_use.get(resource, 0) + amount
+        self._use(holding, 1)
         self._count(holding)
+
+    def resize(self, id: str, usage: Usage) -> None:
+        """Enter that a workload which holds quota takes another amount of it."""
+        holding = self.holdings[id]
+        before = holding.usage
+        if before == usage:
+            return
+        self._uncount(holding)
+        self._use(holding, -1)
+        holding.usage = usage
+        holding.keys.update(usage)
+        self._use(holding, 1)
+        self._count(holding)
+        if any(usage.get(key, 0) < amount for key, amount in before.items()):
+            self._hear(holding.local_queue, holding.cluster_queue)
 
     def evict(self, id: str, eviction: Eviction, by: str = "") -> None:
         """Enter that a workload is being evicted; it holds its quota until it is released.
@@ -246,8 +300,9 @@ class Book:
         if queue is not None:
             queue.generation += 1
         if by:
-            self.beaten_by.setdefault(id, set()).add(by)
-            self.beat.setdefault(by, set()).add(id)
+            self.beaten(id, by)
+        elif self.present is not self.forest:
+            self._released.add(holding.cluster_queue)  # what it holds is as good as free
 
     def released(self, id: str, requeue: bool = True) -> None:
         """Enter that a workload gave its quota back; it waits again unless `requeue` is false."""
@@ -388,6 +443,7 @@ class Book:
     def claim(self, claim: Claim) -> None:
         """Keep quota for a waiter until evictions are complete."""
         self.claims[claim.waiter.id] = claim
+        self.stirred.add(claim.waiter.id)
         self.queues[claim.queue].claims.add(claim.waiter.id)
         self.forest.queues[claim.queue].take(claim.usage)
         for victim in claim.victims:
@@ -398,6 +454,7 @@ class Book:
         claim = self.claims.pop(id, None)
         if claim is None:
             return None
+        self.stirred.add(id)
         if (queue := self.queues.get(claim.queue)) is not None:
             queue.claims.discard(id)
             self._to_try.add(claim.queue)
@@ -462,6 +519,61 @@ class Book:
                     waiting.append(winner)
         return spared
 
+    def stand(self, refused: Container[str]) -> None:
+        """Enter again that StrictFIFO queues wait for their first ones, if those were refused."""
+        for queue in self.queues.values():
+            if queue.strict and queue.active and not queue.blocked:
+                first = self._first(queue)
+                if first is not None and first.id in refused:
+                    self.block(queue, {})
+
+    def beaten(self, id: str, by: str) -> None:
+        """Enter that a workload was preempted for another one, some time ago."""
+        self.beaten_by.setdefault(id, set()).add(by)
+        self.beat.setdefault(by, set()).add(id)
+
+    def keep(
+        self,
+        id: str,
+        queue: str,
+        pod_sets: tuple[PodSetAssignment, ...],
+        borrowing: int,
+        victims: Iterable[str],
+    ) -> None:
+        """Enter again that quota is kept for a workload that waits."""
+        waiter = self.waiters.get(id)
+        if waiter is None or queue not in self.forest.queues or queue not in self.queues:
+            return
+        self._take_out(waiter)
+        usage: Usage = {}
+        for one in pod_sets:
+            for resource, flavor in one.flavors.items():
+                key = (flavor, resource)
+                usage[key] = usage.get(key, 0) + one.usage[resource]
+        self.claim(Claim(waiter, queue, pod_sets, usage, borrowing, victims))
+
+    def remembers(self, id: str) -> bool:
+        """Tell whether it is known of a workload whom it preempted, or by whom it was."""
+        return id in self.beat or id in self.beaten_by or id in self.kept
+
+    def answer(self, id: str) -> Answer | None:
+        """Return why a workload waits that was not looked at itself, None if that is not known."""
+        waiter = self.waiters.get(id)
+        queue = self.queue_of(waiter) if waiter is not None else None
+        if waiter is None or queue is None or not queue.active:
+            return None
+        if waiter.id in self.claims:
+            return (waiter.reason, waiter.message) if waiter.reason else None
+        if waiter.apart == KEPT and waiter.place is queue.lines:
+            first = self.waiters.get(self.kept[id])
+            return (PENDING_WAITING_FOR_QUOTA, gave_way(first.uid)) if first is not None else None
+        failed = queue.failed.get(waiter.shape)
+        if failed is not None and not queue.lines.is_active(waiter):
+            return failed.reason, failed.message
+        if not queue.strict or (self._first(queue) is waiter and not queue.claims):
+            return None
+        return BEHIND if queue.blocked or queue.claims else None
+
     # Inside
 
     def _target(self, waiter: Waiter) -> str | None:
@@ -494,14 +606,12 @@ class Book:
     def _answered(self, queue: Queue, waiter: Waiter) -> bool:
         """Tell whether an equal one failed since the last release."""
         failed = queue.failed.get(waiter.shape)
-        if failed is None:
-            return False
-        return not self.ways.ask_for_older or waiter.since >= failed[1]
+        return failed is not None and not self.ways.ask_for_older
 
     def _note_failure(self, queue: Queue, waiter: Waiter, reason: str) -> None:
         if waiter.shape not in queue.failed:
             self.shapes.take(waiter.shape.priority, waiter.shape.pod_sets)
-        queue.failed[waiter.shape] = (reason, waiter.since)
+        queue.failed[waiter.shape] = Failure(reason, waiter.message, waiter.since)
         older = waiter.since if self.ways.ask_for_older else None
         queue.lines.set_aside(waiter.shape, older)
 
@@ -616,11 +726,16 @@ class Book:
         queue = self.queues.get(holding.cluster_queue)
         if queue is not None:
             queue.generation += 1
-        in_use = self._in_use[holding.local_queue]
+        self._use(holding, -1)
+
+    def _use(self, holding: Holding, sign: int) -> None:
+        in_use = self._in_use.setdefault(holding.local_queue, {})
         for (_, resource), amount in holding.usage.items():
-            in_use[resource] -= amount
+            in_use[resource] = in_use.get(resource, 0) + sign * amount
             if not in_use[resource]:
                 del in_use[resource]
+        if not in_use:
+            del self._in_use[holding.local_queue]
 
     def _hear(self, local_queue: tuple[str, str], queue: str) -> None:
         """Note a release, so that others of the tree are tried again."""

@@ -4,11 +4,21 @@ Invariant: what is remembered here beside the offer and the lines can be forgott
 saves work, or is Kueue's own memory, and holds no fact.
 """
 
+from typing import NamedTuple
+
 from podgroup.admission.assign import Offer
 from podgroup.admission.lines import Lines
 from podgroup.admission.model import ClusterQueue
 from podgroup.admission.shape import Shape
 from podgroup.admission.tree import Usage
+
+
+class Failure(NamedTuple):
+    """Why a shape did not fit, and since when the one queues that was looked at."""
+
+    reason: str
+    message: str
+    since: float
 
 
 class Queue:
@@ -35,8 +45,8 @@ class Queue:
         """It admits: not stopped, all its flavors exist."""
         self.generation = 0
         """Rises when a workload leaves, or is written anew, and when quotas change."""
-        self.failed: dict[Shape, tuple[str, float]] = {}
-        """Shapes that did not fit since the last release: why, and since when that one queues."""
+        self.failed: dict[Shape, Failure] = {}
+        """Shapes that did not fit since the last release."""
         self.preemptor = ""
         """Who last had others preempted."""
         self.sticky = False

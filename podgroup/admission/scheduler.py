@@ -10,8 +10,11 @@ order make the same verdicts, whatever the order of the maps and lists that they
 Invariant: nobody is admitted beyond what is available at that moment.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from podgroup.admission import order
-from podgroup.admission.book import Book
+from podgroup.admission.book import HOPELESS, Book, own
 from podgroup.admission.head import Head
 from podgroup.admission.holding import Waiter
 from podgroup.admission.keeping import Keeping, claim_of
@@ -32,22 +35,7 @@ from podgroup.admission.wording import (
     PENDING_PREEMPTION,
     preempted,
 )
-from podgroup.names import (
-    EVICTED_PREEMPTED,
-    PENDING_EXCEEDS_MAX_QUOTA,
-    PENDING_MISCONFIGURED,
-    PENDING_NO_MATCHING_FLAVOR,
-    PENDING_SUSPENDED,
-)
-
-_HOPELESS = frozenset(
-    {
-        PENDING_EXCEEDS_MAX_QUOTA,
-        PENDING_NO_MATCHING_FLAVOR,
-        PENDING_MISCONFIGURED,
-        PENDING_SUSPENDED,
-    }
-)
+from podgroup.names import EVICTED_PREEMPTED
 
 
 class Scheduler:
@@ -55,6 +43,8 @@ class Scheduler:
 
     def __init__(self, configuration: Configuration | None = None, ways: Ways = BETTER) -> None:
         self.book = Book(configuration or Configuration(), ways)
+        self.looking_at = ""
+        """Whom it is deciding about, for whoever has to know after an error."""
         self._nominator = Nominator(self.book)
         self._ways = ways
 
@@ -92,7 +82,8 @@ class Scheduler:
         nominated = []
         for head in popped:
             if self._nominator.examine(head):
-                self._nominator.nominate(head, self._nominator.resumption(head))
+                with self._apart_from_own(head.waiter):
+                    self._nominator.nominate(head, self._nominator.resumption(head))
                 nominated.append(head)
         keep = self._ways.keep_for_preemptor
         processing = (Keeping if keep else Simulation)(book, self._nominator)
@@ -100,7 +91,8 @@ class Scheduler:
         line = order.fair(nominated) if shares_decide else order.classical(nominated)
         places: dict[str, int] = {}
         for head in line:
-            processing.process(head)
+            with self._apart_from_own(head.waiter):
+                processing.process(head)
             root = head.node.root.name
             head.order = places[root] = places.get(root, -1) + 1
             if keep:
@@ -118,6 +110,33 @@ class Scheduler:
             progress = progress or len(admitted) + len(evicted) > before
             heads.append(head.verdict())
         return progress and self._ways.drain
+
+    @contextmanager
+    def _apart_from_own(self, waiter: Waiter) -> Iterator[None]:
+        """Look at quota without what pods of a workload take already that is not admitted.
+
+        As far as it asks for that much: what they take beyond they go on taking.
+        """
+        self.looking_at = waiter.id
+        taken = self.book.holdings.get(own(waiter.id))
+        if taken is None or taken.cluster_queue not in self.book.forest.queues:
+            yield
+            return
+        asked: dict[str, int] = {}
+        for one in waiter.shape.requests(True):
+            for resource, amount in one.items():
+                asked[resource] = asked.get(resource, 0) + amount
+        usage = {}
+        for key, amount in sorted(taken.usage.items()):
+            usage[key] = min(amount, asked.get(key[1], 0))
+            asked[key[1]] = asked.get(key[1], 0) - usage[key]
+        forests = dict.fromkeys((self.book.forest, self.book.present))
+        nodes = [forest.queues[taken.cluster_queue] for forest in forests]
+        for node in nodes:
+            node.give(usage)
+        yield
+        for node in nodes:
+            node.take(usage)
 
     def _enter(
         self, head: Head, admitted: list[Admission], evicted: list[PreemptionVerdict]
@@ -151,6 +170,7 @@ class Scheduler:
                 eviction = Eviction(book.now, EVICTED_PREEMPTED, verdict.message)
                 book.evict(victim.holding.id, eviction, head.waiter.id)
             if self._ways.keep_for_preemptor:
+                head.waiter.reason, head.waiter.message = head.reason, head.message
                 book.claim(claim_of(head))
 
     def _put_back(self, head: Head) -> bool:
@@ -158,7 +178,7 @@ class Scheduler:
         book, waiter = self.book, head.waiter
         queue = book.queues[head.node.name]
         waiter.reason, waiter.message = head.reason, head.message
-        hopeless = self._ways.pass_hopeless and head.reason in _HOPELESS
+        hopeless = self._ways.pass_hopeless and head.reason in HOPELESS
         book.put_back(waiter, head.requeue, head.reason, hopeless)
         if not queue.lines.is_active(waiter):
             return True
@@ -184,6 +204,7 @@ class Scheduler:
         self.book.admitted(
             waiter, Reservation(cluster_queue=queue, at=self.book.now, pod_sets=pod_sets)
         )
+        self.book.remove(own(waiter.id))
         return Admission(id=waiter.id, cluster_queue=queue, pod_sets=pod_sets, borrowing=borrowing)
 
     def _admit_claims(self, heads: list[HeadVerdict], admitted: list[Admission]) -> None:
@@ -195,7 +216,9 @@ class Scheduler:
         for claim in claims:
             present = book.present.queues[claim.queue]
             waiter = claim.waiter
-            if all(amount <= present.available(key) for key, amount in claim.usage.items()):
+            with self._apart_from_own(waiter):
+                fits = present.fits(claim.usage)
+            if fits:
                 heads.append(
                     HeadVerdict(id=waiter.id, cluster_queue=claim.queue, mode="Fit", status=ASSUMED)
                 )

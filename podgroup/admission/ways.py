@@ -43,7 +43,8 @@ class Ways(Struct, frozen=True, kw_only=True):
     """Quota given back is heard of even if the LocalQueue it came through is stopped or gone."""
 
     ask_for_older: bool = True
-    """A workload that queues for longer than an equal one that failed is looked at itself."""
+    """A new workload is looked at itself though an equal one did not fit: it may queue for longer,
+    and is told what is short now."""
 
     always_a_reason: bool = True
     """A workload that asks for a resource nobody covers is told so in every case."""

@@ -31,7 +31,7 @@ DEFERRED: Final = f"{OVERLAP}, but will fit after these preemptions complete"
 NO_LONGER_FITS: Final = "Workload no longer fits after processing another workload"
 EVICTIONS_UNDER_WAY: Final = "Workload fits once evictions under way are complete"
 
-_WHY: Final = {
+PREEMPTION_WHY: Final = {
     PREEMPTED_IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",
     PREEMPTED_IN_COHORT: "reclamation within the cohort",
     PREEMPTED_FAIR_SHARING: "Fair Sharing within the cohort",
@@ -54,10 +54,15 @@ def pending_preemption(message: str, victims: int) -> str:
     return f"{message}. Pending the preemption of {victims} workload(s)"
 
 
+def gave_way(uid: str) -> str:
+    """Say that a workload was preempted and is tried again after its preemptor."""
+    return f"gave way to a workload (UID: {uid}), and is tried again once that one is in"
+
+
 def preempted(uid: str, owner_uid: str, reason: str, path: str, victim_path: str) -> str:
     """Say for whom a workload was preempted, and why."""
     return (
         f"Preempted to accommodate a workload (UID: {uid or 'UNKNOWN'}, "
-        f"JobUID: {owner_uid or 'UNKNOWN'}) due to {_WHY[reason]}; "
+        f"JobUID: {owner_uid or 'UNKNOWN'}) due to {PREEMPTION_WHY[reason]}; "
         f"preemptor path: {path}; preemptee path: {victim_path}"
     )

@@ -1,8 +1,8 @@
 """decide: state -> decisions. Rules are pure functions of the folded state, run in a fixed order.
 
 After each message, for every group it touched (in order of first touch), the rules `FIRST` that are
-due; then in builtin mode admission per ClusterQueue, by name, and where it evicts groups these
-rules again for them, until nothing changes; then the rules `THEN`. A rule says what it reads and
+due; then in builtin mode admission, head by head, and where it evicts groups these rules
+again for them, until nothing changes; then the rules `THEN`. A rule says what it reads and
 when it is due where it is written (`decide.rule`). For no group, but for pods that cannot be read
 and for queues that changed, there are `refuse` and `announce`.
 
@@ -160,9 +160,7 @@ def _due(world: World) -> bool:
         if changed:
             return True
     quotas = world.quotas
-    if world.meta.untold or world.unsaid or quotas.dirty or quotas.left:
-        return True
-    return any(quotas.fresh.values())
+    return bool(world.meta.untold or world.unsaid or quotas.news or quotas.objects)
 
 
 def _before_timers(world: World, here: At) -> datetime:
@@ -182,8 +180,10 @@ def _line_up(d: Deciding) -> None:
     for identity in sorted(world.groups):
         group = world.groups[identity]
         if identity not in world.touched and not group.parked:
+            known = identity in world.quotas.waiting and identity not in world.quotas.news
             _guarded(d, group, enlist)
-    world.quotas.fresh.clear()
+            if known and identity in world.quotas.waiting:
+                world.quotas.news.pop(identity, None)  # it waits as it did before the start
 
 
 def _look(d: Deciding) -> dict[GroupID, int]:
@@ -200,6 +200,7 @@ def _look(d: Deciding) -> dict[GroupID, int]:
                 _run(d, world.groups[identity], changed, first=True)
         if world.mode == "builtin":
             admit_pending(d)
+        world.quotas.told()
         evicted = [g for g in world.touched if _needs_another_look(world, g)]
         for identity, changed in world.touched.items():
             if identity in world.groups:

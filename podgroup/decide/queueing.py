@@ -1,8 +1,10 @@
-"""Rule about queues: their condition Active says whether they admit, and why not.
+"""Rule about queues and cohorts: their condition Active says whether they admit, and why not.
 
 Kueue writes it in kueue mode. In builtin mode `kubectl wait --for=condition=Active` and what else
 waits for a queue would wait for ever if we did not; reasons and messages are those that users and
 tools know from Kueue.
+
+What a ClusterQueue asks for and builtin mode does not heed is named there as well.
 
 A condition is decided on when something that it rests on has changed (the queue, its ClusterQueue,
 a flavor) and it says something else; what was decided counts as said until the object itself shows
@@ -17,12 +19,13 @@ from podgroup.decide.rule import Line
 from podgroup.names import (
     ACTIVE,
     ACTIVE_CLUSTER_QUEUE_IS_NOT,
+    ACTIVE_COHORT_CYCLE,
     ACTIVE_FLAVOR_NOT_FOUND,
     ACTIVE_NO_CLUSTER_QUEUE,
     ACTIVE_READY,
     ACTIVE_STOPPED,
 )
-from podgroup.objects import ClusterQueueView, Condition, LocalQueueView
+from podgroup.objects import ClusterQueueView, CohortView, Condition, LocalQueueView
 from podgroup.state import World
 
 Said = tuple[str, str, str]
@@ -41,12 +44,17 @@ def queueing(d: Deciding) -> None:
             if kind == "ClusterQueue":
                 if (queue := world.cluster_queues.get(name)) is not None:
                     _tell(d, kind, queue, cluster_queue_active(world, queue))
+            elif kind == "Cohort":
+                if (cohort := world.cohorts.get(name)) is not None:
+                    _tell(d, kind, cohort, cohort_active(world, cohort))
             elif (local := world.local_queues.get((namespace, name))) is not None:
                 _tell(d, kind, local, local_queue_active(world, local))
     world.unsaid.clear()
 
 
-def _tell(d: Deciding, kind: str, queue: ClusterQueueView | LocalQueueView, wanted: Said) -> None:
+def _tell(
+    d: Deciding, kind: str, queue: ClusterQueueView | CohortView | LocalQueueView, wanted: Said
+) -> None:
     if queue.active == wanted:
         return
     status, reason, message = wanted
@@ -72,9 +80,40 @@ def cluster_queue_active(world: World, queue: ClusterQueueView) -> Said:
     if missing:
         why.append(f"references missing ResourceFlavor(s): {','.join(missing[:MOST_FLAVORS])}")
         reason = reason or ACTIVE_FLAVOR_NOT_FOUND
+    circle = circle_above(world, queue.cohort)
+    if circle:
+        why.append(f"is below a circle of cohorts: {circle}")
+        reason = reason or ACTIVE_COHORT_CYCLE
     if why:
         return "False", reason, f"Can't admit new workloads: {', '.join(why)}."
-    return "True", ACTIVE_READY, "Can admit new workloads"
+    unheeded = [
+        field
+        for field, asked in (
+            ("admissionChecksStrategy", bool(queue.checks)),
+            ("admissionScope", queue.usage_based),
+        )
+        if asked
+    ]
+    but = f"; not heeded: {', '.join(unheeded)}" if unheeded else ""
+    return "True", ACTIVE_READY, f"Can admit new workloads{but}"
+
+
+def cohort_active(world: World, cohort: CohortView) -> Said:
+    """Say whether the ClusterQueues below a Cohort may admit, as far as that is up to it."""
+    circle = circle_above(world, cohort.name)
+    if circle:
+        return "False", ACTIVE_COHORT_CYCLE, f"Parents form a circle: {circle}"
+    return "True", ACTIVE_READY, "Shares quota among its members"
+
+
+def circle_above(world: World, name: str) -> str:
+    """Return the circle that going up from a cohort ends in, "" if it ends at a root."""
+    way: list[str] = []
+    while name and name not in way:
+        way.append(name)
+        cohort = world.cohorts.get(name)
+        name = cohort.parent if cohort is not None else ""
+    return " -> ".join([*way[way.index(name) :], name]) if name else ""
 
 
 def local_queue_active(world: World, queue: LocalQueueView) -> Said:

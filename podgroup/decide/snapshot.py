@@ -1,25 +1,23 @@
-"""The world as deciding on quota sees it: queues, flavors, who waits in line and who holds what.
-
-Theory. Builtin admission (`decide.admission`) decides on each ClusterQueue by itself. The package
-`podgroup.admission` decides on trees of them, and takes values of its own. Here is what of the
-world goes into these values. Cohorts are left out until the kind Cohort is watched, so that quota
-is each ClusterQueue's own; on such quota both decide alike.
+"""What of the world goes into deciding on quota: objects and groups as values of `admission.model`.
 
 What a group holds is what it is charged, so quota that finished pods gave back is free, and pods
 that run without an admission are counted but never told to go.
 
-Invariant: nothing is changed; equal worlds make schedulers that decide alike.
+Invariant: nothing is changed; equal worlds give equal values.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from fractions import Fraction
 from typing import Any
 
 import msgspec
 
-from podgroup.admission import BETTER, Scheduler, Ways
+from podgroup.admission.matching import unsuitable
 from podgroup.admission.model import (
     ClusterQueue,
+    Cohort,
+    Configuration,
     Eviction,
     Flavor,
     Fungibility,
@@ -30,72 +28,81 @@ from podgroup.admission.model import (
     Reservation,
     Workload,
 )
-from podgroup.decide.flavors import counted, sample_of
-from podgroup.ids import GroupID
+from podgroup.fold.placing import set_named
 from podgroup.names import SINGLE_PODSET
-from podgroup.objects import ClusterQueueView, FlavorView, LocalQueueView
-from podgroup.quota import Charge
+from podgroup.objects import (
+    WHOLE,
+    Assignment,
+    ClusterQueueView,
+    CohortView,
+    DeclaredSet,
+    FlavorView,
+    LocalQueueView,
+    PodView,
+    ResourceGroup,
+)
+from podgroup.policy import Policy
+from podgroup.quota import Charge, FlavorResource
 from podgroup.state import Group, Role, World
 
 
-def scheduler(
-    world: World,
-    ways: Ways = BETTER,
-    queues: Mapping[str, ClusterQueueView] | None = None,
-) -> Scheduler:
-    """Return a scheduler that knows what the world knows.
-
-    `queues`, if given, are the ClusterQueues to decide with in place of the world's: what if.
-    """
-    found = Scheduler(ways=ways)
-    book = found.book
-    for name, view in world.namespaces.items():
-        book.set_namespace(name, view.labels)
-    for flavor in world.flavors.values():
-        book.set_flavor(_flavor(flavor))
-    for queue in (world.cluster_queues if queues is None else queues).values():
-        book.set_cluster_queue(_cluster_queue(queue))
-    for local in world.local_queues.values():
-        book.set_local_queue(_local_queue(local))
-    for identity, charge in world.quotas.charges.items():
-        group = world.groups[GroupID(identity)]
-        workload = _workload(world, group, fixed=group.holding is None or bool(group.parked))
-        book.hold(workload, _reservation(charge))
-        if group.evicted is not None:
-            eviction = Eviction(
-                group.evicted.at.timestamp(), group.evicted.reason, group.evicted.message
-            )
-            book.evict(identity, eviction, group.evicted.preempted_by)
-    for identity in world.quotas.places:
-        if identity not in world.quotas.charges:
-            book.submit(_workload(world, world.groups[GroupID(identity)]))
-    return found
+def configuration(policy: Policy) -> Configuration:
+    """Return what an operator chose that Kueue keeps in its configuration."""
+    strategies: Any = policy.fair_sharing or None
+    return Configuration(fair_strategies=strategies)
 
 
-def _cluster_queue(view: ClusterQueueView) -> ClusterQueue:
-    preemption = {"within_cluster_queue": view.within_cluster_queue}
+def cluster_queue(view: ClusterQueueView) -> ClusterQueue:
+    """Return a ClusterQueue."""
+    preemption = {
+        "within_cluster_queue": view.within_cluster_queue,
+        "reclaim_within_cohort": view.reclaim_within_cohort,
+        "borrow_within_cohort": view.borrow_within_cohort,
+        "max_priority_threshold": view.max_priority_threshold,
+    }
     fungibility = {
         "when_can_borrow": view.when_can_borrow,
         "when_can_preempt": view.when_can_preempt,
+        "preference": view.preference,
     }
     rest: dict[str, Any] = {"strategy": view.strategy, "stop_policy": view.stop_policy}
     queue = ClusterQueue(
         name=view.name,
+        cohort=view.cohort,
         namespaces=view.namespaces,
         groups=view.groups,
         preemption=msgspec.convert(preemption, Preemption),
         fungibility=msgspec.convert(fungibility, Fungibility),
+        weight=Fraction(view.weight_nano, WHOLE),
+        usage_based=view.usage_based,
     )
     return msgspec.structs.replace(queue, **rest)
 
 
-def _local_queue(view: LocalQueueView) -> LocalQueue:
-    queue = LocalQueue(namespace=view.namespace, name=view.name, cluster_queue=view.cluster_queue)
+def cohort(view: CohortView) -> Cohort:
+    """Return a Cohort."""
+    return Cohort(
+        name=view.name,
+        parent=view.parent,
+        groups=view.groups,
+        weight=Fraction(view.weight_nano, WHOLE),
+    )
+
+
+def local_queue(view: LocalQueueView) -> LocalQueue:
+    """Return a LocalQueue."""
+    queue = LocalQueue(
+        namespace=view.namespace,
+        name=view.name,
+        cluster_queue=view.cluster_queue,
+        weight=Fraction(view.weight_nano, WHOLE),
+    )
     policy: dict[str, Any] = {"stop_policy": view.stop_policy}
     return msgspec.structs.replace(queue, **policy)
 
 
-def _flavor(view: FlavorView) -> Flavor:
+def flavor(view: FlavorView) -> Flavor:
+    """Return a ResourceFlavor."""
     return Flavor(
         name=view.name,
         labels=view.node_labels,
@@ -104,7 +111,8 @@ def _flavor(view: FlavorView) -> Flavor:
     )
 
 
-def _workload(world: World, group: Group, fixed: bool = False) -> Workload:
+def workload(world: World, group: Group, *, asleep: bool = False) -> Workload:
+    """Return a group; one that is `asleep` does not ask for quota now."""
     roles = sorted((role for role in group.roles.values() if role.count), key=lambda r: r.name)
     return Workload(
         id=group.id,
@@ -114,34 +122,127 @@ def _workload(world: World, group: Group, fixed: bool = False) -> Workload:
         created=_seconds(group.queued_at or group.created_at),
         priority=group.priority,
         pod_sets=tuple(_pod_set(world, group, role) for role in roles),
-        fixed=fixed,
+        evicted=eviction(group),
+        waiting_until=None if asleep else 0,
+        fixed=group.holding is None or bool(group.parked),
     )
 
 
-def _pod_set(world: World, group: Group, role: Role) -> PodSet:
-    shown = sample_of(world, group, role)
-    requests = {r: n for r, n in role.requests.items() if counted(world, r)}
+def eviction(group: Group) -> Eviction | None:
+    """Return that a group which holds quota has to give it back, None if it has not."""
+    told = group.evicted
+    if told is None or group.holding is None:
+        return None
+    return Eviction(_seconds(told.at), told.reason, told.message)
+
+
+def reservation(charge: Charge) -> Reservation:
+    """Return what a charge takes; podsets do not matter any more."""
+    per_flavor: dict[str, dict[str, int]] = {}
+    for (name, resource), amount in charge.usage.items():
+        per_flavor.setdefault(name, {})[resource] = amount
+    parts = [
+        PodSetAssignment(name=name, count=1, flavors=dict.fromkeys(usage, name), usage=usage)
+        for name, usage in sorted(per_flavor.items())
+    ]
+    return Reservation(
+        cluster_queue=charge.cluster_queue, at=_seconds(charge.at), pod_sets=tuple(parts)
+    )
+
+
+def assignments(pod_sets: Iterable[PodSetAssignment]) -> tuple[Assignment, ...]:
+    """Return what a group is given, as admissions say it."""
+    return tuple(
+        Assignment(
+            name=one.name,
+            flavors=dict(sorted(one.flavors.items())),
+            usage={resource: one.usage[resource] for resource in sorted(one.usage)},
+            count=one.count,
+        )
+        for one in pod_sets
+    )
+
+
+def given(assignment: Assignment) -> PodSetAssignment:
+    """Return the opposite of `assignments`, of one."""
+    return PodSetAssignment(
+        name=assignment.name,
+        count=assignment.count,
+        flavors=assignment.flavors,
+        usage=assignment.usage,
+    )
+
+
+def usable_flavor(world: World, resources: ResourceGroup, shape: PodSet) -> str:
+    """Return the first flavor of a resource group that pods may use, "" if none."""
+    known = (world.flavors.get(quotas.name) for quotas in resources.flavors)
+    return next((f.name for f in known if f is not None and not unsuitable(flavor(f), shape)), "")
+
+
+def first_flavors(
+    world: World, group: Group, queue: ClusterQueueView
+) -> tuple[Assignment, ...] | None:
+    """Return what a group takes in the first flavors it may use, whatever is free of them.
+
+    None if the ClusterQueue has none for something that it asks for.
+    """
+    found = []
+    for one in workload(world, group).pod_sets:
+        asked = {name: each * one.count for name, each in one.requests if each}
+        flavors: dict[str, str] = {}
+        for resources in queue.groups:
+            if "pods" in resources.covered:
+                asked["pods"] = one.count
+            mine = [name for name in resources.covered if name in asked]
+            name = usable_flavor(world, resources, one) if mine else ""
+            if name:
+                flavors.update(dict.fromkeys(mine, name))
+        if asked.keys() != flavors.keys():
+            return None
+        usage = {name: asked[name] for name in sorted(flavors)}
+        found.append(Assignment(name=one.name, flavors=flavors, usage=usage, count=one.count))
+    return tuple(found)
+
+
+def taken(charge: Charge) -> Mapping[FlavorResource, int]:
+    """Return what a charge takes, without what it takes nothing of."""
+    return {key: amount for key, amount in charge.usage.items() if amount}
+
+
+def counted(world: World, resource: str) -> bool:
+    """Tell whether a resource is held against quota, or an operator has excluded it."""
+    return not resource.startswith(world.policy.exclude_resource_prefixes)
+
+
+def sample_of(world: World, group: Group, role: Role) -> PodView | DeclaredSet | None:
+    """Return what shows the shape of a role's pods; None while there is nothing."""
+    declared = set_named(group, role.name)
+    if declared is not None and declared.template:
+        return declared
+    pod = world.pods.get(role.sample)
+    if pod is not None and pod.role == role.name:
+        return pod.view
+    members = world.members[group.id]
+    uid = next((u for u in members.flags if members.roles[u] == role.name), None)
+    return world.pods[uid].view if uid is not None else None
+
+
+def shaped_like(shown: PodView | DeclaredSet | None, name: str, count: int = 1) -> PodSet:
+    """Return pods that ask for nothing, of the shape of `shown`."""
     return PodSet(
-        name=SINGLE_PODSET if group.single else role.name.lower(),
-        count=role.count,
-        requests=tuple(sorted(requests.items())),
+        name=name,
+        count=count,
         node_selector=() if shown is None else tuple(sorted(shown.node_selector.items())),
         node_terms=() if shown is None else shown.node_terms,
         tolerations=() if shown is None else shown.tolerations,
     )
 
 
-def _reservation(charge: Charge) -> Reservation:
-    per_flavor: dict[str, dict[str, int]] = {}
-    for (flavor, resource), amount in charge.usage.items():
-        per_flavor.setdefault(flavor, {})[resource] = amount
-    parts = [
-        PodSetAssignment(name=flavor, count=1, flavors=dict.fromkeys(usage, flavor), usage=usage)
-        for flavor, usage in sorted(per_flavor.items())
-    ]
-    return Reservation(
-        cluster_queue=charge.cluster_queue, at=_seconds(charge.at), pod_sets=tuple(parts)
-    )
+def _pod_set(world: World, group: Group, role: Role) -> PodSet:
+    name = SINGLE_PODSET if group.single else role.name.lower()
+    requests = sorted((r, n) for r, n in role.requests.items() if counted(world, r))
+    shape = shaped_like(sample_of(world, group, role), name, role.count)
+    return msgspec.structs.replace(shape, requests=tuple(requests))
 
 
 def _seconds(at: datetime) -> float:

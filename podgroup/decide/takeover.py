@@ -17,8 +17,8 @@ Invariant: no pod is stopped here, and none that was seen at its gate is let in 
 
 from podgroup.commands import AdmitGroup
 from podgroup.decide.context import Deciding, group_ref
-from podgroup.decide.flavors import assign
 from podgroup.decide.rule import BUILTIN, Line, Rule
+from podgroup.decide.snapshot import first_flavors
 from podgroup.members import Flag
 from podgroup.names import PODSET_LABEL
 from podgroup.state import Group, Pod
@@ -65,15 +65,15 @@ def taking_over(d: Deciding, group: Group) -> None:
     queue = d.world.cluster_queues.get(local.cluster_queue) if local is not None else None
     if queue is None:
         return
-    fit = assign(d.world, queue, group, {})
-    if fit.mode == "none":
+    sets = first_flavors(d.world, group, queue)
+    if not sets:
         return
     d.emit(
         group,
         "takeover",
         "TakenOver",
         f"its pods run since before this log began: charged to ClusterQueue {queue.name}",
-        AdmitGroup(target=group_ref(group), cluster_queue=queue.name, assignments=fit.assignments),
+        AdmitGroup(target=group_ref(group), cluster_queue=queue.name, assignments=sets),
     )
 
 

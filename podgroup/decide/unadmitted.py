@@ -16,13 +16,15 @@ Invariant: this alone may take usage above a nominal quota; nothing is ever admi
 
 from datetime import datetime
 
+from podgroup.decide import snapshot
 from podgroup.decide.context import Deciding
-from podgroup.decide.flavors import counted, usable_flavor
+from podgroup.decide.snapshot import counted
 from podgroup.decide.timing import given_up_at, no_wake, wake_at
+from podgroup.ids import PodUID
 from podgroup.members import Flag
 from podgroup.objects import ClusterQueueView, FlavorView
 from podgroup.quota import Charge, FlavorResource
-from podgroup.state import Group
+from podgroup.state import Group, World
 
 LAPSE = "lapse"
 
@@ -43,12 +45,27 @@ def charge_unadmitted(d: Deciding, group: Group) -> None:
     if source == members.charged_for and group.id in quotas.charges:
         return
     members.charged_for = source
-    usage = _usage(d, group, queue)
+    usage, lapses = _usage(d.world, group, queue, d.here.at)
+    if lapses:
+        wake_at(d, group, LAPSE, min(lapses))
+    else:
+        no_wake(d, group, LAPSE)
     charge = Charge(queue.name, usage, group.priority, group.created_at)
     if not usage:
         quotas.discharge(group.id)
     elif quotas.charges.get(group.id) != charge:
         quotas.charge(group.id, charge)
+
+
+def recall_unadmitted(world: World, group: Group) -> None:
+    """Charge what ran ungated when the last message had been folded: that is not stored."""
+    local = world.local_queues.get((group.namespace, group.queue))
+    queue = world.cluster_queues.get(local.cluster_queue) if local is not None else None
+    if group.holding is None and queue is not None and world.members[group.id].count(Flag.LIVE):
+        usage, _ = _usage(world, group, queue, world.meta.at or group.created_at)
+        if usage:
+            charge = Charge(queue.name, usage, group.priority, group.created_at)
+            world.quotas.charge(group.id, charge)
 
 
 def _lapsed(d: Deciding, group: Group) -> bool:
@@ -61,28 +78,28 @@ def _flavors(d: Deciding, queue: ClusterQueueView) -> tuple[FlavorView | None, .
     return tuple(d.world.flavors.get(f.name) for r in queue.groups for f in r.flavors)
 
 
-def _usage(d: Deciding, group: Group, queue: ClusterQueueView) -> dict[FlavorResource, int]:
+def _usage(
+    world: World, group: Group, queue: ClusterQueueView, now: datetime
+) -> tuple[dict[FlavorResource, int], list[datetime]]:
+    """Return what runs, and when kubelets are given up that have not answered yet."""
     usage: dict[FlavorResource, int] = {}
-    leaving = group.evicted is not None and d.world.policy.fast_quota_release
+    leaving = group.evicted is not None and world.policy.fast_quota_release
     lapses: list[datetime] = []
-    for uid in d.members(group).with_flags(Flag.LIVE):
-        pod = d.pod(uid)
+    for uid in world.members[group.id].with_flags(Flag.LIVE):
+        pod = world.pods[PodUID(uid)]
         if pod.deleting and leaving:
             continue
         lost_at = given_up_at(pod)
         if lost_at is not None:
-            if lost_at <= d.here.at:
+            if lost_at <= now:
                 continue
             lapses.append(lost_at)
         for resources in queue.groups:
-            flavor = usable_flavor(d.world, resources, pod.view)
+            shape = snapshot.shaped_like(pod.view, pod.view.name)
+            flavor = snapshot.usable_flavor(world, resources, shape)
             for resource in resources.covered:
                 amount = 1 if resource == "pods" else pod.view.requests.get(resource, 0)
-                if amount and flavor and (resource == "pods" or counted(d.world, resource)):
+                if amount and flavor and (resource == "pods" or counted(world, resource)):
                     key = (flavor, resource)
                     usage[key] = usage.get(key, 0) + amount
-    if lapses:
-        wake_at(d, group, LAPSE, min(lapses))
-    else:
-        no_wake(d, group, LAPSE)
-    return usage
+    return usage, lapses

@@ -107,6 +107,7 @@ def park(
     note(world, here, "Parked", group=identity, reason=reason, message=message)
     if group is not None:
         group.parked = f"{here.position}/{ordinal} ({name}): {message}"
+        world.quotas.news[group.id] = None
         mark(world, group.id)
 
 
@@ -119,6 +120,7 @@ def unpark(world: World, target: str) -> list[Group]:
     ]
     for group in found:
         group.parked = ""
+        world.quotas.news[group.id] = None
         mark(world, group.id)
     return found
 

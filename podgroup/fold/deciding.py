@@ -35,14 +35,9 @@ def line_up(world: World) -> None:
     for group in world.groups.values():
         world.members[group.id].charged_for = None
         recharge(world, group)
-        evicted, holding = group.evicted, group.holding
-        if evicted is not None and evicted.preempted_by and holding is not None:
-            queue = holding.admission.cluster_queue
-            world.quotas.preemptors.setdefault(queue, {})[evicted.preempted_by] = None
-    # What could be admitted is looked at again once: pending order is not stored.
+    # What could be admitted is looked at again once: who waits is not stored.
     world.loaded = True
-    for name in world.cluster_queues:
-        world.quotas.dirty[name] = None
+    world.lineup = None
     unsay(world)
 
 
@@ -50,7 +45,14 @@ def _words(before: SettingsRecorded | None, now: SettingsRecorded) -> str:
     """Say what holds now: all of it the first time, what is new afterwards."""
     was = {} if before is None else by_name(before)
     held = by_name(now)
-    return ", ".join(f"{name} {held[name]}" for name in held if held[name] != was.get(name))
+    return ", ".join(
+        f"{name} {text}" for name, text in held.items() if text != was.get(name, _LATER.get(name))
+    )
+
+
+_LATER = {"queueing.compatibility": "better", "queueing.fair_sharing": "none"}
+"""Settings that came after the first logs with settings, and what held before: a log from then
+still says what it said."""
 
 
 def by_name(event: SettingsRecorded) -> dict[str, str]:

@@ -110,9 +110,9 @@ def _admitted(world: World, group: Group, decision: Decision, command: AdmitGrou
 def _evicted(world: World, group: Group, decision: Decision, command: EvictGroup) -> None:
     here = At(decision.as_of, decision.at)
     group.evicted = Eviction(command.reason, command.message, here.at, command.preempted_by)
-    if group.holding is not None and not command.preempted_by:
-        # What it holds is as good as free for those who wait; a preemptor knows already.
-        world.quotas.dirty[group.holding.admission.cluster_queue] = None
+    if command.preempted_by and command.preempted_by not in group.beaten_by:
+        group.beaten_by = (*group.beaten_by, command.preempted_by)
+    world.quotas.news[group.id] = None  # what it holds is as good as free for those who wait
     if command.reason == EVICTED_PODS_READY_TIMEOUT:
         _back_off(world, here, group)
     _note(world, here, group, "GroupEvicted", decision, command)

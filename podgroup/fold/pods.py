@@ -679,6 +679,7 @@ def retire(world: World, here: At, identity: GroupID) -> None:
     give_up_name(world, group)
     world.quotas.dequeue(identity)
     world.quotas.discharge(identity)
+    world.quotas.news[identity] = None
     world.meta.timers.pop(report_timer(identity), None)
     world.touched.pop(identity, None)
     world.journal.groups.discard(identity)

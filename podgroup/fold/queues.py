@@ -15,6 +15,7 @@ from podgroup.fold.common import At, listed, mark, stale
 from podgroup.ids import newer
 from podgroup.objects import (
     ClusterQueueView,
+    CohortView,
     FlavorView,
     LocalQueueView,
     NamespaceView,
@@ -37,7 +38,7 @@ def object_applied(world: World, here: At, view: QueueObject, relist: str) -> No
         return
     store[key] = view
     world.journal.objects.add((kind, view.namespace, view.name))
-    if isinstance(view, ClusterQueueView | LocalQueueView):
+    if isinstance(view, ClusterQueueView | CohortView | LocalQueueView):
         world.unsaid[(kind, view.namespace, view.name)] = None
     if known is not None and _asked_for(known) == _asked_for(view):
         return  # its status, or something else that admission does not ask for
@@ -52,6 +53,7 @@ def object_deleted(
         world.meta.versions[kind] = version
     stores = {
         "ClusterQueue": world.cluster_queues,
+        "Cohort": world.cohorts,
         "ResourceFlavor": world.flavors,
         "WorkloadPriorityClass": world.workload_classes,
         "PriorityClass": world.classes,
@@ -63,7 +65,7 @@ def object_deleted(
             return
         del world.local_queues[(namespace, name)]
     else:
-        store: dict[str, Any] = stores[kind]  # type: ignore[assignment] # six value types
+        store: dict[str, Any] = stores[kind]  # type: ignore[assignment] # seven value types
         known = store.get(name)
         if known is None or known.uid != uid:
             return
@@ -73,7 +75,7 @@ def object_deleted(
 
 
 def _asked_for(view: QueueObject) -> QueueObject:
-    if isinstance(view, ClusterQueueView | LocalQueueView):
+    if isinstance(view, ClusterQueueView | CohortView | LocalQueueView):
         return msgspec.structs.replace(view, resource_version="", active=())
     return msgspec.structs.replace(view, resource_version="")
 
@@ -85,6 +87,8 @@ def say(world: World, command: WriteQueueStatus) -> None:
     key: Any = (on.namespace, on.name)
     if on.kind == "ClusterQueue":
         store, key = world.cluster_queues, on.name
+    elif on.kind == "Cohort":
+        store, key = world.cohorts, on.name
     known = store.get(key)
     if known is not None and known.uid == on.uid:
         active = (said.status, said.reason, said.message)
@@ -95,6 +99,7 @@ def say(world: World, command: WriteQueueStatus) -> None:
 def unsay(world: World) -> None:
     """Have the conditions of all queues looked at: what one rests on has changed."""
     world.unsaid.update(dict.fromkeys(("ClusterQueue", "", name) for name in world.cluster_queues))
+    world.unsaid.update(dict.fromkeys(("Cohort", "", name) for name in world.cohorts))
     world.unsaid.update(dict.fromkeys(("LocalQueue", *key) for key in world.local_queues))
 
 
@@ -104,6 +109,8 @@ def _place(world: World, view: QueueObject) -> tuple[Any, Any]:
             return world.local_queues, (view.namespace, view.name)
         case ClusterQueueView():
             return world.cluster_queues, view.name
+        case CohortView():
+            return world.cohorts, view.name
         case FlavorView():
             return world.flavors, view.name
         case WorkloadPriorityClassView():
@@ -116,13 +123,11 @@ def _place(world: World, view: QueueObject) -> tuple[Any, Any]:
 
 def _concerns(world: World, kind: str, namespace: str, name: str) -> None:
     """Touch the groups whose admission may now be answered differently."""
-    if kind in ("ClusterQueue", "ResourceFlavor"):
+    if kind in ("ClusterQueue", "Cohort", "ResourceFlavor"):
         unsay(world)
-    if kind == "ClusterQueue":
-        world.quotas.dirty[name] = None
-    elif kind in ("ResourceFlavor", "Namespace"):
-        for queue in world.cluster_queues:
-            world.quotas.dirty[queue] = None
+    if kind in ("Cohort", "ResourceFlavor"):
+        world.quotas.recall()
+    world.quotas.objects[kind, namespace, name] = None
     # In an order that a restart does not change.
     for group in sorted(world.groups.values(), key=lambda g: g.id):
         if group.finish is not None:

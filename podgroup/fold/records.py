@@ -69,6 +69,10 @@ def _pending(world: World, _: At, group: Group, record: r.Pending) -> None:
     group.queue_reason = (record.reason, record.message)
 
 
+def _kept(world: World, _: At, group: Group, record: r.Kept) -> None:
+    group.kept = None if record.assignments is None else record
+
+
 def _timed(world: World, _: At, group: Group, record: r.Timed) -> None:
     name = f"{record.purpose}/{group.id}/"
     if record.at is None:
@@ -161,6 +165,7 @@ def _retired(world: World, here: At, group: Group, record: r.Retired) -> None:
 _APPLIED: Final[dict[type[r.Record], Callable[[World, At, Group, Any], None]]] = {
     r.Explained: _explained,
     r.Pending: _pending,
+    r.Kept: _kept,
     r.Timed: _timed,
     r.Requeued: _requeued,
     r.Readied: _readied,

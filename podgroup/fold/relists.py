@@ -77,8 +77,7 @@ def relist_completed(world: World, here: At, event: RelistCompleted) -> None:
     if not was and synced(world):
         for identity in sorted(world.groups):
             mark(world, identity)
-        for queue in world.cluster_queues:
-            world.quotas.dirty[queue] = None
+        world.quotas.recall()
 
 
 def _unserved(world: World) -> None:
@@ -146,12 +145,13 @@ def _infer(world: World, here: At, kind: str, seen: set[str], filtered: bool) ->
     stores = {
         "LocalQueue": world.local_queues,
         "ClusterQueue": world.cluster_queues,
+        "Cohort": world.cohorts,
         "ResourceFlavor": world.flavors,
         "WorkloadPriorityClass": world.workload_classes,
         "PriorityClass": world.classes,
         "Namespace": world.namespaces,
     }
-    gone = [view for view in stores[kind].values() if view.uid not in seen]  # type: ignore[attr-defined] # six value types
+    gone = [view for view in stores[kind].values() if view.uid not in seen]  # type: ignore[attr-defined] # seven value types
     for view in gone:
         object_deleted(
             world, here, kind, view.namespace, view.name, view.uid, view.resource_version

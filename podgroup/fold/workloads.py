@@ -353,6 +353,7 @@ def admit(world: World, here: At, group: Group, admission: Admission, decided_by
     group.evicted = None
     group.requeued = True
     group.queue_reason = ("", "")
+    group.kept = None
     write_admission(world, group, group.holding)
     note(
         world,

@@ -462,6 +462,22 @@ class QueueingSettings(Section, frozen=True, kw_only=True):
             "-1: no limit.",
         ),
     ] = -1
+    compatibility: Annotated[
+        Literal["better", "kueue"],
+        Meta(
+            description="How builtin mode decides on quota. kueue: exactly as Kueue's scheduler, "
+            "weak points included (rows Q of docs/differences.md)."
+        ),
+    ] = "better"
+    fair_sharing: Annotated[
+        tuple[Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"], ...],
+        Meta(
+            max_length=2,
+            description="Strategies by which shares decide who may be preempted within a cohort "
+            "(Kueue's fairSharing.preemptionStrategies), tried in this order; empty: shares do "
+            "not decide. Builtin mode.",
+        ),
+    ] = ()
     topology_aware_scheduling: Annotated[
         bool,
         Meta(

@@ -156,6 +156,7 @@ def _objects(world: World) -> Iterable[tuple[str, str, str]]:
             yield kind, namespace, name
     for kind, store in (
         ("ClusterQueue", world.cluster_queues),
+        ("Cohort", world.cohorts),
         ("ResourceFlavor", world.flavors),
         ("WorkloadPriorityClass", world.workload_classes),
         ("PriorityClass", world.classes),

@@ -13,7 +13,7 @@ def test_a_resource_that_no_queue_has_is_refused_unless_it_is_excluded() -> None
         toy.pod("foo", requests={"cpu": 1000, NETWORK: 1})
         group = toy.group("foo")
         assert group.state == state
-        assert (group.reason == "Misconfigured") == (state == "Blocked")
+        assert (group.reason == "NoMatchingFlavor") == (state == "Blocked")
         assert (NETWORK in group.message) == (state == "Blocked")
 
 

@@ -32,6 +32,7 @@ KINDS = {
     "workloads": "Workload",
     "localqueues": "LocalQueue",
     "clusterqueues": "ClusterQueue",
+    "cohorts": "Cohort",
     "resourceflavors": "ResourceFlavor",
     "workloadpriorityclasses": "WorkloadPriorityClass",
 }
@@ -54,7 +55,7 @@ def test_one_crd_per_kind_named_as_the_api_asks():
         assert spec["names"]["listKind"] == f"{kind}List"
         (version,) = spec["versions"]
         assert (version["name"], version["served"], version["storage"]) == ("v1beta2", True, True)
-        has_status = plural in ("workloads", "localqueues", "clusterqueues")
+        has_status = plural in ("workloads", "localqueues", "clusterqueues", "cohorts")
         assert ("status" in version.get("subresources", {})) is has_status
         namespaced = plural in ("workloads", "localqueues")
         assert (spec["scope"] == "Namespaced") is namespaced
@@ -319,7 +320,11 @@ def test_a_cluster_queue_gets_its_defaults():
     assert spec == {
         "queueingStrategy": "BestEffortFIFO",
         "stopPolicy": "None",
-        "preemption": {"withinClusterQueue": "Never", "reclaimWithinCohort": "Never"},
+        "preemption": {
+            "withinClusterQueue": "Never",
+            "reclaimWithinCohort": "Never",
+            "borrowWithinCohort": {"policy": "Never"},
+        },
         "flavorFungibility": {
             "whenCanBorrow": "MayStopSearch",
             "whenCanPreempt": "TryNextFlavor",

@@ -98,7 +98,7 @@ def test_kustomize_builds_every_overlay(overlay: Path):
 
 def test_an_overlay_brings_the_queue_objects_only_where_kueue_is_absent():
     evaluation = of_kind(DEPLOY / "overlays" / "evaluation", "CustomResourceDefinition")
-    assert len(evaluation) == 5
+    assert len(evaluation) == 6
     assert of_kind(DEPLOY / "overlays" / "kueue", "CustomResourceDefinition") == {}
 
 
@@ -251,6 +251,8 @@ def test_the_actuator_may_write_what_its_commands_write():
         ("kueue.x-k8s.io", "workloads/status", "patch"),
         ("kueue.x-k8s.io", "clusterqueues", "get"),
         ("kueue.x-k8s.io", "clusterqueues/status", "patch"),
+        ("kueue.x-k8s.io", "cohorts", "get"),
+        ("kueue.x-k8s.io", "cohorts/status", "patch"),
         ("kueue.x-k8s.io", "localqueues", "get"),
         ("kueue.x-k8s.io", "localqueues/status", "patch"),
         ("events.k8s.io", "events", "create"),

@@ -455,11 +455,10 @@ class Toy:
 
     def _write_queue(self, on: c.ObjectRef, said: Condition) -> str:
         world = self.world
-        cluster = on.kind == "ClusterQueue"
-        live = (
-            world.cluster_queues[on.name]
-            if cluster
-            else world.local_queues[(on.namespace, on.name)]
+        live: Any = (
+            world.local_queues[on.namespace, on.name]
+            if on.kind == "LocalQueue"
+            else (world.cohorts if on.kind == "Cohort" else world.cluster_queues)[on.name]
         )
         active = (said.status, said.reason, said.message)
         after = msgspec.structs.replace(live, resource_version=self.bump(), active=active)

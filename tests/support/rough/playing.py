@@ -196,7 +196,7 @@ class Rough(Hands):
         assert not world.pods
         assert not world.expecting
         assert not world.quotas.charges
-        assert not world.quotas.places
+        assert not world.quotas.waiting
 
 
 def no_rules(*_: object) -> None:

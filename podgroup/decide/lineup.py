@@ -1,0 +1,221 @@
+"""The line-up: what deciding on quota remembers of the world between two messages.
+
+Theory. A `Scheduler` is kept beside the world and told what is news (`Quotas.news`, `objects`): the
+work per message is that of what changed, whoever else waits or holds. It holds no fact that is not
+in the world, save which shapes did not fit lately: after a start it is made anew from the world
+as it was before what comes next, and nobody is tried who was refused then.
+
+A group that waits while pods of it run without an admission is both in the line and charged: what
+its pods take is entered apart, and counts as free for the group itself.
+
+Invariant: after `follow` queues, holders and who waits are those of the world.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from podgroup.admission import BETTER, KUEUE, Scheduler
+from podgroup.admission.book import own
+from podgroup.admission.model import Workload
+from podgroup.decide import snapshot
+from podgroup.ids import GroupID
+from podgroup.names import (
+    PENDING_EXCEEDS_MAX_QUOTA,
+    PENDING_NO_MATCHING_FLAVOR,
+    PENDING_PREEMPTED_WORKLOADS,
+    PENDING_WAITING_FOR_QUOTA,
+)
+from podgroup.quota import Charge
+from podgroup.state import World
+
+REFUSED = frozenset(
+    {
+        PENDING_EXCEEDS_MAX_QUOTA,
+        PENDING_NO_MATCHING_FLAVOR,
+        PENDING_PREEMPTED_WORKLOADS,
+        PENDING_WAITING_FOR_QUOTA,
+    }
+)
+"""Reasons that only say that it was tried."""
+
+
+class Lineup:
+    """A scheduler that follows a world."""
+
+    __slots__ = ("_ill", "_new", "scheduler")
+
+    def __init__(self, world: World) -> None:
+        policy = world.policy
+        ways = KUEUE if policy.compatibility == "kueue" else BETTER
+        self.scheduler = Scheduler(snapshot.configuration(policy), ways)
+        self._ill: dict[str, Exception] = {}
+        self._new = True
+        book = self.scheduler.book
+        for kind, store in _STORES.items():
+            for key in getattr(world, store):
+                self._object(world, kind, key)
+        for identity in world.quotas.charges:
+            self._guarded(world, identity, self._charged)
+        book.settle(0)
+        for identity in world.quotas.waiting:
+            self._guarded(world, identity)
+        for identity in {**world.quotas.charges, **world.quotas.waiting}:
+            for by in world.groups[GroupID(identity)].beaten_by:
+                if by in world.groups:
+                    book.beaten(identity, by)
+        self._new = False
+        groups = world.groups
+        book.stand(
+            {
+                identity
+                for identity in world.quotas.waiting
+                if groups[GroupID(identity)].queue_reason[0] in REFUSED
+            }
+        )
+        for identity in world.quotas.waiting:
+            kept = world.groups[GroupID(identity)].kept
+            if kept is not None:
+                sets = tuple(map(snapshot.given, kept.assignments or ()))
+                book.keep(identity, kept.cluster_queue, sets, kept.borrowing, kept.victims)
+
+    def follow(self, world: World) -> dict[str, Exception]:
+        """Take notice of the news; return for which groups that failed, and why."""
+        quotas = world.quotas
+        for kind, namespace, name in quotas.objects:
+            if kind in _STORES:
+                self._object(world, kind, (namespace, name) if kind == "LocalQueue" else name)
+        gone = [g for g in quotas.news if g not in quotas.waiting and g not in quotas.charges]
+        for identity in dict.fromkeys((*gone, *quotas.news)):
+            self._guarded(world, identity)
+        quotas.told()
+        ill, self._ill = self._ill, {}
+        return ill
+
+    def correct(self, world: World, identity: str) -> None:
+        """Let the world be right about a group about which something else was decided here.
+
+        It is not tried again before there is news of it.
+        """
+        book = self.scheduler.book
+        group = world.groups.get(GroupID(identity))
+        if group is not None and group.holding is None:
+            if identity in book.holdings:
+                book.released(identity)
+            book.submit(snapshot.workload(world, group, asleep=True))
+        else:
+            book.remove(identity)
+            self._group(world, identity)
+
+    def _guarded(
+        self, world: World, identity: str, take: Callable[[World, str], bool] | None = None
+    ) -> None:
+        try:
+            (take or self._group)(world, identity)
+        except Exception as error:  # nobody else is to wait for one that cannot be read
+            self.scheduler.book.remove(identity)
+            self._ill[identity] = error
+
+    def _charged(self, world: World, identity: str) -> bool:
+        """Enter what a group is charged; tell whether nothing else is to be entered of it."""
+        book = self.scheduler.book
+        group = world.groups.get(GroupID(identity))
+        charge = world.quotas.charges.get(identity)
+        if group is None:
+            book.remove(own(identity))
+            book.remove(identity)
+            return True
+        if group.holding is not None and charge is not None:
+            book.remove(own(identity))
+            self._hold(snapshot.workload(world, group), charge)
+            told = snapshot.eviction(group)
+            if told is not None:
+                by = group.evicted.preempted_by if group.evicted is not None else ""
+                book.evict(identity, told, by)
+            return True
+        if identity in book.holdings:
+            book.released(identity, requeue=group.finish is None)
+        if charge is not None:
+            apart = msgspec.structs.replace(snapshot.workload(world, group), id=own(identity))
+            self._hold(apart, charge)
+        else:
+            book.remove(own(identity))
+        return False
+
+    def _group(self, world: World, identity: str) -> bool:
+        if self._charged(world, identity):
+            return True
+        book, group = self.scheduler.book, world.groups[GroupID(identity)]
+        if identity in world.quotas.waiting:
+            if group.namespace not in book.namespaces:
+                book.set_namespace(group.namespace, {})
+            reason = group.queue_reason[0] if identity not in book.waiters else ""
+            refused = reason if self._new and reason in REFUSED else ""
+            book.submit(snapshot.workload(world, group), refused)
+        elif identity in book.waiters:
+            if group.finish is None and book.remembers(identity):
+                book.submit(snapshot.workload(world, group, asleep=True))
+            else:
+                book.remove(identity)
+        return True
+
+    def _hold(self, workload: Workload, charge: Charge) -> None:
+        book = self.scheduler.book
+        held = book.holdings.get(workload.id)
+        if held is not None:
+            known = held.workload
+            same = (known.priority, known.queue, known.fixed) == (
+                workload.priority,
+                workload.queue,
+                workload.fixed,
+            )
+            back = held.evicted is not None and workload.evicted is None
+            if same and not back and held.cluster_queue == charge.cluster_queue:
+                book.resize(workload.id, dict(snapshot.taken(charge)))
+                return
+        book.hold(workload, snapshot.reservation(charge))
+
+    def _object(self, world: World, kind: str, key: tuple[str, str] | str) -> None:
+        book = self.scheduler.book
+        view = getattr(world, _STORES[kind]).get(key)
+        match kind:
+            case "LocalQueue" if view is None:
+                book.remove_local_queue(*key)
+            case "LocalQueue":
+                book.set_local_queue(snapshot.local_queue(view))
+            case "ClusterQueue" if view is None:
+                book.remove_cluster_queue(str(key))
+            case "ClusterQueue":
+                book.set_cluster_queue(snapshot.cluster_queue(view))
+            case "Cohort" if view is None:
+                book.remove_cohort(str(key))
+            case "Cohort":
+                book.set_cohort(snapshot.cohort(view))
+            case "ResourceFlavor" if view is None:
+                book.remove_flavor(str(key))
+            case "ResourceFlavor":
+                book.set_flavor(snapshot.flavor(view))
+            case "Namespace" if view is None:
+                book.remove_namespace(str(key))
+            case "Namespace":
+                book.set_namespace(str(key), view.labels)
+            case _:
+                raise AssertionError(f"{kind} is nothing to admission")
+
+
+_STORES = {
+    "Namespace": "namespaces",
+    "ResourceFlavor": "flavors",
+    "Cohort": "cohorts",
+    "ClusterQueue": "cluster_queues",
+    "LocalQueue": "local_queues",
+}
+"""Where the world has what admission asks for, in the order in which it is entered."""
+
+
+def lineup(world: World) -> Lineup:
+    """Return what is remembered of a world; if nothing is, it is made from what there is."""
+    if world.lineup is None:
+        world.lineup = Lineup(world)
+    found: Lineup = world.lineup
+    return found

@@ -1,0 +1,224 @@
+"""Builtin mode on trees of quota: lending, taking back, and what outlives a restart of that."""
+
+import random
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from podgroup import commands as c
+from podgroup import events as e
+from podgroup.decide.lineup import Lineup, lineup
+from podgroup.names import QUEUE_NAME
+from podgroup.objects import CohortView, FlavorQuotas, LocalQueueView, Quota, ResourceGroup
+from podgroup.policy import Policy
+from tests.core.test_laws import reloaded, replayed
+from tests.support.toy import Toy
+
+HIGH = {"kueue.x-k8s.io/priority-class": "high"}
+LOW = {"kueue.x-k8s.io/priority-class": "low"}
+
+
+def of(team: str, **labels: str) -> dict[str, str]:
+    return {QUEUE_NAME: team, **labels}
+
+
+def team(toy: Toy, name: str, cpu: int, lends: int | None = None, **more: Any) -> None:
+    """A ClusterQueue in cohort `lab` and a LocalQueue of the same name."""
+    quota = Quota(nominal=cpu * 1000, lending_limit=None if lends is None else lends * 1000)
+    groups = (
+        ResourceGroup(
+            covered=("cpu",), flavors=(FlavorQuotas(name="f", resources={"cpu": quota}),)
+        ),
+    )
+    queue = toy.cluster_queue(cpu)
+    more = {"cohort": "lab", "reclaim_within_cohort": "Any"} | more
+    toy.do(
+        e.ObjectApplied(object=replace(queue, uid=name, name=name, groups=groups, **more)),
+        e.ObjectApplied(
+            object=LocalQueueView(
+                uid=f"l-{name}",
+                namespace="ns",
+                name=name,
+                resource_version=toy.bump(),
+                cluster_queue=name,
+                active=("True", "Ready", "Can submit new workloads to localQueue"),
+            )
+        ),
+    )
+
+
+def cohort(toy: Toy, name: str, parent: str = "", cpu: int = 0) -> None:
+    groups: tuple[ResourceGroup, ...] = ()
+    if cpu:
+        quota = {"cpu": Quota(nominal=cpu * 1000)}
+        flavors = (FlavorQuotas(name="f", resources=quota),)
+        groups = (ResourceGroup(covered=("cpu",), flavors=flavors),)
+    toy.do(
+        e.ObjectApplied(
+            object=CohortView(
+                uid=name, name=name, resource_version=toy.bump(), parent=parent, groups=groups
+            )
+        )
+    )
+
+
+def two_teams(policy: Policy | None = None) -> Toy:
+    toy = Toy(policy=policy)
+    team(toy, "red", 4, lends=3)
+    team(toy, "blue", 4)
+    return toy
+
+
+def started(toy: Toy) -> set[str]:
+    return {p.name for p in toy.pods.values() if not p.gates}
+
+
+def test_a_team_borrows_what_others_lend_and_gives_it_back() -> None:
+    toy = two_teams()
+    toy.slow = True
+    for number in range(8):
+        toy.pod(f"b{number}", labels=of("blue"))
+    assert started(toy) == {f"b{n}" for n in range(7)}, "red lends 3 of its 4"
+    toy.run(*started(toy))
+    toy.pod("r", cpu=4, labels=of("red"))
+    evicted = [d for d in toy.decisions if isinstance(d.command, c.EvictGroup)]
+    assert len(evicted) == 3, "red takes back what blue borrows, and no more"
+    assert {d.rule for d in evicted} == {"preempt"}
+    for decision in evicted:
+        assert decision.reason == "Preempted"
+        assert "accommodate ns/r (group " in decision.message
+        assert isinstance(decision.command, c.EvictGroup)
+        said = decision.command.message
+        assert "due to reclamation within the cohort; preemptor path: /lab/red" in said
+        assert "preemptee path: /lab/blue" in said
+    waits = toy.group("r").wait
+    assert waits.reason == "WaitingForPreemptedWorkloads"
+    assert "Pending the preemption of 3 workload(s)" in waits.message
+    victims = [d.name for d in evicted]
+    toy.end(*victims[:2], phase="Failed")
+    assert toy.gated("r"), "not before all have left"
+    toy.end(victims[2], phase="Failed")
+    assert not toy.gated("r")
+    replayed(toy)
+
+
+def test_what_is_kept_for_a_preemptor_outlives_a_restart_and_nobody_takes_it() -> None:
+    toy = two_teams()
+    toy.slow = True
+    for number in range(7):
+        toy.pod(f"b{number}", labels=of("blue"))
+    toy.run(*started(toy))
+    toy.pod("r", cpu=4, labels=of("red"))
+    kept = toy.group("r").kept
+    assert kept is not None and len(kept.victims) == 3
+    journal = toy.world.journal
+    toy.world = reloaded(toy.world)
+    toy.world.journal = journal
+    victims = [d.name for d in toy.decisions if isinstance(d.command, c.EvictGroup)]
+    toy.end(victims[0], phase="Failed")
+    toy.pod("small", labels=of("red"))
+    assert toy.gated("small") and toy.gated("r")
+    assert toy.group("r").kept == kept
+    assert len([d for d in toy.decisions if isinstance(d.command, c.EvictGroup)]) == 3
+    toy.end(*victims[1:], phase="Failed")
+    assert not toy.gated("r") and toy.gated("small")
+    assert toy.group("r").kept is None
+
+
+def test_quota_of_a_cohort_comes_and_goes_with_the_object() -> None:
+    toy = two_teams()
+    toy.pod("big", cpu=9, labels=of("blue"))
+    assert toy.group("big").wait.reason == "ExceedsMaxQuota"
+    cohort(toy, "lab", cpu=2)
+    assert not toy.gated("big")
+    assert toy.decisions[-1].message != "" and "borrowing from its cohort" in next(
+        d.message for d in toy.decisions if d.rule == "admit"
+    )
+    cohort(toy, "lab", parent="all")
+    toy.pod("next", cpu=2, labels=of("blue"))
+    assert toy.gated("next"), "more is in use than there is"
+
+
+def test_a_circle_of_cohorts_takes_nobody_in_and_is_named() -> None:
+    toy = two_teams()
+    cohort(toy, "lab", parent="all")
+    cohort(toy, "all", parent="lab")
+    toy.pod("r", labels=of("red"))
+    assert toy.group("r").state == "Blocked"
+    assert "circle of cohorts: lab -> all -> lab" in toy.group("r").message
+    status, reason, message = toy.world.cluster_queues["red"].active
+    assert (status, reason) == ("False", "CohortCycle") and "lab -> all -> lab" in message
+    assert toy.world.cohorts["all"].active[:2] == ("False", "CohortCycle")
+    cohort(toy, "all")
+    assert not toy.gated("r")
+    assert toy.world.cohorts["all"].active[0] == "True"
+
+
+def test_what_builtin_mode_does_not_heed_is_said() -> None:
+    toy = Toy()
+    team(toy, "red", 4, checks=("budget",), usage_based=True)
+    status, _, message = toy.world.cluster_queues["red"].active
+    assert status == "True"
+    assert message.endswith("; not heeded: admissionChecksStrategy, admissionScope")
+
+
+@pytest.mark.parametrize("strategies", [(), ("LessThanOrEqualToFinalShare",)])
+def test_shares_decide_where_they_are_asked_for(strategies: tuple[str, ...]) -> None:
+    toy = Toy(policy=Policy(fair_sharing=strategies))
+    for name, cpu in (("red", 0), ("blue", 0), ("green", 6)):
+        team(toy, name, cpu)
+    for number in range(6):
+        toy.pod(f"b{number}", labels=of("blue"))
+    toy.run(*started(toy))
+    for number in range(6):
+        toy.pod(f"r{number}", labels=of("red"))
+    mine = {name[0] for name in started(toy)}
+    assert mine == ({"b", "r"} if strategies else {"b"})
+    shares = sum(name.startswith("r") for name in started(toy))
+    assert shares == (3 if strategies else 0)
+
+
+def test_nobody_is_told_again_because_amounts_change() -> None:
+    toy = two_teams()
+    toy.pod("b", cpu=7, labels=of("blue"))
+    toy.pod("waits", cpu=6, labels=of("blue"))
+    said = toy.group("waits").wait
+    assert "more needed" in said.message
+    toy.pod("r", labels=of("red"))
+    toy.run("r")
+    toy.end("r")
+    assert toy.group("waits").wait == said
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_kept_up_to_date_equals_what_is_made_anew(seed: int) -> None:
+    rng = random.Random(seed)
+    toy = two_teams()
+    team(toy, "green", 2, strategy="StrictFIFO")
+    for number in range(40):
+        match rng.randrange(5):
+            case 0 | 1:
+                labels = of(rng.choice(["red", "blue", "green"]), **rng.choice([HIGH, LOW, {}]))
+                toy.pod(f"p{number}", cpu=rng.randint(1, 4), labels=labels)
+            case 2:
+                ready = [n for n in started(toy) if toy.named(n).phase == "Pending"]
+                toy.run(*ready[:2])
+            case 3:
+                running = sorted(p.name for p in toy.pods.values() if p.phase == "Running")
+                if running:
+                    toy.end(rng.choice(running))
+            case 4:
+                cohort(toy, "lab", cpu=rng.randint(0, 3))
+    kept, anew = lineup(toy.world).scheduler.book, Lineup(toy.world).scheduler.book
+    kept.settle(0)
+    assert kept.holdings.keys() == anew.holdings.keys()
+    assert kept.waiters.keys() >= anew.waiters.keys()
+    for name, node in anew.present.queues.items():
+        known = kept.present.queues[name]
+        assert {k: v for k, v in known.usage.items() if v} == {
+            k: v for k, v in node.usage.items() if v
+        }
+    assert sum(kept.present.cohorts["lab"].usage.values()) == sum(
+        anew.present.cohorts["lab"].usage.values()
+    )
