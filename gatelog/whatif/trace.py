@@ -15,7 +15,8 @@ Fields of the first two:
                writes amounts; empty is nothing of it
 
 Theory. The file is read twice: first to check every line and to note where each begins and when
-its job came, then in the order of time. What is kept of a job is 24 bytes, and a hash of its id while lines are checked.
+its job came, then in the order of time. What is kept of a job is 24 bytes, and a
+hash of its id while lines are checked.
 
 Invariant: what cannot be used is refused with file, line and column, before anything is played.
 """
