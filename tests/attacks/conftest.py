@@ -119,7 +119,7 @@ class Attack:
                 await self.api.call("DELETE", f"{path}/{one['metadata']['name']}")
 
 
-@pytest.fixture(scope="session", params=["webhook", "policy"])
+@pytest.fixture(scope="module", params=["webhook", "policy"])
 def setup(request: pytest.FixtureRequest) -> str:
     """How admission is installed: what `gatelog up --install` is told."""
     found: str = request.param

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from podgroup.objects import WATCHED_KINDS
 from tests.support.processes import GATELOG, Api, Child, Simulator, make_queue, pod
 
 pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
@@ -65,9 +66,9 @@ async def test_pods_wait_at_the_gate_run_and_finish_across_a_kill(
     try:
         child.wait_for('"event": "ready"')
         (ready,) = events(child, "ready")
-        assert ready["kinds"] == 8 and ready["missing"] == []
+        assert ready["kinds"] == len(WATCHED_KINDS) and ready["missing"] == []
         assert ready["database"].endswith("read-model.sqlite3")
-        assert len(events(child, "installed")) == 7  # five kinds, the fence and its binding
+        assert len(events(child, "installed")) == 8  # six kinds, the fence and its binding
         async with Api(simulator.url, simulator.token) as api:
             await make_queue(api, "ns", cpu="4")
             await api.call("POST", NS, pod("hog", cpu="4", script="run=forever"))
@@ -155,7 +156,7 @@ async def test_a_person_who_watches_sees_what_happens(tmp_path: Path, simulator:
                 seen.append((await asyncio.to_thread(os.read, master, 65536)).decode())
 
     try:
-        await until("ready: watching 8 kinds")
+        await until(f"ready: watching {len(WATCHED_KINDS)} kinds")
         async with Api(simulator.url, simulator.token) as api:
             await make_queue(api, "ns", cpu="4")
             await api.call("POST", NS, pod("a", "g", 2))
