@@ -24,6 +24,7 @@ from podgroup.decide.lineup import REFUSED, Lineup, lineup
 from podgroup.decide.queueing import circle_above
 from podgroup.decide.unadmitted import recall_unadmitted
 from podgroup.ids import GroupID
+from podgroup.members import Flag
 from podgroup.names import (
     EVICTED_CLUSTER_QUEUE_STOPPED,
     EVICTED_DEACTIVATED,
@@ -104,6 +105,15 @@ def _ineligible(world: World, group: Group) -> Reason | None:
         return evicted.reason, evicted.message
     if not group.queue:
         return PENDING_MISCONFIGURED, "the pods name no queue"
+    live = world.members[group.id].count
+    for role in group.roles.values():
+        if live(Flag.LIVE, role.name) > role.count:
+            # They would be charged on top of what was asked for, once the group is admitted.
+            return (
+                "RunningUnadmitted",
+                f"more pods of role {role.name} run than the {role.count} that the group asks for: "
+                "it waits for them to end",
+            )
     local = world.local_queues.get((group.namespace, group.queue))
     if local is None:
         return (

@@ -18,6 +18,7 @@ nothing. Pods of a role that the Workload does not have stay gated (B7).
 Invariant: deleting excess never takes a role below its count.
 """
 
+from podgroup.changes import WORKLOAD
 from podgroup.commands import FinalizePod, UpdateWorkload
 from podgroup.decide.closing import delete_excess
 from podgroup.decide.context import Deciding, normal, pod_ref, workload_free, workload_ref
@@ -171,6 +172,7 @@ def _shortage(d: Deciding, group: Group) -> None:
 
 STAFF = Rule(
     run=staffing,
+    reads=WORKLOAD,
     says=(
         Line("excess", "a pod is beyond its role's count", "deletes it"),
         Line("own", "a new pod of an admitted group", "makes it an owner of the Workload"),
