@@ -28,6 +28,8 @@ from bench import (
     ingesting,
     latency,
     listing,
+    load,
+    pending,
     projecting,
     queues,
     real,
@@ -40,7 +42,7 @@ from bench.processes import machine
 from podgroup.runtime import eventloop
 
 RESULTS = Path(__file__).parent / "results.jsonl"
-LONG = ("rebuild", "listing", "behind")
+LONG = ("rebuild", "listing", "behind", "kueue-load")
 """Parts that take many minutes: run when they are asked for."""
 
 
@@ -61,6 +63,8 @@ PARTS: dict[str, Callable[[], AsyncIterator[Figure]]] = {
     "sizes": sizes.run,
     "queries": asking.run,
     "queues": queues.run,
+    "pending": pending.run,
+    "kueue-load": load.run,
 }
 
 

@@ -4,14 +4,19 @@ from pathlib import Path
 
 import pytest
 
+from bench.cluster import Line, Meta, SeenPod, Spec, Status
 from bench.core import _fold
 from bench.figures import Figure, percentile, write
 from bench.latency import _without_own
+from bench.load import Users, _outcome, _Work
+from bench.pending import PODS
+from bench.pending import Line as WaitingLine
 from bench.queues import Queues
 from bench.simulated import BASELINE, NOMINAL, run
 from bench.story import CLUSTER, Story
 from podgroup.codec import decode_batch
 from podgroup.engine import new_world, step
+from tests.support.processes import Api
 
 
 @pytest.mark.parametrize("groups, size", [(3, 4), (1, 40), (5, 1)])
@@ -104,3 +109,44 @@ def test_the_length_of_a_line_costs_nothing() -> None:
         assert len(verdicts.admitted) == 10
         looks.append(len(verdicts.heads))
     assert looks[1] <= 1.2 * looks[0]
+
+
+def test_each_pass_lets_the_next_one_of_the_line_in() -> None:
+    line = WaitingLine(3)
+    waiting = line._toy.world.quotas.waiting
+    assert line.new() > 0
+    assert len(waiting) == 3, f"the {PODS} that came are gone again"
+    for number in range(1, 4):
+        assert line.freed() > 0
+        assert line._running == f"waits-{number}"
+        assert len(waiting) == 3, "one came, one was let in"
+
+
+async def test_who_is_preempted_comes_again_and_counts_from_the_first_time() -> None:
+    kind = BASELINE[0]._replace(workloads=1)
+    users = Users(Api("http://127.0.0.1:1", ""), [_Work("q", kind, 0), _Work("q", kind, 1)])
+
+    def see(name: str, what: str = "MODIFIED", phase: str = "Running") -> None:
+        users.take(Line(what, SeenPod(Meta(name), Spec(), Status(phase))))
+
+    made = list(users.works)
+    for name in made:
+        users.came[name] = 0.0
+        users.tries[name] = 1
+        see(f"{name}-1")
+    first = users.admitted[made[0]]
+    see(f"{made[0]}-1", "DELETED")
+    assert users._to_make.get_nowait() == made[0]
+    users.tries[made[0]] = 2
+    see(f"{made[0]}-2")
+    assert users.admitted[made[0]] == first
+    see(f"{made[1]}-1", phase="Succeeded")
+    see(f"{made[1]}-1", "DELETED", "Succeeded")
+    assert users._to_make.empty(), "who has ended is not made again"
+    assert not users.over.is_set()
+    see(f"{made[0]}-2", phase="Succeeded")
+    assert users.over.is_set()
+    got = _outcome(users, 1, {})
+    assert (got.works, got.preempted) == (2, 1)
+    assert got.usage == pytest.approx(2 * 0.2 / (NOMINAL * got.whole_s))
+    await users._api.http.close()

@@ -1,0 +1,253 @@
+"""Kueue's performance test on the stand-in: three processes of gatelog, and pods that come and go.
+
+5 cohorts of 6 ClusterQueues that lend to and borrow from one another; to each of them come single
+pods of three classes (`simulated.BASELINE`), by the clock, run for a moment, and end. A pod that is
+preempted is gone, as pods are; its user makes another one, as a Job does, and the work counts from
+when its first pod came. Times are seen by a watch: admitted is whose gate is gone.
+
+Kueue's published figures for the same load are the limits here; they are of another machine, on
+which nothing but Workload objects exists: no pod is made, bound or run.
+
+Invariant: it ends when everybody has run or after `PATIENCE_S`, whichever is first, and in the
+second case says so in place of figures.
+"""
+
+import asyncio
+import os
+import time
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+from bench import processes
+from bench.cluster import Line, PodLines, gated
+from bench.figures import Figure
+from bench.simulated import BASELINE, BORROWING, NOMINAL, Class, queue_name
+from podgroup.names import QUEUE_NAME
+from podgroup.runtime.settings import ActuatorSettings
+from tests.support.processes import KUEUE, TOKEN, Api
+
+NAMESPACE = "load"
+COHORTS, PER_COHORT = 5, 6
+PATIENCE_S = 600.0
+AT_ONCE = ActuatorSettings().max_in_flight
+VERSION = "kueue.x-k8s.io/v1beta2"
+KUEUES = {"whole": 351.0, "large": 16.5, "medium": 76.8, "small": 215.0, "usage": 55.9}
+"""What Kueue publishes: seconds, and percent of the quota in use."""
+
+
+class Outcome(NamedTuple):
+    """What a run was like; times in seconds by the clock of who looks."""
+
+    works: int
+    whole_s: float
+    waited_s: dict[str, float]
+    """Mean time from the first pod's coming to the first admission, by class."""
+    usage: float
+    """Of the quota, by what ran to its end, as a mean over the whole run."""
+    preempted: int
+    """Pods that were made again."""
+    processor_s: dict[str, float]
+
+
+class _Work(NamedTuple):
+    queue: str
+    kind: Class
+    number: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.queue}-{self.kind.name}-{self.number:04d}"
+
+
+class Users(PodLines):
+    """Who makes the pods, sees what becomes of them, and makes those again that were preempted."""
+
+    def __init__(self, api: Api, works: list[_Work]) -> None:
+        super().__init__(api, f"/api/v1/namespaces/{NAMESPACE}/pods")
+        self.works = {work.name: work for work in works}
+        self.came: dict[str, float] = {}
+        self.admitted: dict[str, float] = {}
+        self.ended: dict[str, float] = {}
+        self.tries: Counter[str] = Counter()
+        self.over = asyncio.Event()
+        self._to_make: asyncio.Queue[str] = asyncio.Queue()
+
+    def take(self, line: Line) -> None:
+        """Note who was admitted and who has ended; whoever was stopped is to be made again."""
+        now, pod = time.perf_counter(), line.object
+        name, _, number = pod.metadata.name.rpartition("-")
+        if not pod.spec.gates:
+            self.admitted.setdefault(name, now)
+        if pod.status.phase == "Succeeded":
+            self.ended.setdefault(name, now)
+            if len(self.ended) == len(self.works):
+                self.over.set()
+        elif line.type == "DELETED" and int(number) == self.tries[name] and name not in self.ended:
+            self._to_make.put_nowait(name)
+
+    async def play(self) -> None:
+        """Make everybody's pod when it is due, and the next one of who was preempted."""
+        makers = [asyncio.create_task(self._make()) for _ in range(AT_ONCE)]
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await self._come()
+                await self.over.wait()
+        except TimeoutError:
+            left = sorted(self.works.keys() - self.ended.keys())
+            raise RuntimeError(
+                f"after {PATIENCE_S:.0f} s {len(left)} of {len(self.works)} have not run, "
+                f"the first of them {', '.join(left[:5])}"
+            ) from None
+        finally:
+            for maker in makers:
+                maker.cancel()
+            await asyncio.gather(*makers, return_exceptions=True)
+
+    async def _come(self) -> None:
+        begin = time.perf_counter()
+        for work in sorted(self.works.values(), key=lambda w: (w.number * w.kind.every_ms, w.name)):
+            due = begin + work.number * work.kind.every_ms / 1000
+            if (early := due - time.perf_counter()) > 0:
+                await asyncio.sleep(early)
+            self._to_make.put_nowait(work.name)
+
+    async def _make(self) -> None:
+        while True:
+            name = await self._to_make.get()
+            work = self.works[name]
+            self.tries[name] += 1
+            script = f"start=1ms,run={work.kind.runtime_ms}ms,succeed"
+            body = gated(f"{name}-{self.tries[name]}", script=script)
+            body["metadata"]["labels"][QUEUE_NAME] = work.queue
+            body["spec"]["priorityClassName"] = work.kind.name
+            requests = {"cpu": str(work.kind.request)}
+            body["spec"]["containers"][0]["resources"]["requests"] = requests
+            self.came.setdefault(name, time.perf_counter())
+            await self._api.call("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", body)
+
+
+async def _objects(api: Api, classes: tuple[Class, ...], cohorts: int, per_cohort: int) -> None:
+    """Make the namespace, priorities, flavor and queues of the test."""
+
+    async def make(path: str, kind: str, name: str, **more: Any) -> None:
+        version = VERSION if path.startswith(KUEUE) else "v1"
+        if kind == "PriorityClass":
+            version = "scheduling.k8s.io/v1"
+        body = {"apiVersion": version, "kind": kind, "metadata": {"name": name}, **more}
+        await api.call("POST", path, body)
+
+    await make("/api/v1/namespaces", "Namespace", NAMESPACE)
+    for kind in classes:
+        path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+        await make(path, "PriorityClass", kind.name, value=kind.priority)
+    await make(f"{KUEUE}/resourceflavors", "ResourceFlavor", "default")
+    quota = {"name": "cpu", "nominalQuota": str(NOMINAL), "borrowingLimit": str(BORROWING)}
+    for cohort in range(cohorts):
+        for number in range(per_cohort):
+            name = queue_name(cohort, number)
+            spec = {
+                "cohortName": f"cohort-{cohort}",
+                "namespaceSelector": {},
+                "preemption": {
+                    "withinClusterQueue": "LowerPriority",
+                    "reclaimWithinCohort": "Any",
+                },
+                "resourceGroups": [
+                    {
+                        "coveredResources": ["cpu"],
+                        "flavors": [{"name": "default", "resources": [quota]}],
+                    }
+                ],
+            }
+            await make(f"{KUEUE}/clusterqueues", "ClusterQueue", name, spec=spec)
+            local = f"{KUEUE}/namespaces/{NAMESPACE}/localqueues"
+            await make(local, "LocalQueue", name, spec={"clusterQueue": name})
+
+    async def active() -> bool:
+        found = await api.call("GET", f"{KUEUE}/namespaces/{NAMESPACE}/localqueues")
+        return all("status" in queue for queue in found["items"])
+
+    await api.until("all LocalQueues active, by gatelog's word", active)
+
+
+async def play(
+    classes: tuple[Class, ...] = BASELINE, cohorts: int = COHORTS, per_cohort: int = PER_COHORT
+) -> Outcome:
+    """Let everybody come, run and end."""
+    works = [
+        _Work(queue_name(cohort, queue), kind, number)
+        for cohort in range(cohorts)
+        for queue in range(per_cohort)
+        for kind in classes
+        for number in range(kind.workloads)
+    ]
+    with processes.folder() as place:
+        async with processes.nats(place) as server:
+            with processes.simulator(place, "--kubelet", "scripted") as cluster:
+                database = f"sqlite:///{place}/bench.db"
+                env = processes.environment(server.settings(), database, cluster.kubeconfig)
+                with processes.children(place, env, "ingest", "project", "actuate") as parts:
+                    async with Api(cluster.url, TOKEN) as api:
+                        await _objects(api, classes, cohorts, per_cohort)
+                        pids = {
+                            child.name: child.process.pid
+                            for child in (*parts, cluster)
+                            if child.process is not None
+                        }
+                        pids["client"] = os.getpid()
+                        before = {name: processes.cpu_s(pid) for name, pid in pids.items()}
+                        async with Users(api, works) as users:
+                            await users.play()
+                        spent = {
+                            name: processes.cpu_s(pid) - before[name] for name, pid in pids.items()
+                        }
+    return _outcome(users, cohorts * per_cohort, spent)
+
+
+def _outcome(users: Users, queues: int, spent: dict[str, float]) -> Outcome:
+    whole_s = max(users.ended.values()) - min(users.came.values())
+    waited: dict[str, list[float]] = defaultdict(list)
+    for name, work in users.works.items():
+        waited[work.kind.name].append(users.admitted[name] - users.came[name])
+    used_ms = sum(work.kind.request * work.kind.runtime_ms for work in users.works.values())
+    return Outcome(
+        works=len(users.works),
+        whole_s=whole_s,
+        waited_s={kind: sum(each) / len(each) for kind, each in waited.items()},
+        usage=used_ms / 1000 / (NOMINAL * queues * whole_s),
+        preempted=sum(users.tries.values()) - len(users.works),
+        processor_s=spent,
+    )
+
+
+async def run() -> AsyncIterator[Figure]:
+    """Play it and give its figures beside Kueue's."""
+    got = await play()
+    spent = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in got.processor_s.items())
+    yield Figure(
+        name="load.whole",
+        value=got.whole_s,
+        unit="s",
+        limit=KUEUES["whole"],
+        limit_name="Kueue's, published",
+        note=f"{got.works:,} single pods, {got.preempted:,} made again; processor time: {spent}",
+    )
+    for kind, seconds in got.waited_s.items():
+        yield Figure(
+            name=f"load.{kind}",
+            value=seconds,
+            unit="s",
+            limit=KUEUES[kind],
+            limit_name="Kueue's, published",
+            note="mean time from coming to the first admission",
+        )
+    yield Figure(
+        name="load.usage",
+        value=100 * got.usage,
+        unit="%",
+        limit=KUEUES["usage"],
+        limit_name="Kueue's, published",
+        ratio=round(100 * got.usage / KUEUES["usage"], 4),
+        note="of the quota, by what ran to its end",
+    )

@@ -1,0 +1,170 @@
+"""What the length of a queue costs the core: single pods that wait in one ClusterQueue, all taken.
+
+Events are folded and decided on one a message, as they come in a trickle. Measured is processor
+time: of a new pod (its event folded and decided on, with all that is written down about it), and of
+the message that frees the quota of one and lets one of those in line in. The lengths take turns,
+so that what else the machine does meets all of them alike; growth is by the empty queue for a new
+pod, and by the shortest line for a pass, since nobody would be let in from an empty one.
+
+Memory is that of a fresh process, journal taken away as the projector does.
+"""
+
+import asyncio
+import gc
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from statistics import median
+
+from bench.figures import Figure
+from bench.processes import resident_kib
+from podgroup.engine import take
+from tests.support.toy import Toy
+
+SIZES = (0, 100, 1_000, 10_000, 100_000)
+TURNS = 30
+PODS = 10
+TAKE_EVERY = 1000
+
+
+class Line:
+    """One ClusterQueue with quota for one core, which a pod holds, and `waiting` others."""
+
+    def __init__(self, waiting: int) -> None:
+        self._toy = Toy(cpu=1)
+        self._number = 0
+        self._running = "holds"
+        self._toy.pod(self._running)
+        self._toy.run(self._running)
+        self._toy.act = False
+        for _ in range(waiting):
+            self._come()
+        self._tidy()
+        if len(self._toy.world.quotas.waiting) != waiting:
+            raise RuntimeError(f"{len(self._toy.world.quotas.waiting)} wait, not {waiting}")
+
+    def _come(self) -> str:
+        self._number += 1
+        name = f"waits-{self._number}"
+        self._toy.pod(name, settle=False)
+        if self._number % TAKE_EVERY == 0:
+            self._tidy()
+        return name
+
+    def _tidy(self) -> None:
+        toy = self._toy
+        take(toy.world)
+        for kept in (toy.messages, toy.concluded, toy.decisions, toy.queue):
+            kept.clear()
+
+    def new(self) -> float:
+        """Return what a new pod costs, in seconds of processor time; those that came are gone."""
+        gc.collect(0)
+        begin = time.process_time()
+        came = [self._come() for _ in range(PODS)]
+        spent = (time.process_time() - begin) / PODS
+        self._tidy()
+        self._toy.act = True
+        for name in came:
+            self._toy.delete(name)
+        self._toy.settle()
+        self._toy.act = False
+        self._tidy()
+        return spent
+
+    def freed(self) -> float:
+        """Return what the end of the pod that runs costs, and letting the next one in."""
+        toy = self._toy
+        came = self._come()
+        self._tidy()
+        view = toy.named(self._running)
+        gc.collect(0)
+        begin = time.process_time()
+        toy.change(view.uid, settle=False, phase="Succeeded", conditions=())
+        spent = time.process_time() - begin
+        toy.act = True
+        before = self._running
+        toy.settle()
+        (self._running,) = (
+            group.name for group in toy.world.groups.values() if group.holding is not None
+        )
+        if self._running == before:
+            raise RuntimeError(f"nobody came in after {before}, {came} waits")
+        toy.run(self._running)
+        toy.delete(before)
+        toy.act = False
+        self._tidy()
+        return spent
+
+
+async def run() -> AsyncIterator[Figure]:
+    """Measure all lengths, turn by turn, and the memory that the longest line takes."""
+    lines = [Line(size) for size in SIZES]
+    gc.collect()
+    gc.freeze()
+    try:
+        for line in lines:
+            line.new()
+            line.freed()
+        news = [[line.new() for line in lines] for _ in range(TURNS)]
+        frees = [[line.freed() for line in lines[1:]] for _ in range(TURNS)]
+    finally:
+        gc.unfreeze()
+    for what, turns, sizes, note in (
+        ("new", news, SIZES, "a new single pod, folded and decided on, with {:,} in line"),
+        ("pass", frees, SIZES[1:], "quota of one given back and one let in, with {:,} in line"),
+    ):
+        for place, size in enumerate(sizes):
+            yield Figure(
+                name=f"pending.{what}.{size}",
+                value=median(turn[place] for turn in turns) * 1e3,
+                unit="ms",
+                samples=TURNS,
+                note=note.format(size),
+            )
+        dearest = max(
+            (median(turn[place] / turn[0] for turn in turns), size)
+            for place, size in enumerate(sizes)
+            if place
+        )
+        yield Figure(
+            name=f"pending.{what}.growth",
+            value=dearest[0],
+            unit="times",
+            limit=1.2,
+            limit_name="wanted",
+            note=f"the dearest length ({dearest[1]:,}) by {sizes[0]:,}, turn by turn",
+        )
+    yield Figure(
+        name="pending.memory",
+        value=await asyncio.to_thread(_memory),
+        unit="bytes",
+        note=f"resident, for each of {SIZES[-1]:,} single pods that wait, in a core that follows "
+        "them; with the pods and groups themselves",
+    )
+
+
+def _memory() -> float:
+    answer = subprocess.run(
+        [sys.executable, "-m", "bench.pending"], capture_output=True, text=True, check=True
+    )
+    return float(answer.stdout)
+
+
+def _measure() -> float:
+    Line(SIZES[1])
+    gc.collect()
+    before = resident_kib(os.getpid())
+    line = Line(SIZES[-1])
+    # What the model of the cluster keeps is no part of it.
+    line._toy.pods.clear()
+    line._toy.last.clear()
+    line._toy.workloads.clear()
+    gc.collect()
+    return (resident_kib(os.getpid()) - before) * 1024 / SIZES[-1]
+
+
+if __name__ == "__main__":
+    print(_measure())
