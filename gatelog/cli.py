@@ -18,6 +18,7 @@ import typer
 
 from gatelog.commands import (
     archive,
+    bundle,
     demo,
     deployments,
     doctor,
@@ -121,6 +122,7 @@ app.command("import", help=export.IMPORT_HELP, epilog=export.IMPORT_EPILOG, rich
 app.command("epochs", help=epochs.HELP, epilog=epochs.EPILOG, rich_help_panel=ASK)(epochs.epochs)
 app.command("parked", help=parked.HELP, epilog=parked.EPILOG, rich_help_panel=ASK)(parked.parked)
 app.command("doctor", help=doctor.HELP, epilog=doctor.EPILOG, rich_help_panel=ASK)(doctor.doctor)
+app.command("bundle", help=bundle.HELP, epilog=bundle.EPILOG, rich_help_panel=ASK)(bundle.bundle)
 app.command("version", help=version.HELP, epilog=version.EPILOG, rich_help_panel=ASK)(
     version.version
 )

@@ -55,14 +55,35 @@ class Api:
         self.deletions = deletions
         self.pods = pods
         self.settings = settings
+        self.logs: dict[tuple[str, str, str, bool], str] = {}
+        """What containers have written, by namespace, pod, container, and whether before a
+        restart; tests put it there."""
 
     async def get(self, target: Target, query: Mapping[str, str], as_metadata: bool) -> Answer:
         """Read one object. Raises 404, 504."""
         await self._reach(query)
         rec = self.writes.existing(target)
+        if target.subresource == "log":
+            return self._log(rec, query)
         if as_metadata:
             return 200, _encode(objects.partial(rec))
         return 200, objects.encoded(target.route, rec)
+
+    def _log(self, rec: Rec, query: Mapping[str, str]) -> Answer:
+        """What a pod's container has written. Raises 400 as the kubelet's API does."""
+        names = [container["name"] for container in rec.obj["spec"]["containers"]]
+        container = query.get("container") or names[0]
+        if container not in names:
+            text = f"container {container} is not valid for pod {rec.name}"
+            raise bad_request(text)
+        key = rec.namespace, rec.name, container, query.get("previous") == "true"
+        if key[3] and key not in self.logs:
+            raise bad_request(
+                f'previous terminated container "{container}" in pod "{rec.name}" not found'
+            )
+        lines = self.logs.get(key, "").splitlines(keepends=True)
+        tail = query.get("tailLines")
+        return 200, "".join(lines[max(0, len(lines) - int(tail)) :] if tail else lines).encode()
 
     async def list(self, target: Target, query: Mapping[str, str], as_metadata: bool) -> Answer:
         """Read a collection. Raises 400, 410, 422, 504."""

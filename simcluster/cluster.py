@@ -62,7 +62,7 @@ class SimCluster:
         self.deletions = Deletions(self.writes)
         self.pods = PodWrites(self.writes)
         self.faults = Faults(settings.seed)
-        api = Api(self.store, self.writes, self.deletions, self.pods, settings)
+        self.api = api = Api(self.store, self.writes, self.deletions, self.pods, settings)
         self.aggregation: Aggregation | None = None
         if settings.front_proxy:
             from simcluster.aggregation import Aggregation

@@ -18,7 +18,7 @@ from simcluster.errors import ApiError, NotServed, Obj, bad_request
 from simcluster.managed import Writer
 from simcluster.resources import Catalogue, Route
 
-_SUBRESOURCES = frozenset({"status", "binding", "eviction", "resize"})
+_SUBRESOURCES = frozenset({"status", "binding", "eviction", "resize", "log"})
 
 
 class Target(msgspec.Struct, frozen=True):

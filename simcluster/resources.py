@@ -143,6 +143,7 @@ def _entries(resource: Resource) -> list[Obj]:
         subresources = [
             ("binding", "Binding", ["create"]),
             ("eviction", "Eviction", ["create"]),
+            ("log", "Pod", ["get"]),
             ("resize", "Pod", ["get", "patch", "update"]),
             *subresources,
         ]

@@ -61,6 +61,7 @@ class Pseudonyms:
     def __init__(self, key: bytes) -> None:
         self._key = key
         self._known: dict[str, str] = {}
+        self._phrases: re.Pattern[str] | None = None
         self._decisions: dict[str, str] = {}
 
     def name(self, text: str) -> str:
@@ -71,7 +72,17 @@ class Pseudonyms:
         if found is None:
             digest = hashlib.blake2b(text.encode(), key=self._key, digest_size=6).hexdigest()
             found = self._known[text] = f"x{digest}"
+            if not _WORD.fullmatch(text):
+                self._phrases = None
         return found
+
+    def _said(self, sentence: str) -> str:
+        """Replace what is known in a sentence: values that are no words first, then words."""
+        if self._phrases is None:
+            odd = sorted((t for t in self._known if not _WORD.fullmatch(t)), key=len, reverse=True)
+            self._phrases = re.compile("|".join(map(re.escape, odd)) or r"(?!)")
+        sentence = self._phrases.sub(lambda found: self._known[found[0]], sentence)
+        return _WORD.sub(lambda word: self._known.get(word[0], word[0]), sentence)
 
     def learn(self, entry: Entry) -> None:
         """Take in names that others are computed from, and all that sentences may mention."""
@@ -191,5 +202,5 @@ class Pseudonyms:
         if field in _NAMES:
             return self.name(text)
         if field in _SAID:
-            return _WORD.sub(lambda word: self._known.get(word[0], word[0]), text)
+            return self._said(text)
         return text

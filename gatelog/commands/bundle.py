@@ -1,0 +1,103 @@
+"""`gatelog bundle`: what a report of a defect needs, in one file, without secrets.
+
+Invariant: reads only, but for the file it writes; what cannot be had is named in the file.
+"""
+
+import asyncio
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gatelog import options
+from gatelog.errors import UsageFailed
+
+HELP = (
+    "Put what helpers from outside need into one archive: versions, settings, doctor's findings, "
+    "metrics, the last log lines of gatelog's pods, and the log of one group under pseudonyms. "
+    "Passwords, tokens and keys are taken out; what could not be had is named in README.txt."
+)
+EPILOG = """[bold]Examples[/]
+
+gatelog bundle
+
+gatelog bundle case-7.tar.gz --group team-a/train --log-lines 2000
+
+gatelog bundle --log-file up.log                  (gatelog up 2> up.log keeps its lines)"""
+
+
+def bundle(
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="File to write. Default: gatelog-bundle-DATE.tar.gz, here."),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group", metavar="NS/NAME", help="Default: the one that has waited longest."
+        ),
+    ] = None,
+    log_lines: Annotated[
+        int, typer.Option("--log-lines", min=0, max=100_000, help="Of each log.")
+    ] = 1000,
+    log_file: Annotated[
+        list[Path] | None,
+        typer.Option("--log-file", metavar="FILE", help="A log of yours. May be repeated."),
+    ] = None,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", metavar="NS", help="Where gatelog is installed.")
+    ] = "gatelog-system",
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the file if it is there.")
+    ] = False,
+    config: options.Config = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.KubeContext = None,
+    state_dir: options.StateDirOption = None,
+    db: options.Database = None,
+    cluster: options.Cluster = None,
+    assign: options.Assign = None,
+) -> None:
+    """Run `gatelog bundle`; see HELP."""
+    from gatelog import asking
+    from gatelog.bundle.scrubbing import scrubber
+    from gatelog.bundle.writing import write
+    from podgroup.runtime.log import configure
+    from podgroup.runtime.settings import LogSettings
+
+    path = file or Path(f"gatelog-bundle-{datetime.now(UTC):%Y%m%d-%H%M%S}.tar.gz")
+    if path.exists() and not force:
+        raise UsageFailed(f"{path}: is there already; --force replaces it")
+    wanted = asking.parse_title(group) if group else None
+    settings = options.settings(
+        config,
+        assign,
+        kubernetes__kubeconfig=kubeconfig,
+        kubernetes__context=context,
+        state_dir=state_dir,
+        database__url=options.database_option(db),
+        cluster=cluster,
+    )
+    configure(LogSettings(level="error"))
+
+    def tell(step: str) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write(f"gatelog: {step} ...\n")
+
+    made = asyncio.run(
+        write(
+            settings,
+            path,
+            scrubber(settings),
+            group=wanted,
+            namespace=namespace,
+            log_lines=log_lines,
+            logs=log_file or [],
+            tell=tell,
+        )
+    )
+    print(f"{path}: {len(made.content)} files, {path.stat().st_size} bytes")
+    for what, why in made.missing:
+        print(f"  without {what}: {why}")
