@@ -145,7 +145,7 @@ class Conflater:
         now, going = self._clock() + ROUNDING_S, list[Event]()
         while (due_s := self.due_s) is not None and due_s <= now:
             event = self._held.pop(heapq.heappop(self._turns)[1]).event
-            self._note(event.pod)
+            self._note_minor(event.pod)
             going.append(event)
         return going, self._position()
 
@@ -183,8 +183,17 @@ class Conflater:
         return known is not None and known[0] == _decisive(pod)
 
     def _note(self, pod: PodView) -> None:
+        """Remember a pod that goes as it is."""
+        self._remember(pod, _decisive(pod))
+
+    def _note_minor(self, pod: PodView) -> None:
+        """The same where what decides is as it was: it need not be worked out again."""
+        known = self._known.get(hash(pod.uid))
+        self._remember(pod, known[0] if known is not None else _decisive(pod))
+
+    def _remember(self, pod: PodView, decisive: int) -> None:
         key = hash(pod.uid)
-        self._known[key] = (_decisive(pod), POD_FINALIZER in pod.finalizers)
+        self._known[key] = (decisive, POD_FINALIZER in pod.finalizers)
         self._known.move_to_end(key)
         if len(self._known) > MAX_KNOWN:
             self._known.popitem(last=False)
@@ -216,7 +225,7 @@ class Conflater:
                 self.late[namespace] = shared_s
             due_s = max(due_s, shared_s)
         if due_s <= now + ROUNDING_S:
-            self._note(event.pod)
+            self._note_minor(event.pod)
             return False
         self.deferred += 1
         self._held[uid] = Held(event, before, due_s, shared)
