@@ -334,7 +334,7 @@ class Story:
             case _ if found is None:
                 return "", ""
             case c.WriteWorkloadStatus():
-                found = _with_status(found, command)
+                found = command.on(found)
             case c.FinalizeWorkload():
                 found = msgspec.structs.replace(found, finalizers=())
             case _:
@@ -347,16 +347,3 @@ class Story:
             last = msgspec.structs.replace(self._workloads.pop(name), resource_version=self._bump())
             self._log(e.WorkloadDeleted(workload=last))
         return found.uid, found.resource_version
-
-
-def _with_status(view: WorkloadView, command: c.WriteWorkloadStatus) -> WorkloadView:
-    have = {x.type: x for x in view.conditions} | {x.type: x for x in command.conditions}
-    changes: dict[str, Any] = {"conditions": tuple(have.values())}
-    if command.admission is not None:
-        changes["cluster_queue"] = command.admission.cluster_queue
-        changes["assignments"] = command.admission.assignments
-    if command.clear_admission:
-        changes |= {"cluster_queue": "", "assignments": ()}
-    if command.reclaimable is not None:
-        changes["reclaimable"] = command.reclaimable
-    return msgspec.structs.replace(view, **changes)

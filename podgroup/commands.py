@@ -9,9 +9,12 @@ their own.
 Invariant: carrying out a command twice has the effect of carrying it out once.
 """
 
-from msgspec import Struct
+from typing import Any
 
-from podgroup.objects import Assignment, Condition, Toleration
+from msgspec import Struct
+from msgspec.structs import replace
+
+from podgroup.objects import Assignment, Condition, Toleration, WorkloadView
 
 
 class Value(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
@@ -181,6 +184,21 @@ class WriteWorkloadStatus(Command, tag="WriteWorkloadStatus", frozen=True, kw_on
     clear_admission: bool = False
     reclaimable: dict[str, int] | None = None
     executed_s: int | None = None
+
+    def on(self, view: WorkloadView) -> WorkloadView:
+        """Return a Workload as it is after this write, but for its version."""
+        conditions = {c.type: c for c in (*view.conditions, *self.conditions)}
+        changes: dict[str, Any] = {"conditions": tuple(conditions.values())}
+        if self.admission is not None:
+            changes["cluster_queue"] = self.admission.cluster_queue
+            changes["assignments"] = self.admission.assignments
+        if self.clear_admission:
+            changes |= {"cluster_queue": "", "assignments": ()}
+        if self.reclaimable is not None:
+            changes["reclaimable"] = self.reclaimable
+        if self.executed_s is not None:
+            changes["executed_s"] = self.executed_s
+        return replace(view, **changes)
 
 
 class FinalizeWorkload(Command, tag="FinalizeWorkload", frozen=True, kw_only=True):

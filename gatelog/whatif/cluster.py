@@ -243,7 +243,8 @@ class Cluster:
                 self._own(key, found, command.add_owners, controller=command.controller)
                 self._put_workload(key, found, _updated(found, command))
             case c.WriteWorkloadStatus():
-                self._put_workload(key, found, _status(found.view, command))
+                found.view = command.on(found.view)
+                self._put_workload(key, found, {})
             case c.FinalizeWorkload():
                 self._put_workload(key, found, {"finalizers": ()})
                 if command.delete:
@@ -349,21 +350,6 @@ def _updated(found: _Workload, command: c.UpdateWorkload) -> dict[str, Any]:
     if command.pod_sets is not None:
         spec["pod_sets"] = _pod_sets(command.pod_sets)
     return spec
-
-
-def _status(view: WorkloadView, command: c.WriteWorkloadStatus) -> dict[str, Any]:
-    have = {x.type: x for x in view.conditions} | {x.type: x for x in command.conditions}
-    changes: dict[str, Any] = {"conditions": tuple(have.values())}
-    if command.admission is not None:
-        changes["cluster_queue"] = command.admission.cluster_queue
-        changes["assignments"] = command.admission.assignments
-    if command.clear_admission:
-        changes |= {"cluster_queue": "", "assignments": ()}
-    if command.reclaimable is not None:
-        changes["reclaimable"] = command.reclaimable
-    if command.executed_s is not None:
-        changes["executed_s"] = command.executed_s
-    return changes
 
 
 def _pod_sets(specs: tuple[c.PodSetSpec, ...]) -> tuple[PodSetView, ...]:

@@ -511,18 +511,7 @@ class Toy:
                     self.put_workload(w)  # two requests, and the watch shows the first
                     w = msgspec.structs.replace(w, deleted_at=self.now)
             case c.WriteWorkloadStatus():
-                have = {x.type: x for x in w.conditions} | {x.type: x for x in command.conditions}
-                changes: dict[str, Any] = {"conditions": tuple(have.values())}
-                if command.admission is not None:
-                    changes["cluster_queue"] = command.admission.cluster_queue
-                    changes["assignments"] = command.admission.assignments
-                if command.clear_admission:
-                    changes |= {"cluster_queue": "", "assignments": ()}
-                if command.reclaimable is not None:
-                    changes["reclaimable"] = command.reclaimable
-                if command.executed_s is not None:
-                    changes["executed_s"] = command.executed_s
-                w = msgspec.structs.replace(w, **changes)
+                w = command.on(w)
         w = self.put_workload(w)
         return "applied", w.resource_version, w.uid
 
