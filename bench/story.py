@@ -24,7 +24,7 @@ import msgspec
 from podgroup import commands as c
 from podgroup import events as e
 from podgroup.codec import Conclusions, encode_batch
-from podgroup.decide import RULES
+from podgroup.decide import decides_by
 from podgroup.engine import new_world, step, take
 from podgroup.events import Batch
 from podgroup.names import (
@@ -222,15 +222,8 @@ class Story:
                 )
             ],
         }
-        self._send(
-            e.SettingsRecorded(
-                mode=self._world.mode,
-                policy=self._world.policy,
-                kinds=WATCHED_KINDS,
-                gatelog=metadata.version("gatelog"),
-                rules=RULES,
-            )
-        )
+        world = self._world
+        self._send(decides_by(world.mode, world.policy, metadata.version("gatelog")))
         for kind in WATCHED_KINDS:
             self._send(e.RelistStarted(kind=kind, relist=kind))
             for view in objects.get(kind, []):

@@ -20,10 +20,9 @@ from uuid import uuid4
 
 from podgroup import subjects
 from podgroup.codec import decode_batch, encode_batch
-from podgroup.decide import RULES
+from podgroup.decide import decides_by
 from podgroup.engine import step
-from podgroup.events import Batch, SettingsRecorded
-from podgroup.objects import WATCHED_KINDS
+from podgroup.events import Batch
 from podgroup.runtime.backoff import Backoff
 from podgroup.runtime.jetstream import (
     Bus,
@@ -112,12 +111,8 @@ class Projection:
         self._clock = LogClock()
         self._reconnected = False
         self._missed: MessagesLost | None = None
-        self._wanted = SettingsRecorded(
-            mode=settings.mode,
-            policy=policy_of(settings.queueing),
-            kinds=WATCHED_KINDS,
-            gatelog=metadata.version("gatelog"),
-            rules=RULES,
+        self._wanted = decides_by(
+            settings.mode, policy_of(settings.queueing), metadata.version("gatelog")
         )
         self._said_at = 0
         self.world = World(cluster=settings.cluster, mode=settings.mode)

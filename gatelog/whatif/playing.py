@@ -19,7 +19,7 @@ from msgspec import Struct
 from gatelog.whatif.arrivals import Arrival, Source
 from gatelog.whatif.cluster import Cluster, Hooks, Simulated
 from podgroup import events as e
-from podgroup.decide import RULES
+from podgroup.decide import decides_by
 from podgroup.engine import new_world, step
 from podgroup.objects import WATCHED_KINDS, QueueObject, kind_of
 from podgroup.policy import Policy
@@ -141,15 +141,8 @@ class Play:
     def _set_up(self) -> None:
         """List everything, as a watch does at its start."""
         said = self._cluster.said
-        said.append(
-            e.SettingsRecorded(
-                mode=self.world.mode,
-                policy=self.world.policy,
-                kinds=WATCHED_KINDS,
-                gatelog=metadata.version("gatelog"),
-                rules=RULES,
-            )
-        )
+        world = self.world
+        said.append(decides_by(world.mode, world.policy, metadata.version("gatelog")))
         for kind in WATCHED_KINDS:
             said.append(e.RelistStarted(kind=kind, relist=kind))
             for view in self._objects:

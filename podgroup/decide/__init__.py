@@ -41,15 +41,17 @@ from podgroup.decide.rule import Rule
 from podgroup.decide.staffing import STAFF
 from podgroup.decide.starting import START, STOP
 from podgroup.decide.takeover import TAKE_OVER
-from podgroup.events import Decision
+from podgroup.events import Decision, SettingsRecorded
 from podgroup.fold.common import At
 from podgroup.fold.pods import renewable, retirable
 from podgroup.fold.relists import synced
 from podgroup.ids import GroupID
+from podgroup.objects import WATCHED_KINDS
+from podgroup.policy import Policy
 from podgroup.records import AnyRecord, Concluded, Renewed, Retired
 from podgroup.state import Group, World
 
-__all__ = ["FIRST", "RULES", "THEN", "Deciding", "Difference", "decide"]
+__all__ = ["FIRST", "RULES", "THEN", "Deciding", "Difference", "decide", "decides_by"]
 
 
 class Difference(Struct, frozen=True):
@@ -89,6 +91,13 @@ THEN: tuple[Rule, ...] = (BEGIN, START, MIRROR, SWEEP, CHECK, EXPLAIN, REPORT)
 
 RULES = 2
 """Version of the rules: it grows when they would decide otherwise on a log than before."""
+
+
+def decides_by(mode: str, policy: Policy, gatelog: str) -> SettingsRecorded:
+    """Return what a log has to say once these rules decide in it; `gatelog` is its version."""
+    return SettingsRecorded(
+        mode=mode, policy=policy, kinds=WATCHED_KINDS, gatelog=gatelog, rules=RULES
+    )
 
 
 def decide(

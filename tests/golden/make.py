@@ -14,10 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from podgroup.decide import RULES
+from podgroup.decide import decides_by
 from podgroup.engine import new_world, step
-from podgroup.events import SettingsRecorded
-from podgroup.objects import WATCHED_KINDS
 from projector import migrate
 from projector.record_rows import keep_raw, settled
 from projector.replay.files import Export, FileLog, Header
@@ -32,13 +30,7 @@ async def made(path: Path, target: Path, url: str) -> None:
     header = log.header
     world = new_world(cluster, header.mode, header.policy)
     sink = Sink(url, cluster, 0, header.mode)
-    said = SettingsRecorded(
-        mode=header.mode,
-        policy=header.policy,
-        kinds=WATCHED_KINDS,
-        gatelog=metadata.version("gatelog"),
-        rules=RULES,
-    )
+    said = decides_by(header.mode, header.policy, metadata.version("gatelog"))
     name = target / path.name
     begin = Header(cluster=cluster, mode=header.mode, policy=header.policy, last=header.last)
     with Export(name, begin) as out:

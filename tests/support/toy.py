@@ -16,7 +16,7 @@ import msgspec
 
 from podgroup import commands as c
 from podgroup import events as e
-from podgroup.decide import RULES
+from podgroup.decide import decides_by
 from podgroup.engine import due_timers, new_world, step
 from podgroup.events import Batch
 from podgroup.names import (
@@ -167,13 +167,7 @@ class Toy:
 
     def settings(self) -> e.SettingsRecorded:
         """What a projector with this mode and policy would say, so that it need not."""
-        return e.SettingsRecorded(
-            mode=self.world.mode,
-            policy=self.world.policy,
-            kinds=WATCHED_KINDS,
-            gatelog=metadata.version("gatelog"),
-            rules=RULES,
-        )
+        return decides_by(self.world.mode, self.world.policy, metadata.version("gatelog"))
 
     def cluster_queue(
         self, cpu: int, strategy: str = "BestEffortFIFO", within: str = "LowerPriority", **more: Any
