@@ -416,3 +416,19 @@ class World(Struct):
     set when recorded decisions turn out to be other than ours, so that each is told."""
     at: datetime | None = None
     note_ord: int = 0
+
+    def local_queue_of(self, group: Group) -> LocalQueueView | None:
+        """Return the LocalQueue that a group names, None if there is none."""
+        return self.local_queues.get((group.namespace, group.queue))
+
+    def cluster_queue_of(self, group: Group) -> ClusterQueueView | None:
+        """Return the ClusterQueue that its LocalQueue leads to, None if there is none."""
+        local = self.local_queue_of(group)
+        return self.cluster_queues.get(local.cluster_queue) if local is not None else None
+
+    def cluster_queue_name(self, group: Group) -> str:
+        """Return the ClusterQueue that holds it, else that its queue leads to, or ""; by name."""
+        if group.holding is not None:
+            return group.holding.admission.cluster_queue
+        local = self.local_queue_of(group)
+        return local.cluster_queue if local is not None else ""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 
 from podgroup.members import Flag
 from podgroup.runtime.metrics import Labels, Metrics
-from podgroup.state import Group, World
+from podgroup.state import World
 
 
 def declare(metrics: Metrics, world: Callable[[], World]) -> None:
@@ -48,20 +48,12 @@ def _reader(
     return lambda: look(world())
 
 
-def cluster_queue(world: World, group: Group) -> str:
-    """Return the ClusterQueue that holds the group, or else that its queue leads to, or ""."""
-    if group.holding is not None:
-        return group.holding.admission.cluster_queue
-    local = world.local_queues.get((group.namespace, group.queue))
-    return local.cluster_queue if local is not None else ""
-
-
 def pending_groups(world: World) -> Counter[Labels]:
     """Return the groups that wait, by ClusterQueue and reason."""
     found: Counter[Labels] = Counter()
     for group in world.groups.values():
         if group.wait is not None:
-            found[cluster_queue(world, group), group.wait.reason] += 1
+            found[world.cluster_queue_name(group), group.wait.reason] += 1
     return found
 
 
@@ -81,7 +73,7 @@ def gated_pods(world: World) -> Counter[Labels]:
     for identity, members in world.members.items():
         gated = members.count(Flag.GATED)
         if gated:
-            found[(cluster_queue(world, world.groups[identity]),)] += gated
+            found[(world.cluster_queue_name(world.groups[identity]),)] += gated
     return found
 
 

@@ -21,7 +21,6 @@ from podgroup.ids import GroupID
 from podgroup.journal import AdmissionRow
 from podgroup.names import ADMISSION_GATE
 from podgroup.state import Group, World
-from projector.gauges import cluster_queue
 
 POD_GATED: Final = "gatelog_pods_gated_total"
 POD_UNGATED: Final = "gatelog_pods_ungated_total"
@@ -105,7 +104,7 @@ class _Where:
         if rows := self._rows.get(identity):
             return rows[-1].cluster_queue
         group = self._group(identity)
-        return cluster_queue(self._world, group) if group is not None else ""
+        return self._world.cluster_queue_name(group) if group is not None else ""
 
     def _group(self, identity: str) -> Group | None:
         live = self._world.groups.get(GroupID(identity))

@@ -128,11 +128,6 @@ def _groups(world: World, changed: Iterable[str], gone: dict[GroupID, Group]) ->
 def _group(world: World, group: Group, shard: int, admitted: dict[str, Any]) -> Row:
     roles = group.roles.values()
     holding, wait = group.holding, group.wait
-    local = world.local_queues.get((group.namespace, group.queue))
-    if holding is not None:
-        cluster_queue = holding.admission.cluster_queue
-    else:
-        cluster_queue = local.cluster_queue if local is not None else ""
     members = world.members.get(group.id) if group.gone_at is None else None
     return _group_row(
         cluster=world.cluster,
@@ -142,7 +137,7 @@ def _group(world: World, group: Group, shard: int, admitted: dict[str, Any]) -> 
         name=key_text(group.name),
         kind=group.kind,
         queue=group.queue,
-        cluster_queue=cluster_queue,
+        cluster_queue=world.cluster_queue_name(group),
         priority=int64(group.priority),
         priority_class=group.priority_class,
         total_count=int64(group.composed_total if group.composed else group.total),

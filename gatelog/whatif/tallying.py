@@ -131,7 +131,7 @@ class Counting:
                 if group is not None and not early:
                     self._admitted(world, group, command.cluster_queue, now)
             elif isinstance(command, EvictGroup) and not early:
-                queue = _queue_of(world, group)
+                queue = world.cluster_queue_name(group) if group is not None else ""
                 preempted = command.reason == EVICTED_PREEMPTED or command.preempted_by
                 (tally.preempted if preempted else tally.evicted)[queue] += 1
 
@@ -143,7 +143,9 @@ class Counting:
         for group in world.groups.values():
             if group.holding is None and group.finish is None and group.queued_at is not None:
                 if group.composed and world.quotas.charges.get(group.id) is None:
-                    kind = Kind(_queue_of(world, group), group.priority, self._team(world, group))
+                    kind = Kind(
+                        world.cluster_queue_name(group), group.priority, self._team(world, group)
+                    )
                     waited = (end - group.queued_at).total_seconds()
                     self.tally.waiting.setdefault(kind, array("d")).append(max(0.0, waited))
 
@@ -226,12 +228,3 @@ def _add(
         share = min(1.0, more / there) if there and more else 0.0
         for key, less in idle[pool]:
             quota[key].lent += less * share * seconds
-
-
-def _queue_of(world: World, group: Group | None) -> str:
-    if group is None:
-        return ""
-    if group.holding is not None:
-        return group.holding.admission.cluster_queue
-    queue = world.local_queues.get((group.namespace, group.queue))
-    return queue.cluster_queue if queue is not None else ""

@@ -114,7 +114,7 @@ def _ineligible(world: World, group: Group) -> Reason | None:
                 f"more pods of role {role.name} run than the {role.count} that the group asks for: "
                 "it waits for them to end",
             )
-    local = world.local_queues.get((group.namespace, group.queue))
+    local = world.local_queue_of(group)
     if local is None:
         return (
             "LocalQueueNotFound",
@@ -133,7 +133,7 @@ def retire_admissions(d: Deciding, group: Group) -> None:
     holding = group.holding
     if holding is None or group.evicted is not None or group.finish is not None:
         return
-    local = d.world.local_queues.get((group.namespace, group.queue))
+    local = d.world.local_queue_of(group)
     queue = d.world.cluster_queues.get(holding.admission.cluster_queue)
     reason = message = ""
     if group.workload is not None and not group.workload.active:
@@ -226,8 +226,7 @@ def _tell(d: Deciding, identity: str) -> None:
     group = d.world.groups.get(GroupID(identity))
     if group is None or identity not in d.world.quotas.waiting:
         return
-    local = d.world.local_queues.get((group.namespace, group.queue))
-    queue = d.world.cluster_queues.get(local.cluster_queue) if local is not None else None
+    queue = d.world.cluster_queue_of(group)
     why = _inactive(d, queue) if queue is not None else None
     if why is None and group.queue_reason[0] not in REFUSED:
         why = lineup(d.world).scheduler.book.answer(identity)

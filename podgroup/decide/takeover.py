@@ -61,8 +61,7 @@ def taking_over(d: Deciding, group: Group) -> None:
         return
     if not d.members(group).count(Flag.LIVE) or not started_before(d, group):
         return
-    local = d.world.local_queues.get((group.namespace, group.queue))
-    queue = d.world.cluster_queues.get(local.cluster_queue) if local is not None else None
+    queue = d.world.cluster_queue_of(group)
     if queue is None:
         return
     sets = first_flavors(d.world, group, queue)

@@ -34,8 +34,7 @@ def charge_unadmitted(d: Deciding, group: Group) -> None:
     if group.holding is not None:
         return
     quotas, members = d.world.quotas, d.members(group)
-    local = d.world.local_queues.get((group.namespace, group.queue))
-    queue = d.world.cluster_queues.get(local.cluster_queue) if local is not None else None
+    queue = d.world.cluster_queue_of(group)
     if not members.count(Flag.LIVE) or queue is None:
         quotas.discharge(group.id)
         no_wake(d, group, LAPSE)
@@ -59,8 +58,7 @@ def charge_unadmitted(d: Deciding, group: Group) -> None:
 
 def recall_unadmitted(world: World, group: Group) -> None:
     """Charge what ran ungated when the last message had been folded: that is not stored."""
-    local = world.local_queues.get((group.namespace, group.queue))
-    queue = world.cluster_queues.get(local.cluster_queue) if local is not None else None
+    queue = world.cluster_queue_of(group)
     if group.holding is None and queue is not None and world.members[group.id].count(Flag.LIVE):
         usage, _ = _usage(world, group, queue, world.meta.at or group.created_at)
         if usage:

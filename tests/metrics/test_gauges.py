@@ -82,10 +82,10 @@ def test_a_holding_outweighs_the_queue() -> None:
             )
         )
     )
-    assert gauges.cluster_queue(toy.world, group) == "cq"
-    assert gauges.cluster_queue(new_world("empty"), group) == "cq"
+    assert toy.world.cluster_queue_name(group) == "cq"
+    assert new_world("empty").cluster_queue_name(group) == "cq"
     group.holding = None
-    assert gauges.cluster_queue(toy.world, group) == "other"
+    assert toy.world.cluster_queue_name(group) == "other"
 
 
 def test_the_state_that_is_read_is_the_one_of_now() -> None:
