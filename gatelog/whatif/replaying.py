@@ -10,6 +10,7 @@ Invariant: the calibration is said before any result.
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -53,44 +54,33 @@ def alternatives(
     """
     begin = past.gathered.begin or past.end
     base, later = _objects(past)
-    wanted = changed(merged(_latest(base, later), read_objects(change)), small)
+    latest = _latest(base, later)
+    wanted = changed(merged(latest, read_objects(change)), small)
     differ = {key_of(v) for v in wanted} if change or small else set()
-    differ -= {key_of(v) for v in _latest(base, later) if v in wanted}
+    differ -= {key_of(v) for v in latest if v in wanted}
     two = bool(differ) or factor != 1.0
     sink = running.sink_of(db)
     source = History(past.gathered)
+    play = partial(
+        running.play,
+        begin=begin,
+        until=past.end,
+        since=past.since,
+        policy=past.policy,
+        label=past.then.label,
+        keep_starts=True,
+    )
     with shown("playing as it was") as told:
-        same, events = running.play(
-            source,
-            base,
-            begin,
-            until=past.end,
-            since=past.since,
-            policy=past.policy,
-            label=past.then.label,
-            keep_starts=True,
-            sink=None if two else sink,
-            later=later,
-            progress=told,
-        )
+        kept = None if two else sink
+        same, events = play(source, base, sink=kept, later=later, progress=told)
     other = None
     if two:
         swapped = [v for v in base if key_of(v) not in differ]
         swapped += [v for v in wanted if key_of(v) in differ]
+        again = History(past.gathered, factor)
+        others = [one for one in later if one.key not in differ]
         with shown("playing the change") as told:
-            other, more = running.play(
-                History(past.gathered, factor),
-                swapped,
-                begin,
-                until=past.end,
-                since=past.since,
-                policy=past.policy,
-                label=past.then.label,
-                keep_starts=True,
-                sink=sink,
-                later=[one for one in later if one.key not in differ],
-                progress=told,
-            )
+            other, more = play(again, swapped, sink=sink, later=others, progress=told)
         events += more
     return Found(
         same, other, comparing.calibration(past.then, same), _cannot_know(past, source), events
