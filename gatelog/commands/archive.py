@@ -7,13 +7,13 @@ import asyncio
 import sys
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 
 from gatelog import options
 from gatelog.commands.replay import Shown
 from gatelog.errors import FAILED
+from gatelog.printing import document
 
 HELP = (
     "Write what came into the log since the last time to closed files in a directory or a bucket, "
@@ -59,7 +59,7 @@ def archive(
     with Shown(Console(stderr=True), "archiving") as shown:
         done = asyncio.run(run(shown))
     if as_json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(done), indent=2).decode() + "\n")
+        sys.stdout.write(document(done, "json"))
     else:
         for name in done.segments:
             print(name)

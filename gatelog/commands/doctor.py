@@ -6,10 +6,9 @@ Invariant: exit code 1 exactly when a check failed; nothing is changed.
 import asyncio
 import sys
 
-import msgspec
-
 from gatelog import options
 from gatelog.errors import FAILED
+from gatelog.printing import document
 
 HELP = (
     "Look at everything gatelog needs: settings, database (reachable, schema, checkpoint, what is "
@@ -53,9 +52,7 @@ def doctor(
     configure(LogSettings(level=settings.log.level if verbose else "error"))
     findings = asyncio.run(examination.examine(settings))
     if as_json:
-        sys.stdout.write(
-            msgspec.json.format(msgspec.json.encode(findings), indent=2).decode() + "\n"
-        )
+        sys.stdout.write(document(findings, "json"))
     else:
         out = console.console()
         out.print(examination.table(findings))

@@ -6,11 +6,11 @@ Invariant: reads only.
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from gatelog import options
 from gatelog.errors import FAILED
+from gatelog.printing import document
 
 if TYPE_CHECKING:
     from gatelog.inforce import EpochLine, InForce
@@ -56,7 +56,7 @@ def epochs(
             }
             for one in lines
         ]
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+        sys.stdout.write(document(found, "json"))
         return None
     if not lines:
         whose = f"cluster {settings.cluster}" + ("" if shard is None else f", shard {shard}")

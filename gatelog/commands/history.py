@@ -7,11 +7,11 @@ import sys
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
 from gatelog import options
 from gatelog.errors import FAILED, UsageFailed
+from gatelog.printing import document
 
 EARLIER = 5
 """Earlier lives that are named below the newest."""
@@ -94,7 +94,7 @@ def history(
             }
             for group in chosen
         ]
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+        sys.stdout.write(document(found, "json"))
         return None
 
     def show(group: GroupRow) -> None:

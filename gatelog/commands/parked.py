@@ -15,6 +15,7 @@ from rich.text import Text
 
 from gatelog import console, options
 from gatelog.errors import UsageFailed
+from gatelog.printing import document
 from podgroup.runtime.settings import Settings
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def _list(rows: "list[Parked]", *, as_json: bool) -> None:
 def _stream(rows: "list[ParkedMessage]", *, as_json: bool) -> None:
     """Print messages of PARKED, each with its body; that of binary ones as far as it is text."""
     if as_json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode() + "\n")
+        sys.stdout.write(document(rows, "json"))
         return
     if not rows:
         print("the stream PARKED is empty")
@@ -188,7 +189,7 @@ def _readable(raw: str) -> str:
 
 
 def _json(rows: "list[Parked]") -> None:
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode() + "\n")
+    sys.stdout.write(document(rows, "json"))
 
 
 def _user() -> str:

@@ -8,11 +8,11 @@ import sys
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from gatelog import options
 from gatelog.errors import UsageFailed
+from gatelog.printing import document
 
 if TYPE_CHECKING:
     from projector.pruning import Gone
@@ -74,8 +74,8 @@ def prune(
         print(f"what was over before {before:%Y-%m-%d} 00:00 UTC {will}:")
     found = pruning.prune(url, before, dry_run=dry_run, tell=(lambda _: None) if as_json else _tell)
     if as_json:
-        document = {"before": before, "dry_run": dry_run, "gone": found}
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(document)).decode() + "\n")
+        whole = {"before": before, "dry_run": dry_run, "gone": found}
+        sys.stdout.write(document(whole, "json"))
     elif not found:
         print("nothing")
     if compact and not dry_run:

@@ -8,11 +8,11 @@ import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import msgspec
 import typer
 
 from gatelog import options
 from gatelog.errors import CommandFailed
+from gatelog.printing import document
 
 if TYPE_CHECKING:
     from gatelog.removal.removing import Step, Wish
@@ -81,8 +81,8 @@ def uninstall(
         typer.confirm("Remove gatelog from this cluster? --dry-run says what goes", abort=True)
     steps = asyncio.run(_run(settings, wish, quiet=as_json))
     if as_json:
-        document = {"dry_run": dry_run, "steps": [step._asdict() for step in steps]}
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(document)).decode() + "\n")
+        whole = {"dry_run": dry_run, "steps": [step._asdict() for step in steps]}
+        sys.stdout.write(document(whole, "json"))
 
 
 async def _run(settings: "Settings", wish: "Wish", *, quiet: bool) -> "list[Step]":

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
-
 from gatelog.rows import GroupRow
 from gatelog.serve.words import span
 from gatelog.timeline import Entry, duration, plain
@@ -22,15 +20,6 @@ def columns(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
         "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     )
-
-
-def document(found: Any, form: str) -> str:
-    """Return an object as JSON or YAML."""
-    if form == "json":
-        return msgspec.json.format(msgspec.json.encode(found), indent=2).decode()
-    import yaml
-
-    return str(yaml.safe_dump(found, sort_keys=False, allow_unicode=True)).rstrip()
 
 
 def ago(text: str | None) -> str:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from gatelog.errors import USAGE, CommandFailed, UsageFailed, explain
+from gatelog.printing import document
 from gatelog.viacluster import answers
 from gatelog.viacluster.asking import Cluster, Place, connected, place
 
@@ -30,7 +31,6 @@ Optional = Annotated[str, typer.Argument(metavar="[NAME]", help="A group; none: 
 Queue = Annotated[str, typer.Argument(metavar="[QUEUE]", help="A LocalQueue; none: all.")]
 
 _WAITING = ("Composing", "Queued", "Blocked", "Evicted")
-_MOST_HOLDERS = 20
 
 app = typer.Typer(
     name="kubectl gatelog",
@@ -63,7 +63,7 @@ def why(
         held = await cluster.maybe(cluster.path("podgroupadmissions", own))
         if output in ("json", "yaml"):
             found = {"group": group, "position": position, "reasons": reasons, "admissions": held}
-            _say(answers.document(found, output))
+            sys.stdout.write(document(found, output))
         else:
             _say(answers.why(group, position, reasons, held))
 
@@ -139,7 +139,7 @@ def queue(
         one = await cluster.get(cluster.path("queueusages", name))
         line = await cluster.items("podgrouppositions", {"fieldSelector": f"spec.queue={name}"})
         if output in ("json", "yaml"):
-            _say(answers.document({"queue": one, "line": line}, output))
+            sys.stdout.write(document({"queue": one, "line": line}, output))
             return
         _say(answers.queues([one], False))
         if line:
@@ -219,7 +219,7 @@ def watch(
                         if one["type"] == "ERROR":
                             raise CommandFailed(str(one["object"].get("message")))
                         _say(
-                            answers.document(one, "json").replace("\n", "")
+                            document(one, "json").replace("\n", "")
                             if output == "json"
                             else answers.event(one)
                         )
@@ -252,14 +252,14 @@ def _list(found: list[Any], form: Form) -> None:
         for one in found:
             _one(one, form)
         return
-    _say(answers.document({"apiVersion": "v1", "kind": "List", "items": found}, form))
+    _one({"apiVersion": "v1", "kind": "List", "items": found}, form)
 
 
 def _one(found: Any, form: Form) -> None:
     if form == "name":
         _say(f"{found['kind'].lower()}.gatelog.io/{found['metadata']['name']}")
     else:
-        _say(answers.document(found, form))
+        sys.stdout.write(document(found, "yaml" if form == "yaml" else "json"))
 
 
 def _say(text: str) -> None:
