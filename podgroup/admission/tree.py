@@ -207,11 +207,6 @@ class Forest:
                 _pass_down(node, node, under)
                 _lendable(node)
 
-    def root_name(self, queue: str) -> str:
-        """Return what names the tree of a ClusterQueue: its root, with a kind before it."""
-        root = self.queues[queue].root
-        return f"queue/{root.name}" if root.queue else f"cohort/{root.name}"
-
     def path_text(self, queue: str) -> str:
         """Write the way from the root to a ClusterQueue."""
         node = self.queues[queue]

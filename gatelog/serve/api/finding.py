@@ -38,7 +38,6 @@ DETAILS = 50
 DAYS = 7
 _MOST_ROWS = 100_000
 _COMPOSING, _BLOCKED = "Composing", "Blocked"
-_HOLDING = ("Admitted", "Running", "Finishing", "Finished", "Evicted")
 
 Page = tuple[list[Any], Place | None]
 """Objects, and where the next page begins; None after the last."""

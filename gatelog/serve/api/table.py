@@ -14,7 +14,6 @@ from gatelog.serve.api.kinds import Kind
 from gatelog.serve.api.objects import Object
 from gatelog.serve.api.status import bad
 
-AS_TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 _INCLUDE = ("", "Metadata", "Object", "None")
 
 
