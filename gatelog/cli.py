@@ -34,6 +34,7 @@ from gatelog.commands import (
     switch,
     uninstall,
     up,
+    usage,
     version,
     what_if,
     why,
@@ -114,6 +115,7 @@ app.command("replay", help=replay.HELP, epilog=replay.EPILOG, rich_help_panel=AS
 app.command("what-if", help=what_if.HELP, epilog=what_if.EPILOG, rich_help_panel=ASK)(
     what_if.what_if
 )
+app.command("usage", help=usage.HELP, epilog=usage.EPILOG, rich_help_panel=ASK)(usage.usage)
 app.command("sql", help=sql.HELP, epilog=sql.EPILOG, rich_help_panel=ASK)(sql.sql)
 app.command("export", help=export.HELP, epilog=export.EPILOG, rich_help_panel=ASK)(export.export)
 app.command("import", help=export.IMPORT_HELP, epilog=export.IMPORT_EPILOG, rich_help_panel=ASK)(

@@ -241,6 +241,11 @@ class ReadModel:
             for row in rows:
                 yield msgspec.convert(row, kind, strict=False)
 
+    def dicts(self, query: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Run a statement that says how many rows it gives at most."""
+        with self._asked(query, given) as rows:
+            return rows
+
     def _value(self, query: str, given: Mapping[str, Any]) -> Any:
         with self._asked(query, given) as rows:
             return next(iter(rows[0].values()))

@@ -95,6 +95,15 @@ class ParkedRow(Struct, frozen=True, gc=False, kw_only=True):
     raw: bytes = b""
 
 
+class QuotaRow(Struct, frozen=True, gc=False):
+    """Nominal quota of a ClusterQueue from `seq` on: flavor -> resource -> amount; {}: none."""
+
+    cluster_queue: str
+    seq: int
+    at: datetime
+    nominal: dict[str, dict[str, int]]
+
+
 class EpochRow(Struct, frozen=True, gc=False, kw_only=True):
     """A beginning of the log: position = stream sequence + `base` from here on.
 
@@ -119,6 +128,7 @@ class Journal(Struct, kw_only=True):
     gates: dict[tuple[str, str], GateRow] = field(default_factory=dict)
     outcomes: list[OutcomeRow] = field(default_factory=list)
     parked: list[ParkedRow] = field(default_factory=list)
+    quotas: dict[tuple[str, int], QuotaRow] = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
     concluded: list[Concluded] = field(default_factory=list)
     """What rules concluded besides, one entry per message of the log."""

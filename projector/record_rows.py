@@ -50,6 +50,7 @@ _gate = row_of(tables.gates)
 _note = row_of(tables.history)
 _wait = row_of(tables.waits)
 _admission_row = row_of(tables.admissions)
+_quota = row_of(tables.quotas)
 _decision_row = row_of(tables.decisions)
 _conclusion = row_of(tables.conclusions)
 _outcome = row_of(tables.outcomes)
@@ -162,6 +163,17 @@ def build(
             for w in journal.waits.values()
         ],
         "admissions": [_admission(cluster, row) for row in journal.admissions.values()],
+        "quotas": [
+            _quota(
+                cluster=cluster,
+                shard=shard,
+                cluster_queue=key_text(q.cluster_queue),
+                seq=q.seq,
+                at=q.at,
+                nominal=as_json(q.nominal),
+            )
+            for q in journal.quotas.values()
+        ],
         "decisions": [
             _decision(cluster, shard, d, resolved.pop(d.id, None)) for d in journal.decisions
         ],

@@ -7,70 +7,14 @@ what they spell differently (documents, series of hours, differences of times) i
 Amounts leave the views in units of people: `cpu` in cores, everything else as it is counted.
 Open intervals (a pod still running, quota still held) count up to now.
 
-Invariant: views read tables only, never each other, so they can be made in any order.
+Invariant: views read tables and views above them, so they are dropped from below.
 """
 
-from msgspec import Struct
 from sqlalchemy import Connection
 
+from projector import usage_views
 from projector.describing import columns_view, text_of
-
-
-class Dialect(Struct, frozen=True):
-    """What the databases spell differently, as templates."""
-
-    seconds: str
-    """Seconds from {a} to {b}."""
-    now: str
-    each: str
-    """FROM item giving {alias}.key and {alias}.value of the object {doc}."""
-    value: str
-    """Number in {doc} taken by `each`."""
-    nested: str
-    """Object in {doc} taken by `each`."""
-    hour: str
-    """Begin of the hour of {t}."""
-    day: str
-    next_hour: str
-    next_day: str
-    last: str
-    """The later of {a} and {b}."""
-    first: str
-    date: str
-    """Day of {t} as YYYY-MM-DD."""
-
-
-POSTGRES = Dialect(
-    seconds="extract(epoch FROM ({b}) - ({a}))",
-    now="now()",
-    each="CROSS JOIN LATERAL jsonb_each({doc}) AS {alias}(key, value)",
-    value="CAST({doc} #>> '{{}}' AS numeric)",
-    nested="{doc}",
-    hour="date_trunc('hour', {t}, 'UTC')",
-    day="date_trunc('day', {t}, 'UTC')",
-    next_hour="{t} + interval '1 hour'",
-    next_day="{t} + interval '24 hours'",
-    last="greatest({a}, {b})",
-    first="least({a}, {b})",
-    date="to_char({t} AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
-)
-
-_ISO = "'%Y-%m-%dT%H:%M:%fZ'"
-
-SQLITE = Dialect(
-    seconds="round((julianday({b}) - julianday({a})) * 86400.0, 3)",
-    now=f"strftime({_ISO}, 'now')",
-    each="CROSS JOIN json_each({doc}) AS {alias}",
-    value="{doc}",
-    nested="{doc}",
-    hour="strftime('%Y-%m-%dT%H:00:00.000000Z', {t})",
-    day="strftime('%Y-%m-%dT00:00:00.000000Z', {t})",
-    next_hour="strftime('%Y-%m-%dT%H:00:00.000000Z', {t}, '+1 hour')",
-    next_day="strftime('%Y-%m-%dT00:00:00.000000Z', {t}, '+1 day')",
-    last="max({a}, {b})",
-    first="min({a}, {b})",
-    date="substr({t}, 1, 10)",
-)
+from projector.dialect import POSTGRES, SQLITE, Dialect
 
 
 def _group_timeline(_: Dialect) -> str:
@@ -283,6 +227,7 @@ VIEWS = {
     "v_queue_pending_hourly": _queue_pending_hourly,
     "v_namespace_cost": _namespace_cost,
     "v_pod_usage_daily": _pod_usage_daily,
+    **usage_views.VIEWS,
     "v_columns": _columns,
 }
 
@@ -296,13 +241,14 @@ COMMENTS = {
     "how many still at its end (or now), and the longest wait by then",
     "v_namespace_cost": "Requested resource-hours per namespace and day (UTC), while pods ran",
     "v_pod_usage_daily": "Requested resource-hours per pod and day (UTC), to be summed by anything",
+    **usage_views.COMMENTS,
     "v_columns": "What every table (column_name empty) and column means",
 }
 
 
 def drop(connection: Connection) -> None:
     """Drop the views that are there."""
-    for name in VIEWS:
+    for name in reversed(VIEWS):
         connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
 
 

@@ -10,7 +10,7 @@ Invariant: parameters are named, every list has a LIMIT, and order ends in the i
 
 from collections.abc import Sequence
 
-from projector.views import POSTGRES, SQLITE, Dialect
+from projector.dialect import POSTGRES, SQLITE, Dialect
 
 GROUP_COLUMNS = """g.id, g.namespace, g.name, g.kind, g.queue, g.cluster_queue, g.priority,
        g.priority_class, g.total_count, g.state, g.reason, g.message, g.workload_name,

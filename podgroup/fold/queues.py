@@ -13,6 +13,7 @@ import msgspec
 from podgroup.commands import WriteQueueStatus
 from podgroup.fold.common import At, listed, mark, stale
 from podgroup.ids import newer
+from podgroup.journal import QuotaRow
 from podgroup.objects import (
     ClusterQueueView,
     CohortView,
@@ -38,6 +39,8 @@ def object_applied(world: World, here: At, view: QueueObject, relist: str) -> No
         return
     store[key] = view
     world.journal.objects.add((kind, view.namespace, view.name))
+    if isinstance(view, ClusterQueueView):
+        _quota(world, here, view.name, known, view)
     if isinstance(view, ClusterQueueView | CohortView | LocalQueueView):
         world.unsaid[(kind, view.namespace, view.name)] = None
     if known is not None and _asked_for(known) == _asked_for(view):
@@ -70,8 +73,29 @@ def object_deleted(
         if known is None or known.uid != uid:
             return
         del store[name]
+        if isinstance(known, ClusterQueueView):
+            _quota(world, here, name, known, None)
     world.journal.objects.add((kind, namespace, name))
     _concerns(world, kind, namespace, name)
+
+
+def _quota(
+    world: World, here: At, name: str, old: ClusterQueueView | None, new: ClusterQueueView | None
+) -> None:
+    """Write down the nominal quota of a ClusterQueue where it is another than before."""
+    before, after = nominal_quota(old), nominal_quota(new)
+    if before != after:
+        row = QuotaRow(name, here.position, here.at, after)
+        world.journal.quotas[name, here.position] = row
+
+
+def nominal_quota(view: ClusterQueueView | None) -> dict[str, dict[str, int]]:
+    """Return flavor -> resource -> nominal quota; nothing for a queue that is not there."""
+    return {
+        flavor.name: {resource: quota.nominal for resource, quota in flavor.resources.items()}
+        for group in (view.groups if view is not None else ())
+        for flavor in group.flavors
+    }
 
 
 def _asked_for(view: QueueObject) -> QueueObject:

@@ -14,7 +14,15 @@ away what is over and old, and says so in `pruned`.
 from projector.tables.base import UtcTime, metadata
 from projector.tables.groups import gates, groups, pods, roles
 from projector.tables.position import checkpoints, epochs, objects, parked, pruned
-from projector.tables.record import admissions, conclusions, decisions, history, outcomes, waits
+from projector.tables.record import (
+    admissions,
+    conclusions,
+    decisions,
+    history,
+    outcomes,
+    quotas,
+    waits,
+)
 
 __all__ = [
     "UtcTime",
@@ -32,6 +40,7 @@ __all__ = [
     "parked",
     "pods",
     "pruned",
+    "quotas",
     "roles",
     "waits",
 ]

@@ -103,6 +103,23 @@ Index(
     sqlite_where=_a.released_at.is_(None),
 )
 
+quotas = Table(
+    "quotas",
+    metadata,
+    cluster(),
+    shard(key=True),
+    text("cluster_queue", "ClusterQueue", key=True),
+    number("seq", "Position from which on it is so", key=True),
+    time("at", "Timestamp of the log", null=False),
+    document(
+        "nominal",
+        "Flavor -> resource -> nominal quota: cpu in thousandths, else whole units; "
+        "empty: the queue is gone",
+    ),
+    comment="One row per change of a ClusterQueue's nominal quota",
+    info=rows("replace", kept="{t}.seq <= :floor"),
+)
+
 decisions = Table(
     "decisions",
     metadata,

@@ -1,0 +1,249 @@
+"""`gatelog usage`: who used, held, wasted and waited for how much, and what it cost.
+
+Invariant: reads only; rows of one period add up to the same totals, however they are divided.
+"""
+
+import csv
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from gatelog import options
+from gatelog.errors import CommandFailed, UsageFailed
+
+if TYPE_CHECKING:
+    from gatelog.readmodel import ReadModel
+    from gatelog.usage import Idle, Share
+
+HELP = (
+    "Resource-hours asked for while pods ran, held while they did not (admitted and not started, "
+    "terminating, a gang that is not whole), wasted (attempts that failed, were preempted or "
+    "evicted, or were surplus) and waited for, with what they cost; by queue or flavor also the "
+    "quota that was idle. docs/usage.md says what is counted how."
+)
+EPILOG = """[bold]Examples[/]
+
+gatelog usage --since 7d
+
+gatelog usage --by label:team --since 2026-11-01 --until 2026-12-01 --rates rates.toml
+
+gatelog usage --by queue --since 24h
+
+gatelog usage --by hour --since 2d -o csv > usage.csv"""
+
+
+def usage(
+    by: Annotated[
+        str,
+        typer.Option(
+            "--by",
+            metavar="KEY",
+            help="namespace, queue (ClusterQueue), localqueue, flavor, label:KEY, user, group, "
+            "hour or day.",
+        ),
+    ] = "namespace",
+    since: Annotated[
+        str,
+        typer.Option("--since", metavar="TIME|SPAN", help="From: a time, or 7d, 12h, 30m ago."),
+    ] = "7d",
+    until: Annotated[
+        str | None,
+        typer.Option("--until", metavar="TIME|SPAN", help="To: the same. Default: now."),
+    ] = None,
+    rates: Annotated[
+        Path | None,
+        typer.Option("--rates", metavar="FILE", help="What an hour costs (TOML, docs/usage.md)."),
+    ] = None,
+    user_label: Annotated[
+        str,
+        typer.Option(
+            "--user-label",
+            metavar="LABEL",
+            help="Label of pods that names their user: Kubernetes does not say who made a pod.",
+        ),
+    ] = "user",
+    output: Annotated[
+        Literal["wide", "csv", "json"] | None,
+        typer.Option("--output", "-o", help="Form of the answer. Default: a table."),
+    ] = None,
+    no_headers: options.NoHeaders = False,
+    config: options.Config = None,
+    state_dir: options.StateDirOption = None,
+    db: options.Database = None,
+    cluster: options.Cluster = None,
+    assign: options.Assign = None,
+) -> None:
+    """Run `gatelog usage`; see HELP."""
+    from gatelog import asking
+    from gatelog import rates as prices
+    from gatelog import usage as sums
+    from gatelog.whatif.since import moment
+    from projector.dialect import POSTGRES, SQLITE
+
+    now = datetime.now(UTC)
+    end = now if until is None else min(moment("--until", until, now), now)
+    begin = moment("--since", since, now)
+    if begin >= end:
+        raise UsageFailed(f"--since {since} is not before --until {until or 'now'}")
+    key = f"{sums.LABEL}{user_label}" if by == "user" else by
+    sums.key_expression(key, SQLITE)
+    known = None if rates is None else prices.read(rates)
+    given: dict[str, Any] = {"since": begin, "until": end, "limit": sums.MOST_ROWS}
+    given["cut"] = sums.first_cut(by, begin, end)
+    if key.startswith(sums.LABEL):
+        given["key"] = key.removeprefix(sums.LABEL)
+    settings = asking.read_settings(config, assign, state_dir, db, cluster, search=True)
+    with asking.open_model(settings) as model:
+        dialect = POSTGRES if model.dialect == "postgresql" else SQLITE
+        found = model.dicts(sums.query(key, dialect), given)
+        idle = []
+        if by in ("queue", "flavor"):
+            idle = sums.idle(model.dicts(sums.quota_query(dialect), given))
+        notes = _notes(model, begin)
+    if len(found) == sums.MOST_ROWS:
+        raise CommandFailed(f"--by {by} gives more than {sums.MOST_ROWS} sums: ask for less time")
+    shares, unpriced = sums.added_up(found, known)
+    if unpriced and known is not None:
+        names = ", ".join(f"{r} in {f}" if f else r for f, r in unpriced)
+        notes.append(f"{rates} has no rate for {names}: counted as free")
+    currency = "" if known is None else known.currency
+    if output == "json":
+        _json(by, begin, end, shares, idle, currency if known is not None else None, notes)
+        return
+    for note in notes:
+        sys.stderr.write(f"gatelog: {note}\n")
+    if output == "csv":
+        _csv(by, shares, headers=not no_headers)
+        return
+    _table(by, shares, idle, None if known is None else currency, output == "wide", not no_headers)
+
+
+def _notes(model: "ReadModel", begin: datetime) -> list[str]:
+    """What an answer lacks."""
+    before = model.pruned()
+    if before is not None and before > begin:
+        return [f"groups and pods that were gone before {before:%Y-%m-%d} were pruned: not counted"]
+    return []
+
+
+def _values(share: "Share") -> "dict[str, Any]":
+    from gatelog.rates import unit_name
+    from gatelog.usage import HOLDS, WASTES, hours, money
+
+    spent = share.spent
+    parts = {f"held_{why}": spent.held.get(why, 0) for why in HOLDS}
+    parts |= {f"wasted_{why}": spent.wasted.get(why, 0) for why in WASTES}
+    amounts = {
+        "running": spent.running,
+        "held": sum(spent.held.values()),
+        "wasted": sum(spent.wasted.values()),
+        "waited": spent.waited,
+        "taken": spent.taken,
+        **parts,
+    }
+    return {
+        "key": share.key,
+        "resource": share.resource,
+        "unit": unit_name(share.resource),
+        **{name: hours(share.resource, amount) for name, amount in amounts.items()},
+        "cost": money(share.cost),
+        "cost_of_held": money(share.cost_of_held),
+        "cost_of_wasted": money(share.cost_of_wasted),
+    }
+
+
+def _idle_values(one: "Idle") -> "dict[str, Any]":
+    from gatelog.rates import unit_name
+    from gatelog.usage import hours
+
+    return {
+        "cluster_queue": one.cluster_queue,
+        "flavor": one.flavor,
+        "resource": one.resource,
+        "unit": unit_name(one.resource),
+        "quota": hours(one.resource, one.quota),
+        "taken": hours(one.resource, one.taken),
+        "idle": hours(one.resource, one.idle),
+    }
+
+
+def _json(
+    by: str,
+    begin: datetime,
+    end: datetime,
+    shares: "list[Share]",
+    idle: "list[Idle]",
+    currency: str | None,
+    notes: list[str],
+) -> None:
+    from gatelog.printing import document
+    from gatelog.usage import totals
+
+    def row(share: "Share") -> dict[str, Any]:
+        values = _values(share)
+        if currency is None:
+            values = {name: v for name, v in values.items() if not name.startswith("cost")}
+        return {name: _number(value) for name, value in values.items()}
+
+    found = {
+        "by": by,
+        "since": begin,
+        "until": end,
+        "currency": currency,
+        "rows": [row(share) for share in shares],
+        "total": [row(share) for share in totals(shares)],
+        "quota": [{name: _number(v) for name, v in _idle_values(one).items()} for one in idle],
+        "notes": notes,
+    }
+    sys.stdout.write(document(found, "json"))
+
+
+def _number(value: Any) -> Any:
+    return value if isinstance(value, str) else float(value)
+
+
+def _csv(by: str, shares: "list[Share]", *, headers: bool) -> None:
+    out = csv.writer(sys.stdout, lineterminator="\n")
+    rows = [_values(share) for share in shares]
+    if rows and headers:
+        out.writerow([by if name == "key" else name for name in rows[0]])
+    out.writerows(row.values() for row in rows)
+
+
+def _table(
+    by: str,
+    shares: "list[Share]",
+    idle: "list[Idle]",
+    currency: str | None,
+    wide: bool,
+    headers: bool,
+) -> None:
+    from gatelog.printing import table
+    from gatelog.usage import HOLDS, WASTES, totals
+
+    shown = ["running", "held", "wasted", "waited"]
+    if wide:
+        shown += [f"held_{why}" for why in HOLDS] + [f"wasted_{why}" for why in WASTES]
+    costs = [] if currency is None else ["cost", "cost_of_held", "cost_of_wasted"]
+    heads = [by.upper(), "RESOURCE", "UNIT", *(name.replace("_", " ").upper() for name in shown)]
+    heads += [f"{name.replace('_', ' ').upper()} {currency}".rstrip() for name in costs]
+
+    def cells(share: "Share", key: str) -> list[str]:
+        values = _values(share)
+        amounts = [f"{values[name]:.2f}" for name in (*shown, *costs)]
+        return [key, share.resource, str(values["unit"]), *amounts]
+
+    rows = [cells(share, share.key or "(none)") for share in shares]
+    rows += [cells(share, "(all)") for share in totals(shares)]
+    table(heads, rows, headers=headers, out=sys.stdout)
+    if idle:
+        sys.stdout.write("\n")
+        heads = ["QUEUE", "FLAVOR", "RESOURCE", "UNIT", "QUOTA", "TAKEN", "IDLE"]
+        lines = [
+            [str(v) if isinstance(v, str) else f"{v:.2f}" for v in _idle_values(one).values()]
+            for one in idle
+        ]
+        table(heads, lines, headers=headers, out=sys.stdout)

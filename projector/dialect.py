@@ -1,0 +1,89 @@
+"""What the two databases spell differently, for SQL that is the same otherwise.
+
+Invariant: on equal rows both give equal times, numbers and columns.
+"""
+
+from msgspec import Struct
+
+
+class Dialect(Struct, frozen=True):
+    """What the databases spell differently, as templates."""
+
+    seconds: str
+    """Seconds from {a} to {b}."""
+    now: str
+    each: str
+    """FROM item giving {alias}.key and {alias}.value of the object {doc}."""
+    each_or_none: str
+    """The same of those with {on}; one row of nulls if there are none."""
+    value: str
+    """Number in {doc} taken by `each`."""
+    text: str
+    """Text in {doc} taken by `each`."""
+    with_pods: str
+    """The object {doc} with one more entry: one of `pods`."""
+    nested: str
+    """Object in {doc} taken by `each`."""
+    hour: str
+    """Begin of the hour of {t}."""
+    day: str
+    next_hour: str
+    next_day: str
+    last: str
+    """The later of {a} and {b}."""
+    first: str
+    date: str
+    """Day of {t} as YYYY-MM-DD."""
+    micros: str
+    """Microseconds of {t} since 1970, a whole number."""
+    label: str
+    """Label {doc}[parameter {name}], null if there is none."""
+    time: str
+    """The parameter {name} as a time."""
+
+
+POSTGRES = Dialect(
+    seconds="extract(epoch FROM ({b}) - ({a}))",
+    now="now()",
+    each="CROSS JOIN LATERAL jsonb_each({doc}) AS {alias}(key, value)",
+    each_or_none="LEFT JOIN LATERAL jsonb_each({doc}) AS {alias}(key, value) ON {on}",
+    value="CAST({doc} #>> '{{}}' AS numeric)",
+    text="{doc} #>> '{{}}'",
+    with_pods="{doc} || jsonb_build_object('pods', 1)",
+    nested="{doc}",
+    hour="date_trunc('hour', {t}, 'UTC')",
+    day="date_trunc('day', {t}, 'UTC')",
+    next_hour="{t} + interval '1 hour'",
+    next_day="{t} + interval '24 hours'",
+    last="greatest({a}, {b})",
+    first="least({a}, {b})",
+    date="to_char({t} AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
+    micros="CAST(extract(epoch FROM {t}) * 1000000 AS bigint)",
+    label="{doc} ->> CAST(:{name} AS text)",
+    time="CAST(:{name} AS timestamptz)",
+)
+
+_ISO = "'%Y-%m-%dT%H:%M:%f000Z'"
+
+SQLITE = Dialect(
+    seconds="round((julianday({b}) - julianday({a})) * 86400.0, 3)",
+    now=f"strftime({_ISO}, 'now')",
+    each="CROSS JOIN json_each({doc}) AS {alias}",
+    each_or_none="LEFT JOIN json_each({doc}) AS {alias} ON {on}",
+    value="{doc}",
+    text="{doc}",
+    with_pods="json_set({doc}, '$.pods', 1)",
+    nested="{doc}",
+    hour="strftime('%Y-%m-%dT%H:00:00.000000Z', {t})",
+    day="strftime('%Y-%m-%dT00:00:00.000000Z', {t})",
+    next_hour="strftime('%Y-%m-%dT%H:00:00.000000Z', {t}, '+1 hour')",
+    next_day="strftime('%Y-%m-%dT00:00:00.000000Z', {t}, '+1 day')",
+    last="max({a}, {b})",
+    first="min({a}, {b})",
+    date="substr({t}, 1, 10)",
+    # Whole numbers all the way: julianday knows milliseconds only.
+    micros="(CAST(strftime('%s', substr({t}, 1, 19)) AS INTEGER) * 1000000"
+    " + CAST(substr({t}, 21, 6) AS INTEGER))",
+    label="{doc} ->> :{name}",
+    time=":{name}",
+)

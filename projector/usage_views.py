@@ -1,0 +1,197 @@
+"""Views of who used, held, wasted and waited for what: spans of time, and quota beside them.
+
+Theory. Everything that costs is a span: some amount of one resource, from one moment to another, of
+one pod, in one flavor. A pod's life is cut into spans that follow each other without a gap: it
+waits until it is past its gate, is held until the kubelet takes it up, runs, and is held again
+from the request for its deletion until it is gone. What an admission holds and no pod of it fills
+(a gang that is not whole) is the rest: the admission counts in full, and the places that pods fill
+count against it. So every sum, by whatever column and in whatever interval, is a sum over the same
+spans, and all of them agree.
+
+    waited                                  asked for by a pod at its gate; nothing is taken
+    held     starting                       past the gate, not yet running
+    held     terminating                    to be deleted, not yet gone
+    held     incomplete                     quota of an admission that no pod of it fills
+    running                                 until it ends, or is to be deleted
+    wasted   failed preempted evicted surplus   the same of attempts that came to nothing
+
+`incomplete` is below zero for as long as a pod runs in the place of one that is not gone yet.
+
+Resource `pods` (one for each) is told where an admission holds quota of it.
+
+Invariant: spans of one pod do not overlap but for those that are `incomplete`; open ones end now.
+"""
+
+from projector.dialect import Dialect
+
+_ITS_PODSET = "(f.key = lower(o.role) OR o.kind = 'single')"
+
+
+def _amount(d: Dialect, doc: str = "r.value") -> str:
+    return d.value.format(doc=doc)
+
+
+def _pods(d: Dialect) -> str:
+    """Pods with the moments of their lives in order: created, opened, started, doomed, over."""
+    over = f"coalesce(p.ended_at, p.gone_at, {d.now})"
+    opened = (
+        "CASE WHEN p.ungated_at IS NULL AND NOT p.gated THEN p.created_at ELSE p.ungated_at END"
+    )
+    doomed = "CASE WHEN p.deleted_at IS NOT NULL THEN coalesce(p.failed_at, p.deleted_at) END"
+    first = d.first.format
+    return f"""
+SELECT p.cluster, p.uid, p.group_id, p.role, p.labels, p.requests, p.fate, p.phase, p.created_at,
+       {first(a=f"coalesce({opened}, {over})", b=over)} AS opened_at,
+       {first(a=f"coalesce(p.started_at, {over})", b=over)} AS started_at,
+       {first(a=f"coalesce({doomed}, {over})", b=over)} AS doomed_at,
+       {over} AS over_at
+  FROM pods p"""
+
+
+def spans(d: Dialect) -> str:
+    """Return the view of all spans."""
+    first, last = d.first.format, d.last.format
+    resources = d.each.format(doc=d.with_pods.format(doc="o.requests"), alias="r")
+    flavors = d.each_or_none.format(doc="o.flavors", alias="f", on=_ITS_PODSET)
+    flavor = d.each_or_none.format(
+        doc=d.nested.format(doc="f.value"), alias="x", on="x.key = r.key"
+    )
+    name = "CASE WHEN x.key IS NULL THEN '' ELSE {} END".format(d.text.format(doc="x.value"))
+    opened, doomed = "o.opened_at", last(a="o.opened_at", b="o.doomed_at")
+    started = last(a="o.opened_at", b="o.started_at")
+    pieces = (
+        ("waited", "o.created_at", opened),
+        ("starting", opened, first(a=started, b=doomed)),
+        ("running", started, doomed),
+        ("terminating", doomed, "o.over_at"),
+    )
+    cases = {
+        "from_at": " ".join(f"WHEN '{piece}' THEN {begin}" for piece, begin, _ in pieces),
+        "to_at": " ".join(f"WHEN '{piece}' THEN {end}" for piece, _, end in pieces),
+    }
+    names = " UNION ALL ".join(f"SELECT '{piece}' AS piece" for piece, _, _ in pieces)
+    wasted = "s.piece = 'running' AND o.wasted <> ''"
+    flavored = f"CASE WHEN s.piece = 'waited' THEN '' ELSE {name} END"
+    owned = "cluster, group_id, pod_uid, namespace, queue, cluster_queue, labels"
+    return f"""
+WITH owned AS (
+SELECT p.*, g.namespace, g.queue, g.kind,
+       coalesce(a.cluster_queue, g.cluster_queue) AS cluster_queue, a.number,
+       a.flavors, a.admitted_at, a.released_at,
+       CASE WHEN p.fate = 'excess' THEN 'surplus' WHEN p.phase = 'Succeeded' THEN ''
+            WHEN a.release_reason = 'Preempted' THEN 'preempted'
+            WHEN a.release_reason NOT IN ('', 'Finished', 'Gone') THEN 'evicted'
+            WHEN p.phase = 'Failed' OR p.fate = 'replaced' THEN 'failed' ELSE '' END AS wasted
+  FROM ({_pods(d)}) p
+  JOIN groups g ON g.cluster = p.cluster AND g.id = p.group_id
+  LEFT JOIN admissions a ON a.cluster = p.cluster AND a.group_id = p.group_id AND a.number = (
+       SELECT min(b.number) FROM admissions b
+        WHERE b.cluster = p.cluster AND b.group_id = p.group_id AND b.admitted_at < p.over_at
+          AND (b.released_at IS NULL OR b.released_at > p.opened_at))),
+cut AS (
+SELECT o.cluster, o.group_id, o.uid AS pod_uid, o.namespace, o.queue, o.cluster_queue, o.labels,
+       {flavored} AS flavor, r.key AS resource, {_amount(d)} AS amount,
+       CASE WHEN {wasted} THEN 'wasted' WHEN s.piece IN ('starting', 'terminating') THEN 'held'
+            ELSE s.piece END AS what,
+       CASE WHEN {wasted} THEN o.wasted WHEN s.piece IN ('starting', 'terminating') THEN s.piece
+            ELSE '' END AS why,
+       CASE s.piece {cases["from_at"]} END AS from_at, CASE s.piece {cases["to_at"]} END AS to_at
+  FROM owned o CROSS JOIN ({names}) s
+  {resources}
+  {flavors}
+  {flavor}
+ WHERE r.key <> 'pods' OR (x.key IS NOT NULL AND s.piece <> 'waited')
+UNION ALL
+{_incomplete(d)})
+SELECT {owned}, flavor, resource, amount, what, why, from_at, to_at
+  FROM cut WHERE to_at > from_at
+"""
+
+
+def _incomplete(d: Dialect) -> str:
+    """What admissions hold, and against it what its pods fill of that."""
+    released = f"coalesce({{}}.released_at, {d.now})"
+    rest = "'held', 'incomplete'"
+    # A pod that succeeded has given its share back, whatever the admission says.
+    ended = f"CASE WHEN o.phase = 'Succeeded' THEN {released.format('o')} ELSE o.over_at END"
+    filled_to = d.first.format(a=ended, b=released.format("o"))
+    # A place is what the role asks for, also where a pod of it was resized since.
+    place = d.each.format(doc=d.with_pods.format(doc="q.requests"), alias="r")
+    flavors = d.each.format(doc="o.flavors", alias="f")
+    flavor = d.each.format(doc=d.nested.format(doc="f.value"), alias="x")
+    held = d.each.format(doc="a.resources", alias="f")
+    each = d.each.format(doc=d.nested.format(doc="f.value"), alias="r")
+    # Whose it is when there is no pod: that of the first pod, on both sides.
+    labels = """(SELECT l.labels FROM pods l WHERE l.cluster = {0}.cluster
+         AND l.group_id = {0}.group_id ORDER BY l.seen_seq, l.uid LIMIT 1)"""
+    return f"""
+SELECT a.cluster, a.group_id, '', g.namespace, g.queue, a.cluster_queue,
+       {labels.format("a")}, f.key, r.key, {_amount(d)}, {rest},
+       a.admitted_at, {released.format("a")}
+  FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
+  {held}
+  {each}
+UNION ALL
+SELECT o.cluster, o.group_id, '', o.namespace, o.queue, o.cluster_queue,
+       {labels.format("o")},
+       {d.text.format(doc="x.value")}, r.key, -{_amount(d)}, {rest},
+       {d.last.format(a="o.opened_at", b="o.admitted_at")}, {filled_to}
+  FROM owned o
+  JOIN roles q ON q.cluster = o.cluster AND q.group_id = o.group_id AND q.name = o.role
+  {place}
+  {flavors}
+  {flavor}
+ WHERE o.number IS NOT NULL AND o.fate <> 'excess' AND x.key = r.key
+   AND {_ITS_PODSET}"""
+
+
+def hourly(d: Dialect) -> str:
+    """Return the view of the same, cut at full hours and added up but for the pods."""
+    columns = "cluster, namespace, queue, cluster_queue, flavor, resource, amount, what, why"
+    start = d.hour.format(t="s.from_at")
+    after = d.next_hour.format(t="b.begins")
+    end = d.first.format(a="b.to_at", b=after)
+    begin = d.last.format(a="b.from_at", b="b.begins")
+    seconds = f"({d.micros.format(t=end)} - {d.micros.format(t=begin)}) / 1000000.0"
+    units = "CASE WHEN b.resource = 'cpu' THEN b.amount / 1000.0 ELSE b.amount * 1.0 END"
+    names = ", ".join(f"b.{name}" for name in columns.split(", "))
+    keys = names.replace(" b.amount,", "")
+    return f"""
+WITH RECURSIVE buckets AS (
+SELECT {columns}, from_at, to_at, {start} AS begins FROM v_usage_spans s
+UNION ALL
+SELECT {names}, b.from_at, b.to_at, {after} FROM buckets b WHERE {after} < b.to_at)
+SELECT {keys}, b.begins AS hour, sum({units} * {seconds}) / 3600.0 AS resource_hours
+  FROM buckets b GROUP BY {keys}, b.begins
+"""
+
+
+def quotas(d: Dialect) -> str:
+    """Return the view of what quota there was from when to when."""
+    flavors = d.each.format(doc="q.nominal", alias="f")
+    resources = d.each.format(doc=d.nested.format(doc="f.value"), alias="r")
+    return f"""
+SELECT q.cluster, q.cluster_queue, f.key AS flavor, r.key AS resource, {_amount(d)} AS amount,
+       q.at AS from_at, coalesce(q.to_at, {d.now}) AS to_at
+  FROM (SELECT n.*, lead(n.at) OVER (
+               PARTITION BY n.cluster, n.shard, n.cluster_queue ORDER BY n.seq) AS to_at
+          FROM quotas n
+         WHERE n.shard = (SELECT min(m.shard) FROM quotas m
+                           WHERE m.cluster = n.cluster AND m.cluster_queue = n.cluster_queue)) q
+  {flavors}
+  {resources}
+"""
+
+
+VIEWS = {
+    "v_usage_spans": spans,
+    "v_usage_hourly": hourly,
+    "v_quota_spans": quotas,
+}
+
+COMMENTS = {
+    "v_usage_spans": "What was used, held, wasted and waited for, pod by pod, from when to when; "
+    "amounts as in the tables; open spans end now",
+    "v_usage_hourly": "The same in resource-hours per hour (UTC), by namespace, queue and flavor",
+    "v_quota_spans": "Nominal quota per ClusterQueue, flavor and resource, from when to when",
+}

@@ -1,0 +1,357 @@
+"""What was used, held, wasted and waited for: by hand, and that all sums agree. Both databases."""
+
+import asyncio
+import csv
+import io
+import itertools
+import json
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gatelog import cli
+from gatelog import usage as sums
+from gatelog.rates import Rates
+from gatelog.readmodel import ReadModel
+from projector import tables
+from projector.database import writer
+from projector.dialect import POSTGRES, SQLITE
+from tests.golden import rows as golden
+from tests.projector import test_views
+from tests.projector.test_views import ask
+from tests.replay.questions import filled
+
+T = datetime(2026, 3, 1, 22, 30, tzinfo=UTC)
+END = T + timedelta(hours=3)
+WAYS = (
+    *("namespace", "queue", "localqueue", "flavor", "group", "hour", "day", "label:team"),
+    "label:example.com/user",
+)
+Sums = dict[tuple[str, str, str], int]
+"""(resource, what, why) -> amounts times microseconds."""
+
+
+def at(minutes: float) -> datetime:
+    return T + timedelta(minutes=minutes)
+
+
+def summed(url: str, by: str, since: datetime, until: datetime, cluster: str = "c") -> Sums:
+    """The total of one way to divide a period, by what became of it."""
+    found: Sums = defaultdict(int)
+    with ReadModel(url, cluster) as model:
+        dialect = POSTGRES if model.dialect == "postgresql" else SQLITE
+        given: dict[str, Any] = {"since": since, "until": until, "limit": 1_000_000}
+        given |= {"cut": sums.first_cut(by, since, until), "key": by.partition(":")[2]}
+        rows = model.dicts(sums.query(by, dialect), given)
+    shares, _ = sums.added_up(rows, None)
+    for share in shares:
+        found[share.resource, "running", ""] += share.spent.running
+        found[share.resource, "waited", ""] += share.spent.waited
+        for what, parts in (("held", share.spent.held), ("wasted", share.spent.wasted)):
+            for why, amount in parts.items():
+                found[share.resource, what, why] += amount
+    return {key: amount for key, amount in found.items() if amount}
+
+
+def by_the_hour(url: str, cluster: str, since: datetime, until: datetime) -> Sums:
+    """The same from view v_usage_hourly, whose hours begin and end with the period."""
+    query = sa.text(
+        "SELECT resource, what, why, sum(resource_hours) AS hours FROM v_usage_hourly "
+        "WHERE cluster = :cluster AND hour >= :since AND hour < :until GROUP BY 1, 2, 3"
+    )
+    given: dict[str, Any] = {"cluster": cluster, "since": since, "until": until}
+    if url.startswith("sqlite"):
+        given |= {key: tables.base.utc_text(given[key]) for key in ("since", "until")}
+    engine = writer(url)
+    with engine.connect() as connection:
+        rows = connection.execute(query, given).all()
+    engine.dispose()
+    found = {}
+    for resource, what, why, hours in rows:
+        factor = 1000 if resource == "cpu" else 1
+        if amount := round(Fraction(str(hours)) * factor * 3600 * 10**6):
+            found[resource, what, why] = amount
+    return found
+
+
+def agree(url: str, since: datetime, until: datetime, cluster: str = "c") -> Sums:
+    """Assert that all ways to divide a period come to the same, and return it."""
+    found = [summed(url, by, since, until, cluster) for by in WAYS]
+    for way, one in zip(WAYS, found, strict=True):
+        assert one == found[0], way
+    half = since + (until - since) / 3
+    parts = [summed(url, "queue", *period, cluster) for period in ((since, half), (half, until))]
+    for key in {*found[0], *parts[0], *parts[1]}:
+        assert parts[0].get(key, 0) + parts[1].get(key, 0) == found[0].get(key, 0), key
+    return found[0]
+
+
+def put(connection: sa.Connection, table: Any, **given: Any) -> None:
+    test_views.put(connection, table, **{"cluster": "c"} | given)
+
+
+def group(connection: sa.Connection, **given: Any) -> None:
+    put(connection, tables.groups, namespace="ns", queue="lq", created_at=T, **given)
+
+
+def pod(connection: sa.Connection, uid: str, group_id: str = "g", **given: Any) -> None:
+    values: dict[str, Any] = {
+        "name": uid,
+        "namespace": "ns",
+        "role": "r",
+        "gated": False,
+        "finalizer": False,
+        "labels": {"team": "red"},
+        "requests": {"cpu": 2000},
+        "created_at": T,
+    }
+    put(connection, tables.pods, uid=uid, group_id=group_id, **(values | given))
+
+
+def story(url: str) -> None:
+    """A gang of two with two cores each holds quota for two hours; one pod fails, is replaced."""
+    engine = writer(url)
+    with engine.begin() as connection:
+        group(connection, id="g", name="train", kind="group", state="Running")
+        put(
+            connection,
+            tables.admissions,
+            group_id="g",
+            number=1,
+            cluster_queue="cq",
+            flavors={"r": {"cpu": "spot"}},
+            resources={"spot": {"cpu": 4000}},
+            admitted_at=at(10),
+            released_at=at(130),
+            release_reason="Finished",
+        )
+        put(connection, tables.roles, group_id="g", name="r", count=2, requests={"cpu": 2000})
+        pod(
+            connection,
+            "good",
+            ungated_at=at(11),
+            started_at=at(20),
+            ended_at=at(130),
+            phase="Succeeded",
+            fate="kept",
+        )
+        pod(
+            connection,
+            "bad",
+            ungated_at=at(11),
+            started_at=at(20),
+            ended_at=at(50),
+            phase="Failed",
+            fate="replaced",
+        )
+        pod(
+            connection,
+            "again",
+            created_at=at(55),
+            ungated_at=at(60),
+            started_at=at(70),
+            failed_at=at(120),
+            deleted_at=at(121),
+            ended_at=at(130),
+            phase="Succeeded",
+            fate="kept",
+        )
+        pod(connection, "spare", gated=True, fate="excess", created_at=at(60), gone_at=at(66))
+        quota = {"spot": {"cpu": 6000}}
+        put(connection, tables.quotas, cluster_queue="cq", seq=1, at=at(-600), nominal=quota)
+        put(connection, tables.quotas, cluster_queue="cq", seq=9, at=at(60), nominal={})
+    engine.dispose()
+
+
+def minutes(found: Sums) -> dict[tuple[str, str], float]:
+    """Core-minutes by what and why."""
+    return {key[1:]: amount / 1000 / 60e6 for key, amount in found.items()}
+
+
+def test_by_hand(url: str) -> None:
+    story(url)
+    found = minutes(agree(url, at(-30), at(210)))
+    assert found == {
+        ("waited", ""): 2 * (11 + 11 + 5 + 6),
+        ("held", "starting"): 2 * (9 + 9 + 10),
+        ("running", ""): 2 * (110 + 50),
+        ("wasted", "failed"): 2 * 30,
+        ("held", "terminating"): 2 * 10,
+        # Admitted and its gates still there; and from the failure until another pod was let in.
+        ("held", "incomplete"): 4 * 1 + 2 * 10,
+    }
+    taken = sum(amount for (what, _), amount in found.items() if what != "waited")
+    assert taken == 4 * 120, "all that the admission held, and nothing else"
+    hourly = by_the_hour(url, "c", at(-30), at(210))
+    assert {key: pytest.approx(value, abs=1e6) for key, value in hourly.items()} == summed(
+        url, "hour", at(-30), at(210)
+    )
+
+
+def test_the_command_tells_cost_and_idle_quota(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    story(url)
+    rates = tmp_path / "rates.toml"
+    rates.write_text('currency = "EUR"\n[rates]\ncpu = 0.5\n[flavors.spot]\ncpu = 0.06\n')
+    period = ["--since", "2026-03-01T22:00:00Z", "--until", "2026-03-02T02:00:00Z"]
+    common = ["usage", *period, "--db", url, "--cluster", "c", "--rates", str(rates)]
+    assert cli.run([*common, "--by", "queue", "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    (row,) = told["rows"]
+    assert (row["key"], row["unit"], told["currency"]) == ("cq", "core-h", "EUR")
+    assert row["taken"] == pytest.approx(8) and row["cost"] == pytest.approx(8 * 0.06)
+    assert row["cost_of_wasted"] == pytest.approx(0.06)
+    # Six cores for an hour and a half: nobody had one core-hour of them, on balance.
+    (quota,) = told["quota"]
+    assert (quota["quota"], quota["taken"]) == (pytest.approx(9), pytest.approx(8))
+    assert quota["idle"] == pytest.approx(1)
+    assert told["total"][0]["running"] == row["running"]
+
+    assert cli.run([*common, "--by", "label:team", "-o", "csv"]) == 0
+    (line,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (line["label:team"], line["running"], line["cost"]) == ("red", "5.333333", "0.4800")
+
+    assert cli.run([*common, "--by", "user", "--user-label", "team"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].split()[:3] == ["USER", "RESOURCE", "UNIT"]
+    assert out[1].split() == [
+        *("red", "cpu", "core-h", "5.33", "1.67", "1.00", "1.10"),
+        *("0.48", "0.10", "0.06"),
+    ]
+    assert out[2].startswith("(all)")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[rates]\ncpu = -1\n", "rates.cpu is -1"),
+        ("[rates]\ncpu = 'much'\n", "rates"),
+        ("[rate]\ncpu = 1\n", "rate"),
+        ("cpu =\n", "rates.toml"),
+    ],
+)
+def test_bad_rates_are_refused_with_their_place(
+    text: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rates.toml"
+    path.write_text(text)
+    assert cli.run(["usage", "--rates", str(path)]) == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("by", ["team", "label:", "label:$x", "label:a b"])
+def test_bad_keys_are_refused(by: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["usage", "--by", by]) == 2
+    assert f"--by {by}" in capsys.readouterr().err
+
+
+def test_rates_of_flavors_go_before_those_of_all() -> None:
+    row = {"key": "a", "resource": "memory", "what": "running", "why": "", "amount": 2**31}
+    rows = [row | {"flavor": f, "micros": 3_600_000_000} for f in ("spot", "", "odd")]
+    rates = Rates(rates={"memory": 3}, flavors={"spot": {"memory": 1}, "odd": {"cpu": 1}})  # type: ignore[dict-item]
+    (share,), unpriced = sums.added_up(rows, rates)
+    assert share.cost == 2 * (1 + 3 + 3) and unpriced == []
+
+
+SAMPLE = [path for i, path in enumerate(golden.logs("second")) if i % 25 == 3]
+
+
+def test_all_sums_agree_on_logs(url: str) -> None:
+    some = 0
+    for path in [golden.HERE / "first" / "demo.jsonl.gz", *SAMPLE]:
+        cluster = path.name.partition(".")[0]
+        asyncio.run(golden.folded(path, url))
+        first = ask(url, f"SELECT min(created_at) AS t FROM pods WHERE cluster = '{cluster}'")
+        if first[0]["t"] is None:
+            continue
+        begin = datetime.fromisoformat(str(first[0]["t"])).replace(minute=0, second=0)
+        begin = begin.replace(microsecond=0)
+        end = begin + timedelta(hours=2)
+        found = agree(url, begin, end, cluster)
+        hourly = by_the_hour(url, cluster, begin, end)
+        assert hourly.keys() == found.keys()
+        assert all(abs(hourly[key] - found[key]) <= 1e6 for key in found)
+        some += len(found)
+    assert some > 10
+
+
+def test_all_sums_agree_on_the_history_of_the_questions(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/questions.sqlite3"
+    filled(url).dispose()
+    found = agree(
+        url, datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC), "default"
+    )
+    assert {what for _, what, _ in found} == {"running", "held", "wasted", "waited"}
+
+
+moments = st.one_of(st.none(), st.integers(-60, 260).map(at))
+pods = st.fixed_dictionaries(
+    {
+        "created_at": st.integers(-60, 200).map(at),
+        "ungated_at": moments,
+        "started_at": moments,
+        "failed_at": moments,
+        "deleted_at": moments,
+        "ended_at": moments,
+        "gone_at": moments,
+        "gated": st.booleans(),
+        "phase": st.sampled_from(["Pending", "Running", "Succeeded", "Failed"]),
+        "fate": st.sampled_from(["", "kept", "excess", "replaced", "lost"]),
+        "labels": st.sampled_from([{}, {"team": "red"}, {"team": "blue", "example.com/user": "x"}]),
+        "requests": st.sampled_from([{"cpu": 1500}, {"cpu": 1, "memory": 3 * 2**40 + 1}, {}]),
+        "group_id": st.sampled_from(["g", "h"]),
+    }
+)
+held = st.tuples(
+    st.integers(-60, 200).map(at),
+    moments,
+    st.sampled_from(["Finished", "Preempted", "Deactivated"]),
+)
+
+
+@given(st.lists(pods, max_size=6), st.lists(held, max_size=3))
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_all_sums_agree_whatever_the_rows_say(
+    url: str, some: list[dict[str, Any]], admissions: list[Any]
+) -> None:
+    engine = writer(url)
+    with engine.begin() as connection:
+        for table in (tables.groups, tables.roles, tables.pods, tables.admissions):
+            connection.execute(sa.delete(table))
+        group(connection, id="g", name="train", kind="group", cluster_queue="cq")
+        group(connection, id="h", name="alone", kind="single", cluster_queue="other")
+        asked = {"cpu": 1500, "memory": 5}
+        put(connection, tables.roles, group_id="g", name="r", count=2, requests=asked)
+        for number, one in enumerate(some):
+            pod(connection, f"p{number}", **one)
+        for number, (begin, end, reason) in enumerate(admissions, 1):
+            put(
+                connection,
+                tables.admissions,
+                group_id="g",
+                number=number,
+                cluster_queue="cq",
+                flavors={"r": {"cpu": "spot", "memory": "any", "pods": "spot"}},
+                resources={"spot": {"cpu": 3000, "pods": 2}, "any": {"memory": 10**12}},
+                admitted_at=begin,
+                released_at=end,
+                release_reason=reason if end else "",
+            )
+    engine.dispose()
+    agree(url, at(-60), END)
+    lives = ask(
+        url,
+        "SELECT pod_uid, resource, from_at, to_at FROM v_usage_spans WHERE why <> 'incomplete' "
+        "AND resource <> 'pods' ORDER BY pod_uid, resource, from_at",
+    )
+    for one, two in itertools.pairwise(lives):
+        if (one["pod_uid"], one["resource"]) == (two["pod_uid"], two["resource"]):
+            assert one["to_at"] == two["from_at"], "a life has no gap and no overlap"
