@@ -29,7 +29,7 @@ _PER_HOUR = {"cpu": 1000, "memory": _GIB, "ephemeral-storage": _GIB}
 
 
 def unit(resource: str) -> int:
-    """Return how many of the tables' amounts make one of `units_of`."""
+    """Return how many of the tables' amounts make what people call one."""
     if resource.startswith("hugepages-"):
         return _GIB
     return _PER_HOUR.get(resource, 1)

@@ -159,6 +159,7 @@ def test_every_query_runs(database: str, tmp_path: Path, request: pytest.Fixture
 
 
 def test_settings_in_examples_load(tmp_path: Path):
+    from gatelog import rates
     from podgroup.runtime.settings_source import load
 
     blocks = re.findall(r"```toml\n(.+?)```", "".join(p.read_text() for p in PAGES), re.DOTALL)
@@ -166,7 +167,10 @@ def test_settings_in_examples_load(tmp_path: Path):
     for number, block in enumerate(blocks):
         file = tmp_path / f"{number}.toml"
         file.write_text(block)
-        load(file, {})
+        if "[rates]" in block:
+            assert rates.read(file).rates
+        else:
+            load(file, {})
 
 
 def test_objects_in_examples_fit_the_crds():

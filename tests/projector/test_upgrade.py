@@ -14,6 +14,8 @@ from projector.tables.base import utc_text
 from tests.projector.support import NOW, Writer, busy_toy
 
 Rows = list[dict[str, Any]]
+LATER = ("conclusions", "quotas")
+"""Tables that came after the first version, with a log that fills them."""
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rows]:
     found = contents(engine)
     engine.dispose()
     assert [name for name, rows in found.items() if not rows] == ["pruned"]
-    found["conclusions"] = []  # the first version had no such table
+    for name in LATER:
+        found[name] = []  # the first version had no such table
     return found
 
 
@@ -117,7 +120,7 @@ def test_everything_is_there_after_the_upgrade(
                 connection.execute(sa.insert(tables.metadata.tables[name]), rows)
     told = views_of(engine)
     assert told == views_of(other)
-    assert all(told.values())
+    assert {name for name, rows in told.items() if not rows} == {"v_quota_spans"}
     if is_postgres(engine):
         with engine.connect() as connection:
             weeks = {part.begin for part in partitions.found(connection, "history")}
@@ -154,7 +157,7 @@ def test_one_revision_back_and_forth_keeps_every_row(
         command.downgrade(migrate.config(connection), "0001")
         connection.commit()
         for name, rows in model.items():
-            if name in ("conclusions", "pruned"):
+            if name in (*LATER, "pruned"):
                 continue
             old = sa.Table(name, sa.MetaData(), autoload_with=connection)
             count = connection.scalar(sa.select(sa.func.count()).select_from(old))

@@ -21,7 +21,7 @@ from tests.replay.support import CLUSTER, Played
 from tests.replay.test_verify import TAMPERED
 
 Gatelog = Callable[..., Ran]
-EVERY = (*TABLES, tables.parked, tables.objects)
+EVERY = (*TABLES, tables.parked, tables.objects, tables.quotas)
 
 
 def everything(url: str) -> dict[str, list[dict[str, Any]]]:
