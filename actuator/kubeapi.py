@@ -80,6 +80,14 @@ class KubeApi:
         """GET an object, from etcd, not from a cache that may lag."""
         return await self._on(ref, "GET")
 
+    async def glance(self, ref: ObjectRef) -> Reply:
+        """GET an object from the API server's cache, which costs half; from etcd if it lags.
+
+        For what does not change while an object lives: other things may be older than known.
+        """
+        found = await self._on(ref, "GET", cached=True)
+        return found if found.ok and found.uid == ref.uid else await self.get(ref)
+
     async def create(self, ref: ObjectRef, body: Mapping[str, Any]) -> Reply:
         """POST an object to the collection of `ref`."""
         return await self._on(ref, "POST", body=body)
@@ -141,11 +149,12 @@ class KubeApi:
         content_type: str = "application/json",
         subresource: str = "",
         urgent: bool = False,
+        cached: bool = False,
     ) -> Reply:
         tail = "" if verb == "POST" else f"/{ref.name}" + (f"/{subresource}" if subresource else "")
         if ref.kind == "Pod":
             path = f"/api/v1/namespaces/{ref.namespace}/pods{tail}"
-            return await self._send(verb, path, body, content_type, urgent)
+            return await self._send(verb, path, body, content_type, urgent, cached)
         version = await self.workload_version()
         if not version:
             message = f"this cluster serves no {GROUP} Workloads: install Kueue's CRDs"
@@ -153,7 +162,7 @@ class KubeApi:
             return Reply(verb=verb, path=path, status=404, reason=NOT_INSTALLED, message=message)
         place = f"namespaces/{ref.namespace}/" if ref.namespace else ""
         path = f"/apis/{GROUP}/{version}/{place}{_PLURALS[ref.kind]}{tail}"
-        reply = await self._send(verb, path, body, content_type)
+        reply = await self._send(verb, path, body, content_type, cached=cached)
         if ref.kind == "Workload":
             self.seen.note(ref, reply, gone=verb == "DELETE")
         if reply.status == 404 and not reply.named:
@@ -169,9 +178,12 @@ class KubeApi:
         body: Any = None,
         content_type: str = "application/json",
         urgent: bool = False,
+        cached: bool = False,
     ) -> Reply:
         data = None if body is None else msgspec.json.encode(body)
         params = {"fieldManager": FIELD_MANAGER} if verb in ("POST", "PATCH") else None
+        if cached:
+            params = {"resourceVersion": "0"}
         async with self._pace.slot(urgent=urgent) as slot:
             began_s = time.monotonic()
             try:

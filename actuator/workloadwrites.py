@@ -147,7 +147,7 @@ async def _samples(
 ) -> dict[str, dict[str, object]] | Verdict:
     """Read the sample pod of every podset that has one, or tell why that cannot be done now."""
     wanted = [(item.name, item.sample) for item in pod_sets if item.sample is not None]
-    replies = await asyncio.gather(*(api.get(sample) for _, sample in wanted))
+    replies = await asyncio.gather(*(api.glance(sample) for _, sample in wanted))
     for (name, sample), reply in zip(wanted, replies, strict=True):
         gone = gone_from(reply, sample)
         if gone is not None and gone.status == "obsolete":

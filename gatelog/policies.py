@@ -19,6 +19,7 @@ from gatelog.manifests import Object
 from ingest.webhook.install import cel_text, owner_rules
 from ingest.webhook.policy import ACTUATOR_USER, NAMESPACE_NAME_LABEL
 from ingest.webhook.settings import actuator_user, label_kinds, topology_gate
+from podgroup.names import TOPOLOGY_GATE
 from podgroup.runtime.settings import Settings
 
 POLICY_FILES = (
@@ -88,9 +89,15 @@ def _fit_pods(spec: Object, settings: Settings) -> None:
         conditions[:] = [c for c in conditions if c["name"] != "owner-is-not-queued"]
     if settings.webhook.manage_jobs_without_queue_name:
         conditions[0] = _every_pod()
-    for variable in spec["variables"]:
-        if variable["name"] == "topologyGate":
-            variable["expression"] = "true" if topology_gate(settings) else "false"
+    if not topology_gate(settings):
+        _without_topology(spec)
+
+
+def _without_topology(spec: Object) -> None:
+    (variable,) = (v for v in spec["variables"] if v["name"] == "topologyGate")
+    variable["expression"] = "false"
+    (condition,) = (c for c in spec["matchConditions"] if c["name"] == "lacks-something")
+    condition["expression"] = condition["expression"].replace(f", {cel_text(TOPOLOGY_GATE)}", "")
 
 
 def _every_pod() -> Object:

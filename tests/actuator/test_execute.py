@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from actuator import podwrites
+from actuator import podwrites, workloadwrites
 from actuator.execute import execute
 from actuator.kubeapi import KubeApi
 from actuator.verdicts import Verdict
@@ -418,6 +418,31 @@ async def test_one_of_our_own_that_is_being_deleted_is_not_waited_for(lab: Lab) 
     verdict = await carry_out(lab, create_workload(owner))
     assert verdict.status == "applied"
     assert verdict.uid == target.uid
+
+
+async def test_samples_come_from_the_cache_unless_it_lags(lab: Lab) -> None:
+    """A read from etcd costs the API server twice as much, and this never changes."""
+    asked: list[str] = []
+
+    class Lagging:
+        """The API server, one of whose caches has not seen a pod yet."""
+
+        async def request(self, method: str, path: str, **rest: Any) -> Any:
+            cached = (rest.get("params") or {}).get("resourceVersion") == "0"
+            asked.append(f"{method} {'cache' if cached else 'etcd'}")
+            if cached and path.endswith("/late"):
+                path = path.removesuffix("late") + "nobody"
+            return await lab.kube.request(method, path, **rest)
+
+    api = KubeApi(Lagging(), lab.pace)
+    assert await api.workload_version()
+    for name, reads in (("known", ["GET cache"]), ("late", ["GET cache", "GET etcd"])):
+        owner = await lab.pod(name)
+        command = create_workload(owner, f"for-{name}")
+        asked.clear()
+        verdict = await workloadwrites.create(api, command)
+        assert verdict.status == "applied"
+        assert asked == [*reads, "POST etcd"]
 
 
 async def test_a_sample_that_is_gone_makes_the_creation_obsolete(lab: Lab) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gatelog.policies import policies
 from ingest.webhook.fields import ErrorKind
 from ingest.webhook.install import LACKS_LABELS
 from ingest.webhook.ownerlabels import copied_labels
@@ -23,7 +24,8 @@ from ingest.webhook.policy import (
     WebhookPolicy,
 )
 from podgroup import names
-from simcluster import Settings, SimCluster
+from podgroup.runtime import settings as ours
+from simcluster import Settings, SimCluster, patches
 from simcluster.client import Client
 from tests.webhook.cel import Activation
 from tests.webhook.cluster import (
@@ -54,6 +56,7 @@ def policy(file: str, name: str) -> RAW:
     )
 
 
+KIND = "MutatingAdmissionPolicy"
 MUTATING, DEFAULTING = "mutating-admission-policy.yaml", "default-queue.yaml"
 VALIDATING, OWNERS = "validating-admission-policy.yaml", "owner-labels.yaml"
 
@@ -264,6 +267,40 @@ def made(file: str, name: str, raw: RAW, **variables: str) -> RAW:
     assert mutation["patchType"] == "ApplyConfiguration"
     found: RAW = activation.plain(mutation["applyConfiguration"]["expression"])
     return found
+
+
+@pytest.mark.parametrize("mode", ["kueue", "builtin"])
+@pytest.mark.parametrize(
+    ("before", "again"),
+    [
+        (raw_pod(labels=Q), False),
+        (raw_pod(labels=Q | {names.MANAGED_LABEL: "no"}), False),
+        (raw_pod(labels=Q, schedulingGates=[{"name": "x.io/own"}]), False),
+        (raw_pod(labels=Q | {"i": "7"}, annotations={names.POD_INDEX_LABEL: "i"}), True),
+        (raw_pod(annotations=PARENT), True),
+    ],
+)
+def test_what_is_complete_is_not_mutated_again(before: RAW, again: bool, mode: Any) -> None:
+    """The server asks a second time because of the first: a mutation is the dearest part."""
+    fitted = [o for o in policies(ours.Settings(mode=mode)) if o["kind"] == KIND]
+    spec = next(o["spec"] for o in fitted if o["metadata"]["name"] == "gatelog-queued-pods")
+    assert Activation(before).matches(spec["matchConditions"])
+    activation = Activation(before)
+    activation.define(spec["variables"])
+    adds = activation.plain(spec["mutations"][0]["applyConfiguration"]["expression"])
+    after = patches.strategic(before, adds)
+    gates = [gate["name"] for gate in after["spec"]["schedulingGates"]]
+    assert (names.TOPOLOGY_GATE in gates) is (mode == "kueue")
+    assert Activation(after).matches(spec["matchConditions"]) is again
+    for lost in ("labels", "finalizers"):
+        part = {k: v for k, v in after["metadata"].items() if k != lost}
+        part["labels"] = {**part.get("labels", {}), **Q}
+        assert Activation(after | {"metadata": part}).matches(spec["matchConditions"])
+    for gate in gates:
+        if gate.startswith(names.PREFIX):
+            left = [{"name": other} for other in gates if other != gate]
+            fewer = after | {"spec": after["spec"] | {"schedulingGates": left}}
+            assert Activation(fewer).matches(spec["matchConditions"])
 
 
 @pytest.mark.parametrize("topology", ["true", "false"])

@@ -140,6 +140,9 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- $component := fromYaml ($.root.Files.Get "files/components/policy-every-pod/kustomization.yaml") }}
 {{- $conditions = append $conditions (index (fromYamlArray (index $component.patches 0).patch) 1).value }}
 {{- else if not (and (eq $v.mode "builtin") (eq $condition.name "owner-is-not-queued")) }}
+{{- if and (eq $v.mode "builtin") (eq $condition.name "lacks-something") }}
+{{- $_ := set $condition "expression" (replace ", 'kueue.x-k8s.io/topology'" "" $condition.expression) }}
+{{- end }}
 {{- $conditions = append $conditions $condition }}
 {{- end }}
 {{- end }}
