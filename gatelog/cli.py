@@ -19,6 +19,7 @@ import typer
 from gatelog.commands import (
     archive,
     bundle,
+    creating,
     demo,
     deployments,
     doctor,
@@ -31,6 +32,7 @@ from gatelog.commands import (
     prune,
     replay,
     sql,
+    stopping,
     switch,
     uninstall,
     up,
@@ -111,6 +113,12 @@ app.command("history", help=history.HELP, epilog=history.EPILOG, rich_help_panel
 )
 app.command("why", help=why.HELP, epilog=why.EPILOG, rich_help_panel=ASK)(why.why)
 app.command("list", help=listing.HELP, epilog=listing.EPILOG, rich_help_panel=ASK)(listing.listing)
+ACT = "Act"
+app.command("stop", help=stopping.HELP, epilog=stopping.EPILOG, rich_help_panel=ACT)(stopping.stop)
+app.command(
+    "resume", help=stopping.RESUME_HELP, epilog=stopping.RESUME_EPILOG, rich_help_panel=ACT
+)(stopping.resume)
+app.add_typer(creating.app, name="create", rich_help_panel=ACT)
 app.command("replay", help=replay.HELP, epilog=replay.EPILOG, rich_help_panel=ASK)(replay.replay)
 app.command("what-if", help=what_if.HELP, epilog=what_if.EPILOG, rich_help_panel=ASK)(
     what_if.what_if
@@ -152,7 +160,8 @@ def _failed(error: BaseException, arguments: Sequence[str], debug: bool) -> int:
     if usage is not None:
         # A usage error of typer's own; its class differs between typer's releases.
         command = next((a for a in arguments if not a.startswith("-")), "")
-        known = command in {c.name for c in app.registered_commands}
+        groups = {group.name for group in app.registered_groups}
+        known = command in {c.name for c in app.registered_commands} | groups
         help_of = f"gatelog {command} --help" if known else "gatelog --help"
         text = str(usage()).strip()
         if not text:  # a bare `gatelog`: the help was printed already

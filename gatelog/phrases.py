@@ -26,6 +26,8 @@ NOTES = {
     "GroupFinished": ("finished", "good"),
     "GroupGone": ("nothing of the group is left", ""),
     "QuotaReleased": ("quota released", ""),
+    "GroupStopped": ("stopped by a person", "bad"),
+    "GroupResumed": ("resumed by a person", ""),
     "WorkloadGone": ("Workload gone", "bad"),
     "WorkloadDeletionRequested": ("Workload being deleted", "bad"),
     "WorkloadRefused": ("Workload refused", "bad"),

@@ -105,6 +105,12 @@ BLOCKED_ON_PREEMPTION_GATES: Final[str] = "BlockedOnPreemptionGates"
 
 ACTIVE: Final[str] = "Active"  # of a ClusterQueue or LocalQueue
 
+# -- why a person stopped or resumed something: annotations of queues and Workloads ------------
+REASON_ANNOTATION: Final[str] = "gatelog.io/reason"
+REASON_BY_ANNOTATION: Final[str] = "gatelog.io/reason-by"
+MAX_REASON: Final[int] = 512
+"""Characters of a reason that are kept."""
+
 # -- reasons of Active -------------------------------------------------------------------------
 ACTIVE_READY: Final[str] = "Ready"
 ACTIVE_STOPPED: Final[str] = "Stopped"

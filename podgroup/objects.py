@@ -214,6 +214,8 @@ class WorkloadView(View, frozen=True, kw_only=True):
     owners: tuple[OwnerRef, ...] = ()
     owner_pods: str = ""
     active: bool = True
+    because: str = ""
+    """Why a person stopped or resumed it, as in `LocalQueueView`."""
     queue: str = ""
     priority: int | None = None
     priority_class: str = ""
@@ -261,6 +263,8 @@ class LocalQueueView(View, tag_field="kind", tag="LocalQueue", frozen=True, kw_o
     resource_version: str
     cluster_queue: str
     stop_policy: str = "None"
+    because: str = ""
+    """Why a person stopped or resumed it, and who (annotations gatelog.io/reason, -by)."""
     weight_nano: int = WHOLE
     active: tuple[str, ...] = ()
     """Status, reason and message of its condition Active; () without one."""
@@ -324,6 +328,8 @@ class ClusterQueueView(View, tag_field="kind", tag="ClusterQueue", frozen=True, 
     preference: str = ""
     cohort: str = ""
     stop_policy: str = "None"
+    because: str = ""
+    """As in `LocalQueueView`."""
     checks: tuple[str, ...] = ()
     weight_nano: int = WHOLE
     usage_based: bool = False

@@ -16,7 +16,14 @@ from datetime import datetime
 from msgspec import Raw, Struct, field
 
 from podgroup import objects
-from podgroup.names import POD_GROUP_SETS, PREFIX, PROVREQ_PREFIX
+from podgroup.names import (
+    MAX_REASON,
+    POD_GROUP_SETS,
+    PREFIX,
+    PROVREQ_PREFIX,
+    REASON_ANNOTATION,
+    REASON_BY_ANNOTATION,
+)
 
 MAX_ANNOTATION_BYTES = 4 * 1024
 MAX_GROUP_SETS_BYTES = 256 * 1024
@@ -165,6 +172,14 @@ def annotations(found: dict[str, str] | None, more: Container[str] = ()) -> dict
             message = f"is {size} bytes long, gatelog takes at most {bound}: shorten it"
             raise RefusedError(f"metadata.annotations[{key}]", message)
     return ours
+
+
+def because(found: dict[str, str] | None) -> str:
+    """Return why a person stopped or resumed an object, and who; "" where nobody says."""
+    marks = found or {}
+    reason, by = marks.get(REASON_ANNOTATION, ""), marks.get(REASON_BY_ANNOTATION, "")
+    text = f"{reason} ({by})" if reason and by else reason
+    return text[:MAX_REASON]
 
 
 def owners(found: Iterable[OwnerWire] | None) -> tuple[objects.OwnerRef, ...]:

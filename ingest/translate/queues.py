@@ -17,6 +17,7 @@ from ingest.translate.fields import (
     RequirementWire,
     TolerationWire,
     Wire,
+    because,
     conditions,
     requirements,
     tolerations,
@@ -169,6 +170,7 @@ def local_queue_view(wire: LocalQueueWire) -> objects.LocalQueueView:
         resource_version=meta.resource_version,
         cluster_queue=wire.spec.cluster_queue,
         stop_policy=wire.spec.stop_policy or "None",
+        because=because(meta.annotations),
         weight_nano=_weight(wire.spec.fair_sharing),
         active=_active(wire.status),
     )
@@ -236,6 +238,7 @@ def cluster_queue_view(wire: ClusterQueueWire) -> objects.ClusterQueueView:
         preference=fungibility.preference or "",
         cohort=spec.cohort_name or spec.cohort,
         stop_policy=spec.stop_policy or "None",
+        because=because(meta.annotations),
         checks=tuple(dict.fromkeys((*checks, *(spec.admission_checks or ())))),
         weight_nano=_weight(spec.fair_sharing),
         usage_based=scope.admission_mode == "UsageBasedAdmissionFairSharing",

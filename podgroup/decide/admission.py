@@ -100,7 +100,7 @@ def _ineligible(world: World, group: Group) -> Reason | None:
         return "WaitingForReplacementPods", group.short[1]
     evicted = group.evicted
     if group.workload is not None and not group.workload.active:
-        return PENDING_DEACTIVATED, "The workload is deactivated"
+        return PENDING_DEACTIVATED, _why("The workload is deactivated", group.workload.because)
     if evicted is not None and not group.requeued:
         return evicted.reason, evicted.message
     if not group.queue:
@@ -121,11 +121,16 @@ def _ineligible(world: World, group: Group) -> Reason | None:
             f"LocalQueue {group.queue} doesn't exist in namespace {group.namespace}",
         )
     if local.stop_policy != "None":
-        return PENDING_ON_HOLD, f"LocalQueue {group.queue} is stopped"
+        return PENDING_ON_HOLD, _why(f"LocalQueue {group.queue} is stopped", local.because)
     queue = world.cluster_queues.get(local.cluster_queue)
     if queue is None:
         return "ClusterQueueNotFound", f"ClusterQueue {local.cluster_queue} doesn't exist"
     return None
+
+
+def _why(said: str, because: str) -> str:
+    """Return what is so with what a person gave as the reason, if any."""
+    return f"{said}: {because}" if because else said
 
 
 def retire_admissions(d: Deciding, group: Group) -> None:
@@ -137,11 +142,14 @@ def retire_admissions(d: Deciding, group: Group) -> None:
     queue = d.world.cluster_queues.get(holding.admission.cluster_queue)
     reason = message = ""
     if group.workload is not None and not group.workload.active:
-        reason, message = EVICTED_DEACTIVATED, "The workload is deactivated"
+        reason = EVICTED_DEACTIVATED
+        message = _why("The workload is deactivated", group.workload.because)
     elif queue is not None and queue.stop_policy == "HoldAndDrain":
-        reason, message = EVICTED_CLUSTER_QUEUE_STOPPED, "The ClusterQueue is stopped"
+        reason = EVICTED_CLUSTER_QUEUE_STOPPED
+        message = _why("The ClusterQueue is stopped", queue.because)
     elif local is not None and local.stop_policy == "HoldAndDrain":
-        reason, message = EVICTED_LOCAL_QUEUE_STOPPED, "The LocalQueue is stopped"
+        reason = EVICTED_LOCAL_QUEUE_STOPPED
+        message = _why("The LocalQueue is stopped", local.because)
     if reason:
         _evict(d, group, "drain", reason, message)
 
@@ -237,7 +245,7 @@ def _tell(d: Deciding, identity: str) -> None:
 def _inactive(d: Deciding, queue: ClusterQueueView) -> Reason | None:
     """Say why a ClusterQueue takes nobody in, if it does not."""
     if queue.stop_policy != "None":
-        return PENDING_ON_HOLD, f"ClusterQueue {queue.name} is stopped"
+        return PENDING_ON_HOLD, _why(f"ClusterQueue {queue.name} is stopped", queue.because)
     for resources in queue.groups:
         for flavor in resources.flavors:
             if flavor.name not in d.world.flavors:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from podgroup.commands import WriteQueueStatus
-from podgroup.fold.common import At, listed, mark, stale
+from podgroup.fold.common import At, listed, mark, note, stale
 from podgroup.ids import newer
 from podgroup.journal import QuotaRow
 from podgroup.objects import (
@@ -43,6 +43,8 @@ def object_applied(world: World, here: At, view: QueueObject, relist: str) -> No
         _quota(world, here, view.name, known, view)
     if isinstance(view, ClusterQueueView | CohortView | LocalQueueView):
         world.unsaid[(kind, view.namespace, view.name)] = None
+    if isinstance(view, ClusterQueueView | LocalQueueView):
+        _told(world, here, kind, known, view)
     if known is not None and _asked_for(known) == _asked_for(view):
         return  # its status, or something else that admission does not ask for
     _concerns(world, kind, view.namespace, view.name)
@@ -102,6 +104,21 @@ def _asked_for(view: QueueObject) -> QueueObject:
     if isinstance(view, ClusterQueueView | CohortView | LocalQueueView):
         return msgspec.structs.replace(view, resource_version="", active=())
     return msgspec.structs.replace(view, resource_version="")
+
+
+def _told(
+    world: World, here: At, kind: str, known: Any, view: ClusterQueueView | LocalQueueView
+) -> None:
+    """Write down what a person did to a queue, if a reason was given."""
+    before = ("None", "") if known is None else (known.stop_policy, known.because)
+    if not view.because or before == (view.stop_policy, view.because):
+        return
+    happened = "QueueResumed" if view.stop_policy == "None" else "QueueStopped"
+    if view.stop_policy == before[0]:
+        happened = "QueueCreated" if known is None else "QueueReasonGiven"
+    place = f"{view.namespace}/{view.name}" if view.namespace else view.name
+    message = f"{kind} {place}: {view.because}"
+    note(world, here, happened, reason=view.stop_policy, message=message)
 
 
 def say(world: World, command: WriteQueueStatus) -> None:

@@ -221,6 +221,9 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
             end_expectation(world, group, None, indexed=False)
     if not group.composed and view.deleted_at is None:
         _adopt(world, here, group, view)
+    if view.because and (before is None or view.because != before.because):
+        happened = "GroupResumed" if view.active else "GroupStopped"
+        note(world, here, happened, group=group.id, message=view.because)
     if not view.active:
         group.deactivating = False
     if view.deleted_at is not None and group.finish is None:

@@ -186,6 +186,8 @@ class Pseudonyms:
             return {resource: self.name(flavor) for resource, flavor in value.items()}
         if key == "name" and within in _KEPT:
             return value
+        if key == "because" and isinstance(value, str):
+            return self.name(value)
         if key == "template":
             return "{}" if value else ""
         if key == "group" and isinstance(value, str) and not value.startswith(_GROUP_IDS):

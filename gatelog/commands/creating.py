@@ -1,0 +1,252 @@
+"""`gatelog create clusterqueue|localqueue|resourceflavor`: as kueuectl makes them.
+
+Invariant: one object is created, or with --dry-run none; what is there already is left alone.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from gatelog import options
+from gatelog.commands.stopping import Dry, Namespace, Reason, place, tell
+from gatelog.errors import CommandFailed, UsageFailed
+
+HELP = (
+    "Create a ClusterQueue, a LocalQueue or a ResourceFlavor. --dry-run lets the API server check "
+    "it and stores nothing; with -o yaml it prints what to keep in git."
+)
+EPILOG = """[bold]Examples[/]
+
+gatelog create resourceflavor default
+
+gatelog create clusterqueue research --nominal-quota "default:cpu=40;memory=160Gi"
+
+gatelog create localqueue user-queue -n team-a -c research
+
+gatelog create clusterqueue research --nominal-quota "default:cpu=40" --dry-run -o yaml"""
+
+app = typer.Typer(help=HELP, epilog=EPILOG, no_args_is_help=True)
+_Config = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="Settings file (TOML).")
+]
+"""As in other commands, but for -c, which kueuectl gives to the ClusterQueue."""
+_Never = Literal["Never", "LowerPriority", "Any"]
+_Within = Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"]
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_QUOTA = "FLAVOR:RESOURCE=QUANTITY;... , several by commas or by repeating it"
+
+
+@app.command("clusterqueue", help="Create a ClusterQueue (also: cq).")
+@app.command("cq", hidden=True)
+def clusterqueue(
+    name: Annotated[str, typer.Argument()],
+    cohort: Annotated[str, typer.Option("--cohort", help="It shares quota with.")] = "",
+    strategy: Annotated[
+        Literal["StrictFIFO", "BestEffortFIFO"],
+        typer.Option("--queuing-strategy", help="Whether the head holds up the others."),
+    ] = "BestEffortFIFO",
+    selector: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--namespace-selector",
+            metavar="KEY=VALUE",
+            help="Labels of namespaces that may use it. Default: all.",
+        ),
+    ] = None,
+    reclaim: Annotated[
+        _Never, typer.Option("--reclaim-within-cohort", help="Whom it may preempt in its cohort.")
+    ] = "Never",
+    within: Annotated[
+        _Within,
+        typer.Option("--preemption-within-cluster-queue", help="Whom it may preempt in itself."),
+    ] = "Never",
+    nominal: Annotated[
+        list[str] | None, typer.Option("--nominal-quota", metavar="QUOTA", help=_QUOTA)
+    ] = None,
+    borrowing: Annotated[
+        list[str] | None, typer.Option("--borrowing-limit", metavar="QUOTA", help="As above.")
+    ] = None,
+    lending: Annotated[
+        list[str] | None, typer.Option("--lending-limit", metavar="QUOTA", help="As above.")
+    ] = None,
+    reason: Reason = "",
+    dry_run: Dry = False,
+    output: options.Output = None,
+    config: options.Config = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.KubeContext = None,
+    assign: options.Assign = None,
+) -> None:
+    """Create a ClusterQueue."""
+    from gatelog.quotaspec import read, resource_groups
+
+    spec: dict[str, Any] = {
+        "queueingStrategy": strategy,
+        "namespaceSelector": _selector(selector),
+        "preemption": {"reclaimWithinCohort": reclaim, "withinClusterQueue": within},
+    }
+    if cohort:
+        spec["cohortName"] = cohort
+    groups = resource_groups(
+        read("--nominal-quota", nominal or ()),
+        read("--borrowing-limit", borrowing or ()),
+        read("--lending-limit", lending or ()),
+    )
+    if groups:
+        spec["resourceGroups"] = groups
+    body = {"kind": "ClusterQueue", "metadata": {"name": name}, "spec": spec}
+    where = (config, kubeconfig, context, assign)
+    _create("clusterqueue", "", name, body, reason, dry_run, output, where)
+
+
+@app.command("localqueue", help="Create a LocalQueue (also: lq).")
+@app.command("lq", hidden=True)
+def localqueue(
+    name: Annotated[str, typer.Argument(help="With -n, or NAMESPACE/NAME.")],
+    behind: Annotated[
+        str,
+        typer.Option("--clusterqueue", "-c", metavar="NAME", help="What is behind it."),
+    ],
+    namespace: Namespace = "",
+    unknown: Annotated[
+        bool,
+        typer.Option("--ignore-unknown-cq", "-i", help="Though the ClusterQueue is not there."),
+    ] = False,
+    reason: Reason = "",
+    dry_run: Dry = False,
+    output: options.Output = None,
+    config: _Config = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.KubeContext = None,
+    assign: options.Assign = None,
+) -> None:
+    """Create a LocalQueue."""
+    space, plain = place("localqueue", namespace, name)
+    meta = {"name": plain, "namespace": space}
+    body = {"kind": "LocalQueue", "metadata": meta, "spec": {"clusterQueue": behind}}
+    where = (config, kubeconfig, context, assign)
+    needs = "" if unknown else behind
+    _create("localqueue", space, plain, body, reason, dry_run, output, where, needs)
+
+
+@app.command("resourceflavor", help="Create a ResourceFlavor (also: rf).")
+@app.command("rf", hidden=True)
+def resourceflavor(
+    name: Annotated[str, typer.Argument()],
+    labels: Annotated[
+        list[str] | None,
+        typer.Option("--node-labels", metavar="KEY=VALUE", help="Of nodes that are of it."),
+    ] = None,
+    taints: Annotated[
+        list[str] | None,
+        typer.Option("--node-taints", metavar="KEY=VALUE:EFFECT", help="Of those nodes."),
+    ] = None,
+    tolerations: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tolerations",
+            metavar="KEY[=VALUE][:EFFECT]",
+            help="That pods of it are given.",
+        ),
+    ] = None,
+    reason: Reason = "",
+    dry_run: Dry = False,
+    output: options.Output = None,
+    config: options.Config = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.KubeContext = None,
+    assign: options.Assign = None,
+) -> None:
+    """Create a ResourceFlavor."""
+    spec: dict[str, Any] = {}
+    if labels:
+        spec["nodeLabels"] = _pairs("--node-labels", labels)
+    if taints:
+        spec["nodeTaints"] = [_taint(text) for text in _parts(taints)]
+    if tolerations:
+        spec["tolerations"] = [_toleration(text) for text in _parts(tolerations)]
+    body = {"kind": "ResourceFlavor", "metadata": {"name": name}, "spec": spec}
+    where = (config, kubeconfig, context, assign)
+    _create("resourceflavor", "", name, body, reason, dry_run, output, where)
+
+
+def _create(
+    what: str,
+    namespace: str,
+    name: str,
+    body: dict[str, Any],
+    reason: str,
+    dry: bool,
+    output: Any,
+    where: tuple[Any, Any, Any, Any],
+    behind: str = "",
+) -> None:
+    from gatelog.intent import Done, create, there
+    from podgroup.names import is_dns_subdomain
+    from podgroup.runtime.kube import connect
+
+    if not is_dns_subdomain(name):
+        raise UsageFailed(f"{name!r} is no name of an object: small letters, digits, - and .")
+    config, kubeconfig, context, assign = where
+    settings = options.settings(
+        config, assign, kubernetes__kubeconfig=kubeconfig, kubernetes__context=context
+    )
+
+    async def run() -> Done:
+        kube = await connect(settings.kubernetes, part="create")
+        try:
+            if behind and not await there(kube, "clusterqueue", "", behind):
+                raise CommandFailed(
+                    f"there is no ClusterQueue {behind}: create it first, or add -i"
+                )
+            return await create(kube, what, namespace, body, reason, dry=dry)
+        finally:
+            await kube.close()
+
+    tell(asyncio.run(run()), "created", output, dry=dry)
+
+
+def _parts(given: Sequence[str]) -> list[str]:
+    return [part.strip() for value in given for part in value.split(",") if part.strip()]
+
+
+def _pairs(option: str, given: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for text in _parts(given):
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            raise UsageFailed(f"{option} {text!r}: write it as KEY=VALUE")
+        found[key] = value
+    return found
+
+
+def _selector(given: list[str] | None) -> dict[str, Any]:
+    labels = _pairs("--namespace-selector", given or ())
+    return {"matchLabels": labels} if labels else {}
+
+
+def _taint(text: str) -> dict[str, str]:
+    rest, colon, effect = text.rpartition(":")
+    key, _, value = rest.partition("=")
+    if not (key and colon and effect in _EFFECTS):
+        raise UsageFailed(
+            f"--node-taints {text!r}: write it as KEY=VALUE:EFFECT, with one of "
+            f"{', '.join(_EFFECTS)}"
+        )
+    return {"key": key, "value": value, "effect": effect}
+
+
+def _toleration(text: str) -> dict[str, str]:
+    rest, colon, effect = text.partition(":")
+    if colon and effect not in _EFFECTS:
+        raise UsageFailed(f"--tolerations {text!r}: the effect is one of {', '.join(_EFFECTS)}")
+    key, equals, value = rest.partition("=")
+    if not key:
+        raise UsageFailed(f"--tolerations {text!r}: write it as KEY, KEY=VALUE or KEY:EFFECT")
+    found = {"key": key, "operator": "Equal" if equals else "Exists"}
+    if equals:
+        found["value"] = value
+    return found | ({"effect": effect} if colon else {})

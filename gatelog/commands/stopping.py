@@ -1,0 +1,183 @@
+"""`gatelog stop` and `gatelog resume`: a queue or a group, with a reason that the log keeps.
+
+Invariant: one object is patched, on condition that nobody changed it meanwhile; nothing else is
+written, and with --dry-run nothing at all.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gatelog import options
+
+if TYPE_CHECKING:
+    from gatelog.intent import Done, Stop, What
+    from podgroup.runtime.settings import Settings
+
+HELP = (
+    "Stop a ClusterQueue, a LocalQueue or a group: nothing more is admitted, and what is admitted "
+    "is evicted (queues: unless --keep-already-running). The reason is in gatelog why and history."
+)
+EPILOG = """[bold]Examples[/]
+
+gatelog stop clusterqueue research --reason "rack 7 is being moved" --keep-already-running
+
+gatelog stop localqueue user-queue -n team-a --reason "budget is spent"
+
+gatelog stop group team-a/train --reason "wrong data set"
+
+gatelog stop clusterqueue research --dry-run"""
+RESUME_HELP = "Let a ClusterQueue, a LocalQueue or a group that was stopped go on."
+RESUME_EPILOG = """[bold]Examples[/]
+
+gatelog resume clusterqueue research --reason "rack 7 is back"
+
+gatelog resume localqueue user-queue -n team-a
+
+gatelog resume group team-a/train"""
+
+Kind = Annotated[
+    str,
+    typer.Argument(
+        metavar="clusterqueue|localqueue|group", help="Also cq, lq, and workload for group."
+    ),
+]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="With -n, or NAMESPACE/NAME where it has one.")
+]
+Reason = Annotated[
+    str,
+    typer.Option("--reason", metavar="TEXT", help="Why: kept in the event log, with your name."),
+]
+Dry = Annotated[
+    bool, typer.Option("--dry-run", help="Let the API server check it; nothing is stored.")
+]
+Namespace = Annotated[
+    str, typer.Option("--namespace", "-n", metavar="NS", help="Of a LocalQueue or group.")
+]
+_KINDS: "dict[str, What]" = {
+    **dict.fromkeys(("clusterqueue", "clusterqueues", "cq"), "clusterqueue"),
+    **dict.fromkeys(("localqueue", "localqueues", "lq"), "localqueue"),
+    **dict.fromkeys(("group", "groups", "workload", "workloads", "wl"), "group"),
+}
+
+
+def stop(
+    what: Kind,
+    name: Name,
+    namespace: Namespace = "",
+    reason: Reason = "",
+    keep: Annotated[
+        bool,
+        typer.Option("--keep-already-running", help="Queues: what is admitted runs on (Hold)."),
+    ] = False,
+    dry_run: Dry = False,
+    output: options.Output = None,
+    config: options.Config = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.KubeContext = None,
+    assign: options.Assign = None,
+) -> None:
+    """Run `gatelog stop`; see HELP."""
+    from gatelog.errors import UsageFailed
+
+    kind = _kind(what)
+    if kind == "group" and keep:
+        raise UsageFailed("--keep-already-running is for queues: a stopped group is evicted")
+    settings = options.settings(
+        config, assign, kubernetes__kubeconfig=kubeconfig, kubernetes__context=context
+    )
+    policy: Stop = "Hold" if keep else "HoldAndDrain"
+    _carry_out(settings, kind, namespace, name, policy, reason, dry_run, output)
+
+
+def resume(
+    what: Kind,
+    name: Name,
+    namespace: Namespace = "",
+    reason: Reason = "",
+    dry_run: Dry = False,
+    output: options.Output = None,
+    config: options.Config = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.KubeContext = None,
+    assign: options.Assign = None,
+) -> None:
+    """Run `gatelog resume`; see RESUME_HELP."""
+    settings = options.settings(
+        config, assign, kubernetes__kubeconfig=kubeconfig, kubernetes__context=context
+    )
+    _carry_out(settings, _kind(what), namespace, name, "None", reason, dry_run, output)
+
+
+def _kind(text: str) -> "What":
+    from gatelog.errors import UsageFailed
+
+    if text.lower() not in _KINDS:
+        raise UsageFailed(f"{text}: name a clusterqueue, a localqueue or a group")
+    return _KINDS[text.lower()]
+
+
+def place(kind: str, namespace: str, name: str) -> tuple[str, str]:
+    """Return namespace and name of what was named with -n or as NAMESPACE/NAME.
+
+    Raises:
+        UsageFailed: the namespace is missing, given twice, or of no use.
+    """
+    from gatelog.errors import UsageFailed
+
+    space, slash, rest = name.rpartition("/")
+    if kind in ("clusterqueue", "resourceflavor"):
+        if slash or namespace:
+            raise UsageFailed(f"a {kind} belongs to no namespace: name it without one")
+        return "", name
+    if slash and namespace and space != namespace:
+        raise UsageFailed(f"{name} and -n {namespace} name two namespaces")
+    if not (space or namespace):
+        raise UsageFailed(f"{name}: name the {kind} as NAMESPACE/NAME, or with -n")
+    return space or namespace, rest
+
+
+def _carry_out(
+    settings: "Settings",
+    kind: "What",
+    namespace: str,
+    name: str,
+    policy: "Stop",
+    reason: str,
+    dry: bool,
+    output: Any,
+) -> None:
+    from gatelog.intent import set_group, set_queue
+    from podgroup.runtime.kube import connect
+
+    space, plain = place(kind, namespace, name)
+
+    async def run() -> "Done":
+        kube = await connect(settings.kubernetes, part="stop")
+        try:
+            if kind == "group":
+                active = policy == "None"
+                return await set_group(kube, space, plain, reason, active=active, dry=dry)
+            return await set_queue(kube, kind, space, plain, policy, reason, dry=dry)
+        finally:
+            await kube.close()
+
+    words = {"None": "resumed", "Hold": "stopped (what is admitted runs on)"}
+    said = words.get(policy, "stopped (what is admitted is evicted)")
+    tell(asyncio.run(run()), said, output, dry=dry)
+
+
+def tell(done: "Done", said: str, output: Any, *, dry: bool) -> None:
+    """Print what became of an object: a line as kubectl's, or the object."""
+    import sys
+
+    from gatelog import printing
+
+    if output in ("json", "yaml"):
+        sys.stdout.write(printing.document(done.obj, output))
+    elif output == "name":
+        print(done.title)
+    else:
+        print(f"{done.title} {said if done.changed else 'unchanged'}{' (dry run)' if dry else ''}")

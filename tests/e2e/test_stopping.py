@@ -1,0 +1,135 @@
+"""Queues and groups that people make, stop and let go on with the command line, end to end.
+
+One `gatelog up` on the stand-in serves the module.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.processes import KUEUE, Api, pod
+from tests.support.stack import Stack, running_stack
+
+pytestmark = [
+    pytest.mark.timeout(180),
+    pytest.mark.retried("it waits for processes that share two cores with other tests"),
+]
+
+PODS = "/api/v1/namespaces/{}/pods"
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with running_stack(tmp_path_factory.mktemp("stopping")) as one:
+        yield one
+
+
+async def done(stack: Stack, *words: str) -> str:
+    """Run a command that has to succeed; return what it printed."""
+    found = await asyncio.to_thread(stack.command, *words)
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+async def queues(stack: Stack, api: Api, team: str, cpu: int = 2) -> None:
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team}}
+    await api.call("POST", "/api/v1/namespaces", body)
+    await done(stack, "create", "resourceflavor", f"f-{team}")
+    quota = f"f-{team}:cpu={cpu};memory=8Gi"
+    await done(stack, "create", "cq", f"cq-{team}", "--nominal-quota", quota)
+    await done(stack, "create", "lq", f"{team}/user-queue", "-c", f"cq-{team}")
+
+
+async def told(stack: Stack, api: Api, what: str, query: str, *values: object) -> dict[str, Any]:
+    """Wait until a query has a row."""
+
+    async def row() -> Any:
+        return next(iter(stack.sql(query, *values)), None)
+
+    found: dict[str, Any] = await api.until(what, row)
+    return found
+
+
+async def test_a_stopped_queue_says_why_and_goes_on(stack: Stack) -> None:
+    team = "hold"
+    async with stack.api() as api:
+        await queues(stack, api, team)
+        await api.call("POST", PODS.format(team), pod("runs"))
+        admitted = "SELECT id FROM groups WHERE name = ? AND state IN ('Admitted', 'Running')"
+        await told(stack, api, "runs is admitted", admitted, "runs")
+        words = ("clusterqueue", f"cq-{team}", "--reason", "rack 7 moves")
+        said = await done(stack, "stop", *words, "--keep-already-running", "--dry-run")
+        assert said.endswith("stopped (what is admitted runs on) (dry run)\n")
+        said = await done(stack, "stop", *words, "--keep-already-running", "-o", "json")
+        assert json.loads(said)["spec"]["stopPolicy"] == "Hold"
+        await api.call("POST", PODS.format(team), pod("waits"))
+        why = "SELECT message FROM v_why_pending WHERE name = ? AND reason = 'OnHold'"
+        row = await told(stack, api, "waits is told why", why, "waits")
+        assert row["message"] == f"ClusterQueue cq-{team} is stopped: rack 7 moves (sim-admin)"
+        lines = "SELECT message FROM history WHERE kind = ? AND message LIKE ?"
+        await told(
+            stack, api, "the log has it", lines, "QueueStopped", f"%cq-{team}: rack 7 moves%"
+        )
+        assert "rack 7 moves" in await done(stack, "why", f"{team}/waits")
+        assert "rack 7 moves" in await done(stack, "history", f"{team}/waits", "--full")
+        await done(stack, "resume", "cq", f"cq-{team}", "--reason", "rack 7 is back")
+        await told(stack, api, "waits is admitted", admitted, "waits")
+        await told(stack, api, "the log has it", lines, "QueueResumed", "%rack 7 is back%")
+        assert "unchanged" in await done(stack, "resume", "cq", f"cq-{team}")
+
+
+async def test_a_stopped_group_is_evicted_and_comes_back(stack: Stack) -> None:
+    team = "group"
+    async with stack.api() as api:
+        await queues(stack, api, team)
+        for name in ("a0", "a1"):
+            await api.call("POST", PODS.format(team), pod(name, "a", 2))
+        state = "SELECT id FROM groups WHERE namespace = 'group' AND name = 'a' AND state = ?"
+        await told(stack, api, "it runs", state, "Running")
+        await done(stack, "stop", "group", f"{team}/a", "--reason", "wrong data set")
+        evicted = "SELECT message FROM history WHERE kind = 'GroupEvicted' AND message LIKE ?"
+        await told(stack, api, "it is evicted", evicted, "%deactivated: wrong data set (%")
+        said = await done(stack, "history", f"{team}/a")
+        assert "stopped by a person" in said and "wrong data set" in said
+        await done(stack, "resume", "group", "a", "-n", team, "--reason", "mended")
+        for name in ("a2", "a3"):
+            await api.call("POST", PODS.format(team), pod(name, "a", 2))
+        await told(stack, api, "it runs again", state, "Running")
+        assert "mended" in await done(stack, "history", f"{team}/a", "--full", "--all")
+
+
+async def test_what_cannot_be_is_refused_with_what_to_do(stack: Stack) -> None:
+    for words, code, said in (
+        (("stop", "cq", "nowhere"), 1, "there is no clusterqueue nowhere"),
+        (("stop", "lq", "user-queue"), 2, "name the localqueue as NAMESPACE/NAME, or with -n"),
+        (("stop", "group", "x/nobody"), 1, "nor a pod of that name"),
+        (("stop", "group", "x/a", "--keep-already-running"), 2, "is for queues"),
+        (("resume", "pod", "a"), 2, "name a clusterqueue"),
+        (("create", "lq", "x/q", "-c", "nowhere"), 1, "create it first, or add -i"),
+        (("create", "cq", "Big"), 2, "is no name of an object"),
+        (("create", "cq", "c", "--nominal-quota", "cpu=9"), 2, "FLAVOR:cpu=9"),
+        (("create", "cq", "c", "--nominal-quota", "f:cpu=x"), 2, "f cpu"),
+        (("create", "cq", "c", "--lending-limit", "f:cpu=1"), 2, "no --nominal-quota"),
+        (("create", "rf", "f", "--node-taints", "a=b"), 2, "KEY=VALUE:EFFECT"),
+    ):
+        found = await asyncio.to_thread(stack.command, *words)
+        assert found.returncode == code and said in found.stderr, (words, found.stderr)
+
+
+async def test_a_dry_run_creates_nothing_and_prints_what_would_be(stack: Stack) -> None:
+    words = (
+        "--node-labels",
+        "pool=a",
+        "--tolerations",
+        "gpu:NoSchedule",
+        "--dry-run",
+        "-o",
+        "yaml",
+    )
+    said = await done(stack, "create", "rf", "spot", *words)
+    assert "nodeLabels:\n    pool: a" in said and "effect: NoSchedule" in said
+    async with stack.api() as api:
+        await api.call("GET", f"{KUEUE}/resourceflavors/spot", ok=(404,))
