@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 import msgspec
+import pytest
 
 from actuator.kubeapi import KubeApi
 from actuator.kubeevents import MAX_NAME, MAX_NOTE, ROUTINE, Emitter, Note, notes, wanted_in
@@ -13,6 +14,8 @@ from podgroup.commands import EmitEvent, KubeEvent, ObjectRef
 from podgroup.names import EVENT_EXCESS_POD_DELETED, EVENT_STARTED, EVENT_STOPPED
 from tests.actuator.commands import decision, pod_ref, ungate, workload_ref
 from tests.actuator.conftest import Lab
+
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
 
 def body_of(note: Note) -> Any:

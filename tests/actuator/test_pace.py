@@ -9,6 +9,8 @@ import pytest
 from actuator.line import FEW, ON_BEHALF
 from actuator.pace import URGENT_TURNS, Pace
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 
 async def requests(pace: Pace, count: int, status: int = 200, took_s: float = 0.0) -> int:
     """Run `count` requests at once; return the most that were in flight."""

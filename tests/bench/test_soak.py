@@ -32,7 +32,8 @@ def test_rows_are_held_against_pods() -> None:
     assert not per_pod(first, second, ({"history": 2400}, 300))[0].good
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.retried("it waits for processes that share two cores with other tests")
+@pytest.mark.timeout(400)
 def test_a_short_soak_leaves_nothing(tmp_path: Path) -> None:
     kept = tmp_path / "soak.json"
     subprocess.run(
@@ -50,7 +51,7 @@ def test_a_short_soak_leaves_nothing(tmp_path: Path) -> None:
             str(kept),
         ],
         check=False,
-        timeout=100,
+        timeout=180,
         capture_output=True,
     )
     found = json.loads(kept.read_text())

@@ -9,6 +9,8 @@ import pytest
 
 from gatelog import cli
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 ASKED_FOR = {"up", "demo", "ingest", "project", "actuate", "migrate", "history", "why", "doctor"}
 REGISTERED = cli.app.registered_commands
 COMMANDS = sorted(str(command.name) for command in REGISTERED)

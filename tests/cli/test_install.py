@@ -20,6 +20,8 @@ from simcluster import SimCluster
 from simcluster.access import User
 from simcluster.patches import json_patch
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 Bare = tuple[SimCluster, KubeClient]
 Distant = Callable[[str], Awaitable[KubeClient]]
 POLICIES = ("admissionregistration.k8s.io", "mutatingadmissionpolicies")

@@ -18,6 +18,8 @@ from projector import migrate
 from tests.cli.conftest import Ran
 from tests.support.toy import Toy
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 Db = tuple[str, Toy]
 Gatelog = Callable[..., Ran]
 PROGRAM = str(Path(sys.executable).with_name("gatelog"))

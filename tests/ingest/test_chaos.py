@@ -18,6 +18,8 @@ from simcluster.settings import WatchListMode
 from tests.ingest.test_endtoend import published
 from tests.ingest.world import Ingester, client, pod, settings_for
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 STEPS = 40
 
 

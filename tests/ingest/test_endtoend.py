@@ -34,6 +34,8 @@ from tests.ingest.world import (
     until,
 )
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 
 @pytest.fixture
 async def sim() -> AsyncIterator[SimCluster]:
@@ -240,6 +242,7 @@ async def test_an_api_server_that_is_away_or_in_trouble_is_waited_for(sim, setti
         sim.faults.drop_watches()
         await create(sim, "a", "b")
         await caught_up(log, sim)
+        await until(lambda: _every_kind(log), "every kind is listed")
     assert len(log.relists) == len(WATCHED_KINDS)
 
 
@@ -262,7 +265,7 @@ async def test_kinds_that_are_not_installed_are_reported_and_found_later(
         settings = settings_for(sim, nats_settings, cluster, tmp_path)
         async with ingesting(settings) as ingester:
             await ingester.until_ready()
-            await caught_up(log, sim)
+            await until(lambda: _every_kind(log), "every kind is listed")
         absent = {kind for kind, done in log.completed.items() if not done.installed}
         assert absent == set(WATCHED_KINDS) - {"Namespace", "PriorityClass", "Pod"}
 
@@ -275,7 +278,7 @@ async def test_an_older_kueue_is_watched_in_its_version(nats_settings, cluster, 
         settings = settings_for(sim, nats_settings, cluster, tmp_path)
         async with ingesting(settings) as ingester:
             await ingester.until_ready()
-            await log.read()
+            await until(lambda: _every_kind(log), "every kind is listed")
         done = log.completed["ClusterQueue"]
         assert (done.installed, done.count) == (True, 1)
 
@@ -368,7 +371,7 @@ async def test_nothing_of_another_cluster_is_resumed_from(sim, settings, log, bu
     await bus.publish(subjects.events("another", 0, "watch"), b"{}", "x")
     async with ingesting(settings) as ingester:
         await ingester.until_ready()
-        await log.read()
+        await until(lambda: _every_kind(log), "every kind is listed")
     assert len(log.relists) == len(WATCHED_KINDS)
 
 

@@ -14,6 +14,8 @@ from simcluster.cluster import SimCluster
 from tests.ingest.test_endtoend import create
 from tests.ingest.world import Log, caught_up
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 
 def environment(nats: NatsSettings, **more: str) -> dict[str, str]:
     return {

@@ -14,6 +14,8 @@ from simcluster.client import ApiFailure
 from simcluster.cluster import SimCluster
 from tests.ingest.world import client, ingesting, settings_for, until
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 WEBHOOKS = "admissionregistration.k8s.io"
 
 

@@ -33,6 +33,8 @@ from tests.ingest.scripted import (
     error,
 )
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 TABLE = {row.kind: row for row in watched_kinds("a=b")}
 PODS = "/api/v1/pods"
 

@@ -29,6 +29,8 @@ from tests.metrics.test_increments import in_batches, lively_toy
 from tests.metrics.test_scrape import Page
 from tests.projector.running import eventually, publish, settings_for
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 
 def page(checks: Checks) -> Page:
     return Page(checks.metrics().decode() if checks.metrics is not None else "")

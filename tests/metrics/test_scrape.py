@@ -15,6 +15,8 @@ from tests.metrics.reference import everything
 from tests.support.processes import Api, make_queue, pod
 from tests.support.stack import Stack, runs_to_its_end
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 NAMESPACE = "meter"
 CQ = f"cq-{NAMESPACE}"
 

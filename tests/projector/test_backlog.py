@@ -19,6 +19,8 @@ from tests.projector.test_projection import batches
 from tests.projector.test_store import rows_of
 from tests.support.toy import Toy
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 MIB = 1024**2
 
 

@@ -29,6 +29,8 @@ from tests.projector.test_projection import batches, reloaded
 from tests.projector.test_store import rows_of
 from tests.support.damage import blocks, flip, flip_in_message
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 READ, STORED, HIT = 20, 40, 26
 NOISE = 100
 """Messages of 90 kB that fill a block of the server and begin another."""

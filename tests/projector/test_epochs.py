@@ -28,6 +28,8 @@ from tests.projector.test_projection import batches, reloaded
 from tests.projector.test_store import rows_of
 from tests.support.toy import Toy
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
 

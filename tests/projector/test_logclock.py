@@ -6,6 +6,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from podgroup import events as e
 from podgroup import subjects
 from podgroup.codec import decode_batch
@@ -16,6 +18,8 @@ from tests.projector.running import publish, sent_decisions
 from tests.projector.test_projection import batches
 from tests.support.processes import Child
 from tests.support.toy import Toy
+
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
 ROOT = Path(__file__).parents[2]
 

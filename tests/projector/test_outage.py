@@ -14,6 +14,8 @@ from tests.projector.running import eventually, publish, running, settings_for
 from tests.projector.support import busy_toy, comparable
 from tests.projector.test_projection import batches, reloaded
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 
 class Database:
     """Lets a PostgreSQL database refuse connections, and accept them again."""

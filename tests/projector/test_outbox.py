@@ -21,6 +21,8 @@ from tests.projector.test_epochs import delete_stream
 from tests.projector.test_projection import batches
 from tests.support.toy import Toy
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 WINDOW = 5
 PODS = 12
 

@@ -30,6 +30,8 @@ from tests.projector.test_store import rows_of
 from tests.support import recordings
 from tests.support.toy import Toy
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 
 def batches(toy: Toy) -> list[e.Batch]:
     return [batch for _, _, batch in toy.messages]

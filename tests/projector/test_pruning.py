@@ -13,6 +13,8 @@ from projector.replay.compare import compare
 from projector.retention import retaining
 from tests.projector.support import Messages, Writer, busy_toy
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 MONDAY = partitions.week_of(busy_toy().now)
 """The week of the story, of which the first part is moved 20 weeks back."""
 

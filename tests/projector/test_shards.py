@@ -26,6 +26,8 @@ from projector.tables import UtcTime, metadata
 from tests.projector.running import eventually, running
 from tests.projector.sharded import NAMESPACES, SHARDS, Sharded
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 # Times are those of two streams, numbers count within a shard, as_of_seq is where a transaction
 # ended, and what the fold keeps for itself contains times as well.
 LEFT_OUT = {"cluster", "shard", "number", "folded", "as_of_seq"}

@@ -39,6 +39,8 @@ from tests.replay.support import CLUSTER, Played, played_in
 from tests.support.processes import GATELOG
 from tests.support.toy import T0
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 Gatelog = Callable[..., Ran]
 FOLDER = folder_of(CLUSTER, 0)
 SMALL = ("--set", "archive.segment_bytes=20000")

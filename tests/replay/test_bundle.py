@@ -21,6 +21,8 @@ from tests.projector.support import busy_toy
 from tests.replay.conftest import Ran
 from tests.replay.support import Played, played_in
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 Gatelog = Callable[..., Ran]
 SYSTEM = "gatelog-system"
 PLANTED = (

@@ -21,6 +21,8 @@ from tests.replay.conftest import Ran
 from tests.replay.support import CLUSTER, Played, play
 from tests.replay.test_rebuild import checkpoint, everything
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 Gatelog = Callable[..., Ran]
 
 

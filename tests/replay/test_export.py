@@ -24,6 +24,8 @@ from tests.replay.conftest import Ran
 from tests.replay.support import CLUSTER, Played, log_of
 from tests.support.toy import T0
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 Gatelog = Callable[..., Ran]
 
 

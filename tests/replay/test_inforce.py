@@ -21,6 +21,8 @@ from tests.projector.test_epochs import lose_events, relisted
 from tests.replay.conftest import Ran
 from tests.replay.support import CLUSTER, Played, play
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 Gatelog = Callable[..., Ran]
 
 

@@ -12,10 +12,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from podgroup.engine import new_world, step
 from tests.replay.conftest import Ran
 from tests.replay.support import Played
 from tests.support.processes import GATELOG
+
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
 Gatelog = Callable[..., Ran]
 

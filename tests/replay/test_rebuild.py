@@ -20,6 +20,8 @@ from tests.replay.conftest import Ran
 from tests.replay.support import CLUSTER, Played
 from tests.replay.test_verify import TAMPERED
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 Gatelog = Callable[..., Ran]
 EVERY = (*TABLES, tables.parked, tables.objects, tables.quotas)
 

@@ -16,6 +16,8 @@ from tests.projector.support import busy_toy
 from tests.replay.conftest import Ran
 from tests.replay.support import Played, ToyLog, log_of
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 
 async def folded(log: ToyLog) -> Result:
     return await fold(log.entries(), "test", "builtin", redecide=True)

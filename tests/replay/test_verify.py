@@ -13,6 +13,8 @@ from projector.layout import COMPARED as TABLES
 from tests.replay.conftest import Ran
 from tests.replay.support import CLUSTER, Played
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 Gatelog = Callable[..., Ran]
 TAMPERED = {
     "groups": ("reason", "Tampered"),

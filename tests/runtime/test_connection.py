@@ -21,6 +21,8 @@ from podgroup.runtime.jetstream.connection import open_connection
 from podgroup.runtime.settings import NatsSettings, StreamSettings
 from tests.runtime.proxy import proxy_to
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 
 async def test_a_server_too_old_is_refused_with_the_reason() -> None:
     async def old(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -15,6 +15,8 @@ from podgroup.runtime.embedded import EmbeddedError, EmbeddedNats, running, serv
 from podgroup.runtime.jetstream import LoginRefused, connect
 from podgroup.runtime.settings import NatsSettings, StreamSettings
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 
 def _exists(pid: int) -> bool:
     try:

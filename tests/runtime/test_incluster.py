@@ -13,6 +13,8 @@ from podgroup.runtime.settings import KubernetesSettings
 from simcluster import SimCluster
 from simcluster.settings import Settings
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
 

@@ -12,6 +12,8 @@ from podgroup.runtime.listening import ListenError
 from podgroup.runtime.service import serve_health
 from podgroup.runtime.settings import HealthSettings
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 PROGRAM = """
 import asyncio, sys
 from podgroup.runtime.log import configure

@@ -9,6 +9,8 @@ from podgroup.runtime.jetstream.api import api
 from podgroup.runtime.jetstream.connection import open_connection
 from podgroup.runtime.settings import StreamSettings
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 
 async def test_streams_are_made_as_the_design_says_and_follow_the_settings(
     own_nats: EmbeddedNats,

@@ -10,6 +10,8 @@ from podgroup.runtime.jetstream.api import api
 from podgroup.runtime.jetstream.connection import open_connection
 from podgroup.runtime.settings import NatsSettings, StreamSettings
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 
 async def fill(bus: Bus, subject: str, count: int) -> None:
     pipeline = bus.publisher()

@@ -14,6 +14,8 @@ from gatelog.serve.api.selectors import Term
 from gatelog.serve.api.status import Refused
 from tests.serve.conftest import World
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 OWN = "/apis/gatelog.io/v1beta1"
 VISIBLE = "/apis/visibility.kueue.x-k8s.io/v1beta2"
 

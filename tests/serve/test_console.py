@@ -25,6 +25,8 @@ from tests.serve.conftest import World
 from tests.serve.test_door import ask
 from tests.support.toy import Toy
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 Model = tuple[str, Writer, Toy]
 PAGES = (
     "/",

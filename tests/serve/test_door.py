@@ -15,6 +15,8 @@ from gatelog.serve.access.reviewing import Reviews
 from podgroup.runtime.kube_errors import KubeUnavailable
 from tests.serve.conftest import World
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 GROUPS = "/apis/gatelog.io/v1beta1/namespaces/ns/podgroups"
 FORGED = {"X-Remote-User": "system:admin", "X-Remote-Group": "system:masters"}
 

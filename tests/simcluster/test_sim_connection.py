@@ -6,9 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from simcluster import Settings, SimCluster
 from simcluster.client import Client
 from tests.simcluster.make import config_map
+
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
 NS = "default"
 MAPS = f"/api/v1/namespaces/{NS}/configmaps"

@@ -14,6 +14,8 @@ from simcluster.client import STRATEGIC, ApiFailure, Client
 from tests.simcluster.make import GATE, config_map, pod
 from tests.simcluster.webhook import Authority, json_patch, serving
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 NS = "default"
 GROUP = "admissionregistration.k8s.io/v1"
 REGATE = [{"op": "add", "path": "/spec/schedulingGates", "value": [{"name": GATE}]}]

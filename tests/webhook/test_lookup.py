@@ -10,6 +10,8 @@ from ingest.webhook.owners import LookupFailed
 from ingest.webhook.pod import OwnerRef
 from ingest.webhook.policy import OwnerKind
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 JOB = OwnerKind("batch", "Job", "jobs")
 POD = OwnerKind("", "Pod", "pods")
 QUEUE = "/apis/kueue.x-k8s.io/v1beta2/namespaces/ns/localqueues/default"

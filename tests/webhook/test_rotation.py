@@ -11,6 +11,8 @@ from cryptography import x509
 from ingest.webhook.certs import SERVING_LIFE, CertificateError, OwnCertificates, server_context
 from ingest.webhook.rotation import GivenFiles, keep_fresh
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 
 async def served_serial(port: int) -> int:
     trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
