@@ -5,17 +5,36 @@ recorded streams: fold every event of the message in order, then decide once. De
 and not per database transaction makes decisions independent of how messages were batched into
 transactions, so they can be made again and must come out the same.
 
+After each message, for every group it touched (in order of first touch), the rules `FIRST` that are
+due; then in builtin mode admission, head by head, and where it evicts groups these rules
+again for them, until nothing changes; then the rules `THEN`. Each conclusion takes effect before
+the next rule looks, applied by the fold (`fold.writing`).
+
+Nothing is decided before every kind was listed completely, nor for a parked group; what was decided
+is applied whatever this release would wait for. A rule that fails for a group (a bug of ours, or a
+value nobody thought of) parks that group alone.
+
 Invariant: what it puts into the journal is all that a replay (`folding`) needs besides the log.
 """
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
 
-from podgroup.decide import Difference
-from podgroup.decide import decide as decide_all
-from podgroup.decide.admission import prepare
+from msgspec import Struct
+
+from podgroup.changes import EVERYTHING
+from podgroup.decide import FIRST, THEN
+from podgroup.decide.admission import admit_pending, prepare
+from podgroup.decide.context import Deciding
+from podgroup.decide.disowning import tell_refused
+from podgroup.decide.explaining import explain
+from podgroup.decide.holding import enlist
+from podgroup.decide.queueing import queueing
 from podgroup.events import Batch, Decision
-from podgroup.fold import At
+from podgroup.fold.pods import renewable, retirable
+from podgroup.fold.relists import synced
+from podgroup.fold.writing import Writing
 from podgroup.folding import (
     Taken,
     due_timers,
@@ -26,12 +45,16 @@ from podgroup.folding import (
     rejoin_frames,
     take,
 )
+from podgroup.ids import GroupID
+from podgroup.journal import At
 from podgroup.policy import Policy
-from podgroup.records import Concluded
-from podgroup.state import World
+from podgroup.records import AnyRecord, Concluded, Renewed, Retired
+from podgroup.state import Group, World
 
 __all__ = [
+    "Difference",
     "Taken",
+    "decide",
     "derive",
     "due_timers",
     "load_world",
@@ -41,6 +64,18 @@ __all__ = [
     "step",
     "take",
 ]
+
+
+class Difference(Struct, frozen=True):
+    """How deciding again differs from what is recorded: made only now, made only then."""
+
+    only_now: tuple[Decision, ...] = ()
+    only_then: tuple[Decision, ...] = ()
+    said_now: tuple[AnyRecord, ...] = ()
+    said_then: tuple[AnyRecord, ...] = ()
+
+
+_NONE = Difference()
 
 
 def step(
@@ -60,13 +95,13 @@ def step(
     settings in the log, or by those of `by`; what is folded goes by the log's either way.
     """
     if world.loaded and world.mode == "builtin":
-        prepare(world)
+        prepare(world, Writing(world))
     here = fold_message(world, position, at, batch)
     if recorded is not None and concluded is None and world.meta.settings is not None:
         concluded = Concluded(number=0, as_of=position, at=at, records=())
     said = world.policy
     world.policy = by or said
-    difference = decide_all(world, here, recorded, concluded)
+    difference = decide(world, here, recorded, concluded)
     world.policy = said
     world.meta.at = at
     return difference
@@ -74,4 +109,188 @@ def step(
 
 def derive(world: World, here: At, recorded: Mapping[str, Decision]) -> None:
     """Apply decisions of a log without records, and let today's rules derive what it lacks."""
-    decide_all(world, here, recorded)
+    decide(world, here, recorded)
+
+
+def decide(
+    world: World,
+    here: At,
+    recorded: Mapping[str, Decision] | None = None,
+    concluded: Concluded | None = None,
+) -> Difference:
+    """Decide on everything the last message touched; conclusions go to the journal.
+
+    With `recorded` those decisions are applied instead and the difference is returned; with
+    `concluded` the same goes for records.
+    """
+    if not synced(world) and not recorded and not (concluded and concluded.records):
+        return _NONE
+    loaded = world.loaded
+    if loaded or world.thorough:
+        world.touched.update(dict.fromkeys(world.touched, EVERYTHING))
+    elif not recorded and not (concluded and concluded.records) and not _due(world):
+        world.touched.clear()
+        return _NONE
+    world.loaded = False
+    d = Deciding(world, here, Writing(world), recorded, concluded)
+    if loaded:
+        _line_up(world, d)
+    for identity in list(world.touched):
+        group = world.groups.get(identity)
+        if group is not None and renewable(world, group):
+            d.record(Renewed(identity))
+    looked_at = _look(world, d)
+    if loaded:
+        # After a start every group is looked at once, in case the rules are newer than the state.
+        # What the message touched comes first, as if there had been no start.
+        others = (g for g in sorted(world.groups) if g not in looked_at)
+        world.touched.update(dict.fromkeys(others, EVERYTHING))
+        d.here = At(here.position, _before_timers(world, here))
+        looked_at.update(_look(world, d))
+        d.here = here
+    if world.meta.untold:
+        tell_refused(d)
+    if world.unsaid:
+        queueing(d)
+    rest = d.apply_rest() if recorded is not None and concluded is None else []
+    for decision in rest:
+        group = world.groups.get(GroupID(decision.group))
+        if group is not None:
+            _guarded(d, group, explain)
+    world.touched.clear()
+    for identity in looked_at:
+        group = world.groups.get(identity)
+        if group is not None and retirable(world, group):
+            d.record(Retired(identity))
+    if concluded is not None:
+        rest = d.apply_rest()
+        world.meta.decisions = max(world.meta.decisions, concluded.number)
+        world.touched.clear()
+    if recorded is None:
+        d.conclude()
+    if not (d.extra or rest or d.said_now or d.said_then):
+        return _NONE
+    world.thorough = True
+    said = tuple(d.said_now), tuple(d.said_then)
+    return Difference(tuple(d.extra), (*d.instead, *rest), *said)
+
+
+def _due(world: World) -> bool:
+    """Tell whether any rule is due: for a group, or for a ClusterQueue."""
+    for changed in world.touched.values():
+        if changed:
+            return True
+    quotas = world.quotas
+    return bool(world.meta.untold or world.unsaid or quotas.news or quotas.objects)
+
+
+def _before_timers(world: World, here: At) -> datetime:
+    """Return the time as of which groups are looked at that nothing has happened to.
+
+    What falls due falls due by a timer in the log, so that a replay without this start agrees.
+    """
+    due = min((timer.due_at for timer in world.meta.timers.values()), default=here.at)
+    return min(world.meta.at or here.at, due - timedelta(microseconds=1))
+
+
+def _line_up(world: World, d: Deciding) -> None:
+    """Work out anew who waits and who is charged without admission: neither is stored."""
+    if world.mode != "builtin":
+        return
+    for identity in sorted(world.groups):
+        group = world.groups[identity]
+        if identity not in world.touched and not group.parked:
+            known = identity in world.quotas.waiting and identity not in world.quotas.news
+            _guarded(d, group, enlist)
+            if known and identity in world.quotas.waiting:
+                world.quotas.news.pop(identity, None)  # it waits as it did before the start
+
+
+def _look(world: World, d: Deciding) -> dict[GroupID, int]:
+    """Run the rules on the groups that are touched and those they lead to; return all of them."""
+    looked_at: dict[GroupID, int] = {}
+    while True:
+        batch = {g: changed for g, changed in world.touched.items() if g in world.groups}
+        world.touched.clear()
+        for identity, changed in batch.items():
+            looked_at[identity] = looked_at.get(identity, 0) | changed
+        for identity, changed in batch.items():
+            if changed:
+                _run(d, world.groups[identity], changed, first=True)
+        if world.mode == "builtin":
+            admit_pending(d)
+        world.quotas.told()
+        evicted = [g for g in world.touched if _needs_another_look(world, g)]
+        for identity, changed in world.touched.items():
+            if identity in world.groups:
+                looked_at[identity] = looked_at.get(identity, 0) | changed
+        world.touched.clear()
+        if not evicted:
+            break
+        world.touched.update(dict.fromkeys(evicted, EVERYTHING))
+    for identity, changed in looked_at.items():
+        if changed and identity in world.groups:
+            _run(d, world.groups[identity], changed, first=False)
+    world.touched.clear()
+    return looked_at
+
+
+def _needs_another_look(world: World, identity: GroupID) -> bool:
+    group = world.groups.get(identity)
+    if group is None or group.parked or group.finish is not None:
+        return False
+    return group.evicted is not None and group.holding is not None
+
+
+Plan = tuple[tuple[int, Callable[[Deciding, Group], None]], ...]
+_PLANS: dict[tuple[bool, str, bool, int], Plan] = {}
+"""Whether first, mode, whether parked, what changed -> the rules that are due, by their place."""
+
+
+def _plan(first: bool, mode: str, parked: bool, changed: int) -> Plan:
+    plan = _PLANS[first, mode, parked, changed] = tuple(
+        (place, rule.run)
+        for place, rule in enumerate(FIRST if first else THEN)
+        if rule.due(changed) and rule.mode in ("", mode) and (rule.parked or not parked)
+    )
+    return plan
+
+
+def _run(d: Deciding, group: Group, changed: int, *, first: bool) -> None:
+    """Run the rules that are due; what one concludes is due for all that come after it.
+
+    One that they fail on stops in the open; all others go on.
+    """
+    mode, parked = d.world.mode, bool(group.parked)
+    if parked:
+        d.write.wait_no_longer(group.id)
+    plan = _PLANS.get((first, mode, parked, changed)) or _plan(first, mode, parked, changed)
+    d.concluded = False
+    try:
+        for place, run in plan:
+            run(d, group)
+            if d.concluded and changed != EVERYTHING:
+                for later, other in _plan(first, mode, parked, EVERYTHING):
+                    if later > place:
+                        other(d, group)
+                return
+    except Exception as error:
+        _stop(d, group, error)
+
+
+def _stop(d: Deciding, group: Group, error: Exception) -> None:
+    """Stop a group that the rules fail on, in the open."""
+    if not group.parked:
+        d.park(group, error)
+    # What cannot even be explained is parked all the same: a projector that fails here would fail
+    # again at each start, and all other groups with it.
+    with suppress(Exception):
+        explain(d, group)
+
+
+def _guarded(d: Deciding, group: Group, work: Callable[[Deciding, Group], None]) -> None:
+    """Do something with a group that may fail for it alone."""
+    try:
+        work(d, group)
+    except Exception as error:
+        _stop(d, group, error)

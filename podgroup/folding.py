@@ -30,14 +30,14 @@ from podgroup.events import (
     WorkloadApplied,
     WorkloadDeleted,
 )
-from podgroup.fold import FOLDS, At
+from podgroup.fold import FOLDS
 from podgroup.fold.common import index, new_members, park
 from podgroup.fold.deciding import line_up
 from podgroup.fold.decisions import apply_decision
 from podgroup.fold.naming import claim_name
 from podgroup.fold.records import apply_record
 from podgroup.ids import GroupID, PodUID
-from podgroup.journal import Journal
+from podgroup.journal import At, Journal
 from podgroup.names import group_name
 from podgroup.objects import (
     ClusterQueueView,

@@ -17,6 +17,13 @@ from podgroup.objects import Assignment
 from podgroup.records import Concluded
 
 
+class At(Struct, frozen=True, gc=False):
+    """Where in the log we are: position of the message, and its timestamp (the only clock)."""
+
+    position: int
+    at: datetime
+
+
 class Note(Struct, frozen=True, gc=False):
     """A line of history. `seq` is a position, `ord` counts the lines of that position from 0."""
 

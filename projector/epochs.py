@@ -22,8 +22,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from podgroup.events import Batch, OperatorActed
-from podgroup.fold.common import At, note
-from podgroup.journal import EpochRow
+from podgroup.fold.common import note
+from podgroup.journal import At, EpochRow
 from podgroup.runtime.jetstream import Message, MessagesLost, StreamState
 from podgroup.state import World
 from podgroup.subjects import EVENTS

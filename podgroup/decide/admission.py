@@ -16,13 +16,12 @@ from podgroup.admission.book import Claim
 from podgroup.admission.scheduler import Scheduler
 from podgroup.admission.verdicts import Admission, PreemptionVerdict, Verdicts
 from podgroup.admission.wording import ASSUMED, PREEMPTION_WHY, preempted
-from podgroup.changes import EVERYTHING
 from podgroup.commands import AdmitGroup, EvictGroup
 from podgroup.decide import snapshot
-from podgroup.decide.context import Deciding, group_ref
+from podgroup.decide.context import Deciding, Writer, group_ref
 from podgroup.decide.lineup import REFUSED, Lineup, lineup
 from podgroup.decide.queueing import circle_above
-from podgroup.decide.unadmitted import recall_unadmitted
+from podgroup.decide.unadmitted import ran_unadmitted
 from podgroup.ids import GroupID
 from podgroup.members import Flag
 from podgroup.names import (
@@ -45,9 +44,8 @@ _AMOUNT = re.compile(r"\S+ more needed")
 
 def enqueue(d: Deciding, group: Group) -> None:
     """Let a group wait for quota, or not, as its state says."""
-    quotas = d.world.quotas
     if not _may_wait(d.world, group):
-        quotas.dequeue(group.id)
+        d.write.wait_no_longer(group.id)
         return
     evicted = group.evicted
     if evicted is not None and not group.requeued and _active_again(group):
@@ -55,23 +53,23 @@ def enqueue(d: Deciding, group: Group) -> None:
     why = _ineligible(d.world, group)
     if why is not None:
         d.pending(group, *why)
-        quotas.dequeue(group.id)
+        d.write.wait_no_longer(group.id)
         return
-    quotas.enqueue(group.id)
+    d.write.wait(group.id)
 
 
-def prepare(world: World) -> None:
+def prepare(world: World, write: Writer) -> None:
     """Work out who waited before what is folded next, where that is not remembered."""
     if world.lineup is not None:
         return
-    quotas = world.quotas
     for identity in sorted(world.groups):
         group = world.groups[identity]
-        recall_unadmitted(world, group)
+        if (charge := ran_unadmitted(world, group)) is not None:
+            write.charge(identity, charge)
         if _may_wait(world, group) and not group.parked and _ineligible(world, group) is None:
-            quotas.waiting[identity] = None
-    lineup(world)
-    quotas.told()
+            write.wait(identity)
+    lineup(world, write)
+    write.heard()
 
 
 def _may_wait(world: World, group: Group) -> bool:
@@ -160,8 +158,10 @@ def admit_pending(d: Deciding) -> None:
     told: set[str] = set()
     while quotas.news or quotas.objects:
         told.update(quotas.news)
-        line = lineup(d.world)
-        for identity, error in line.follow(d.world).items():
+        line = lineup(d.world, d.write)
+        ill = line.follow(d.world)
+        d.write.heard()
+        for identity, error in ill.items():
             _park(d, identity, error)
         scheduler = line.scheduler
         try:
@@ -169,8 +169,8 @@ def admit_pending(d: Deciding) -> None:
         except Exception as error:  # a bug of ours stops the group that it shows at, nobody else
             if not _park(d, scheduler.looking_at, error):
                 raise
-            d.world.lineup = None
-            quotas.recall()
+            d.write.remember(None)
+            d.write.recall()
             continue
         told.difference_update(head.id for head in verdicts.heads)
         _carry_out(d, line, verdicts)
@@ -184,7 +184,7 @@ def _park(d: Deciding, identity: str, error: Exception) -> bool:
     if group is None or group.parked:
         return False
     d.park(group, error)
-    d.world.touched[group.id] = EVERYTHING
+    d.write.look_again(group.id)
     return True
 
 
@@ -237,7 +237,7 @@ def _tell(d: Deciding, identity: str) -> None:
     queue = d.world.cluster_queue_of(group)
     why = _inactive(d, queue) if queue is not None else None
     if why is None and group.queue_reason[0] not in REFUSED:
-        why = lineup(d.world).scheduler.book.answer(identity)
+        why = lineup(d.world, d.write).scheduler.book.answer(identity)
     if why is not None:
         _refuse(d, group, why)
 
@@ -265,7 +265,7 @@ def _refuse(d: Deciding, group: Group, why: Reason) -> None:
     reason, message = group.queue_reason
     if (reason, _AMOUNT.sub("", message)) != (why[0], _AMOUNT.sub("", why[1])):
         d.pending(group, *why)
-        d.world.touched[group.id] = EVERYTHING
+        d.write.look_again(group.id)
 
 
 def _admit(d: Deciding, group: Group, admission: Admission) -> None:

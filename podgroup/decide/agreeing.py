@@ -136,7 +136,7 @@ def pair(
     one = pods[0]
     other = next((pod for pod in pods if value(pod.view) != value(one.view)), one)
     if what and other is not one:
-        members.contradict(what, one.view.uid, other.view.uid)
+        d.write.contradict(group.id, what, one.view.uid, other.view.uid)
     return one, other
 
 

@@ -8,15 +8,15 @@ Invariant: ids are unique, because a rule decides about a target at most once pe
 """
 
 from collections.abc import Mapping
+from typing import Any, Protocol
 
 from podgroup.commands import AnyCommand, KubeEvent, ObjectRef, WriteWorkloadStatus
 from podgroup.events import Decision
-from podgroup.fold.common import At
-from podgroup.fold.decisions import apply_decision
-from podgroup.fold.records import apply_record
 from podgroup.ids import GroupID, decision_id
+from podgroup.journal import At
 from podgroup.lifecycle import IllegalTransition
 from podgroup.members import Members
+from podgroup.quota import Charge
 from podgroup.records import AnyRecord, AsOf, Concluded, Parked, Pending
 from podgroup.state import Group, Pod, World
 
@@ -24,6 +24,49 @@ UNADMITTED_GRACE_S = 2
 """Seconds of grace for a pod that somebody else let past its gate."""
 _AFTER_EVENTS = 1_000_000
 """Ordinals of what is parked while deciding: after those of all events of the message."""
+
+
+class Writer(Protocol):
+    """Applies what rules conclude to the state (`fold.writing`)."""
+
+    def decision(self, decision: Decision, /) -> None:
+        """Apply a decision."""
+
+    def record(self, here: At, record: AnyRecord, /) -> None:
+        """Apply a record."""
+
+    def conclude(self, here: At, records: tuple[AnyRecord | int, ...], /) -> None:
+        """Put the records of a message into the journal."""
+
+    def look_again(self, group: GroupID, /) -> None:
+        """Have all rules look at a group once more."""
+
+    def wait(self, group: GroupID, /) -> None:
+        """Let a group wait for quota, or have what it asks for looked at again."""
+
+    def wait_no_longer(self, group: GroupID, /) -> None:
+        """Let a group wait no longer, if it does."""
+
+    def recall(self) -> None:
+        """Have everybody who waits looked at again."""
+
+    def heard(self) -> None:
+        """Nothing that admission asks for is news any more."""
+
+    def announced(self) -> None:
+        """No queue has to be looked at for what its condition says."""
+
+    def remember(self, lineup: Any, /) -> None:
+        """Keep what admission remembers between messages; None: it is to be made anew."""
+
+    def recharge(self, group: GroupID, /) -> None:
+        """Charge a group what it holds."""
+
+    def charge(self, group: GroupID, charge: Charge | None, source: object = None, /) -> None:
+        """Charge a group for what runs of it without an admission, as worked out from `source`."""
+
+    def contradict(self, group: GroupID, what: str, first: str, second: str, /) -> None:
+        """Keep which two pods of a group contradict each other."""
 
 
 class Deciding:
@@ -50,17 +93,20 @@ class Deciding:
         "said_now",
         "said_then",
         "world",
+        "write",
     )
 
     def __init__(
         self,
         world: World,
         here: At,
+        write: Writer,
         recorded: Mapping[str, Decision] | None = None,
         concluded: Concluded | None = None,
     ) -> None:
         self.world = world
         self.here = here
+        self.write = write
         self.recorded = None if recorded is None else dict(recorded)
         self.extra: list[Decision] = []
         self.instead: list[Decision] = []
@@ -114,7 +160,7 @@ class Deciding:
         )
         self.concluded |= not isinstance(command, WriteWorkloadStatus)
         if self.recorded is None:
-            apply_decision(world, decision)
+            self.write.decision(decision)
             self._made_since += 1
             return decision
         known = self._recorded(decision)
@@ -124,7 +170,7 @@ class Deciding:
         if (known.rule, known.reason, known.command) != (rule, reason, command):
             self.extra.append(decision)
             self.instead.append(known)
-        apply_decision(self.world, known)
+        self.write.decision(known)
         return known
 
     def _recorded(self, decision: Decision) -> Decision | None:
@@ -144,7 +190,7 @@ class Deciding:
         if self._then is not None:
             self._hold_against(record)
             return
-        apply_record(self.world, self.here, record)
+        self.write.record(self.here, record)
         if self.here.at != self._at:
             self._at = self.here.at
             self._records.append(AsOf("", self._at))
@@ -158,28 +204,19 @@ class Deciding:
         then = self._then or []
         if record in then:
             then.remove(record)
-            apply_record(self.world, self.here, record)
+            self.write.record(self.here, record)
             return
         self.said_now.append(record)
         alike = [r for r in then if type(r) is type(record) and r.group == record.group]
         if alike:
             then.remove(alike[0])
             self.said_then.append(alike[0])
-            apply_record(self.world, self.here, alike[0])
+            self.write.record(self.here, alike[0])
 
     def conclude(self) -> None:
         """Put the records of this message into the journal, under a number of their own."""
         if self._records:
-            meta = self.world.meta
-            meta.decisions += 1
-            self.world.journal.concluded.append(
-                Concluded(
-                    number=meta.decisions,
-                    as_of=self.here.position,
-                    at=self.here.at,
-                    records=tuple(self._records),
-                )
-            )
+            self.write.conclude(self.here, tuple(self._records))
 
     def pending(self, group: Group, reason: str, message: str) -> None:
         """Conclude why a group is neither composed nor admitted, if that is new."""
@@ -204,10 +241,10 @@ class Deciding:
         """Apply the recorded decisions that no rule makes any more; return them."""
         rest = sorted((self.recorded or {}).values(), key=lambda decision: decision.number)
         for decision in rest:
-            apply_decision(self.world, decision)
+            self.write.decision(decision)
         for record in self._then or ():
             self.said_then.append(record)
-            apply_record(self.world, self.here, record)
+            self.write.record(self.here, record)
         self._then = None if self._then is None else []
         return rest
 

@@ -14,13 +14,12 @@ from podgroup.decide.admission import enqueue, retire_admissions
 from podgroup.decide.context import Deciding
 from podgroup.decide.rule import BUILTIN, Line, Rule
 from podgroup.decide.unadmitted import charge_unadmitted
-from podgroup.fold.workloads import recharge
 from podgroup.state import Group
 
 
 def charging(d: Deciding, group: Group) -> None:
     """Charge a group, and give it its place among those that wait."""
-    recharge(d.world, group)
+    d.write.recharge(group.id)
     enlist(d, group)
 
 

@@ -19,6 +19,7 @@ from podgroup.admission import BETTER, KUEUE, Scheduler
 from podgroup.admission.book import own
 from podgroup.admission.model import Workload
 from podgroup.decide import snapshot
+from podgroup.decide.context import Writer
 from podgroup.ids import GroupID
 from podgroup.names import (
     PENDING_EXCEEDS_MAX_QUOTA,
@@ -88,7 +89,6 @@ class Lineup:
         gone = [g for g in quotas.news if g not in quotas.waiting and g not in quotas.charges]
         for identity in dict.fromkeys((*gone, *quotas.news)):
             self._guarded(world, identity)
-        quotas.told()
         ill, self._ill = self._ill, {}
         return ill
 
@@ -213,9 +213,9 @@ _STORES = {
 """Where the world has what admission asks for, in the order in which it is entered."""
 
 
-def lineup(world: World) -> Lineup:
+def lineup(world: World, write: Writer) -> Lineup:
     """Return what is remembered of a world; if nothing is, it is made from what there is."""
     if world.lineup is None:
-        world.lineup = Lineup(world)
+        write.remember(Lineup(world))
     found: Lineup = world.lineup
     return found

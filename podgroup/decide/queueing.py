@@ -49,7 +49,7 @@ def queueing(d: Deciding) -> None:
                     _tell(d, kind, cohort, cohort_active(world, cohort))
             elif (local := world.local_queues.get((namespace, name))) is not None:
                 _tell(d, kind, local, local_queue_active(world, local))
-    world.unsaid.clear()
+    d.write.announced()
 
 
 def _tell(

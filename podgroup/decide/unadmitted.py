@@ -33,37 +33,37 @@ def charge_unadmitted(d: Deciding, group: Group) -> None:
     """Charge what runs ungated in a group that holds no quota, or stop charging it."""
     if group.holding is not None:
         return
-    quotas, members = d.world.quotas, d.members(group)
+    charges, members = d.world.quotas.charges, d.members(group)
     queue = d.world.cluster_queue_of(group)
     if not members.count(Flag.LIVE) or queue is None:
-        quotas.discharge(group.id)
+        d.write.charge(group.id, None)
         no_wake(d, group, LAPSE)
         return
     # One pass whenever a pod starts or ends to run, not for every other event of the group.
     source = (members.moves, _lapsed(d, group), group.priority, queue, _flavors(d, queue))
-    if source == members.charged_for and group.id in quotas.charges:
+    if source == members.charged_for and group.id in charges:
         return
-    members.charged_for = source
     usage, lapses = _usage(d.world, group, queue, d.here.at)
     if lapses:
         wake_at(d, group, LAPSE, min(lapses))
     else:
         no_wake(d, group, LAPSE)
-    charge = Charge(queue.name, usage, group.priority, group.created_at)
-    if not usage:
-        quotas.discharge(group.id)
-    elif quotas.charges.get(group.id) != charge:
-        quotas.charge(group.id, charge)
+    d.write.charge(group.id, _charge(group, queue, usage), source)
 
 
-def recall_unadmitted(world: World, group: Group) -> None:
-    """Charge what ran ungated when the last message had been folded: that is not stored."""
+def _charge(
+    group: Group, queue: ClusterQueueView, usage: dict[FlavorResource, int]
+) -> Charge | None:
+    return Charge(queue.name, usage, group.priority, group.created_at) if usage else None
+
+
+def ran_unadmitted(world: World, group: Group) -> Charge | None:
+    """Return what ran ungated when the last message had been folded: that is not stored."""
     queue = world.cluster_queue_of(group)
     if group.holding is None and queue is not None and world.members[group.id].count(Flag.LIVE):
         usage, _ = _usage(world, group, queue, world.meta.at or group.created_at)
-        if usage:
-            charge = Charge(queue.name, usage, group.priority, group.created_at)
-            world.quotas.charge(group.id, charge)
+        return _charge(group, queue, usage)
+    return None
 
 
 def _lapsed(d: Deciding, group: Group) -> bool:

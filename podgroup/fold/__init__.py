@@ -30,7 +30,7 @@ from podgroup.events import (
     WorkloadApplied,
     WorkloadDeleted,
 )
-from podgroup.fold.common import At, note, park, unpark
+from podgroup.fold.common import note, park, unpark
 from podgroup.fold.deciding import settings_recorded
 from podgroup.fold.outcomes import outcome_recorded, timer_fired, try_again
 from podgroup.fold.pods import pod_applied, pod_deleted
@@ -38,10 +38,10 @@ from podgroup.fold.queues import object_applied, object_deleted
 from podgroup.fold.relists import relist_completed, relist_started, synced
 from podgroup.fold.workloads import claim, link, workload_applied, workload_deleted
 from podgroup.ids import GroupID, newer
-from podgroup.journal import ParkedRow
+from podgroup.journal import At, ParkedRow
 from podgroup.state import GROUP, Group, Refusal, World
 
-__all__ = ["FOLDS", "At", "link", "synced"]
+__all__ = ["FOLDS", "link", "synced"]
 
 
 MAX_GIVEN_UP = 1000

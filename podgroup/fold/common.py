@@ -4,15 +4,12 @@ Invariant: a pod's flags are recomputed through `index` whenever the pod, its ex
 group's ownership changes; nobody writes flags by hand.
 """
 
-from datetime import datetime
 from typing import Final
-
-from msgspec import Struct
 
 from podgroup.changes import EVERYTHING
 from podgroup.fold.dialects import declaration
 from podgroup.ids import GroupID, PodUID, newer
-from podgroup.journal import AdmissionRow, Note, ParkedRow
+from podgroup.journal import AdmissionRow, At, Note, ParkedRow
 from podgroup.members import Flag, Members
 from podgroup.names import ADMISSION_GATE, POD_FINALIZER, QUEUE_NAME, RETRIABLE_IN_GROUP
 from podgroup.state import Expectation, Group, Holding, Pod, World
@@ -21,13 +18,6 @@ EXCESS = "excess"
 REPLACED = "replaced"
 KEPT = "kept"
 LOST = "lost"
-
-
-class At(Struct, frozen=True, gc=False):
-    """Where in the log we are: position of the message, and its timestamp (the only clock)."""
-
-    position: int
-    at: datetime
 
 
 def note(

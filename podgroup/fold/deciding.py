@@ -11,9 +11,10 @@ Invariant: what a world decides by is what the newest such event says, if there 
 """
 
 from podgroup.events import SettingsRecorded
-from podgroup.fold.common import At, mark, note
+from podgroup.fold.common import mark, note
 from podgroup.fold.queues import unsay
 from podgroup.fold.workloads import recharge
+from podgroup.journal import At
 from podgroup.quota import Quotas
 from podgroup.state import World
 

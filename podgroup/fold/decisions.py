@@ -31,11 +31,12 @@ from podgroup.commands import (
     WriteWorkloadStatus,
 )
 from podgroup.events import Decision
-from podgroup.fold.common import EXCESS, REPLACED, At, expect, index, mark, note
+from podgroup.fold.common import EXCESS, REPLACED, expect, index, mark, note
 from podgroup.fold.placing import needed, replace
 from podgroup.fold.queues import say
 from podgroup.fold.workloads import admit, recharge, release, role_of
 from podgroup.ids import PodUID
+from podgroup.journal import At
 from podgroup.names import EVICTED_PODS_READY_TIMEOUT, RULE_REPLACED
 from podgroup.state import Eviction, Expectation, Finish, Group, Hiding, Role, World
 

@@ -14,11 +14,11 @@ from datetime import timedelta
 
 from podgroup.changes import of_pod, of_workload
 from podgroup.events import OutcomeRecorded, TimerFired
-from podgroup.fold.common import At, end_expectation, index, mark, note
+from podgroup.fold.common import end_expectation, index, mark, note
 from podgroup.fold.pods import gone
 from podgroup.fold.workloads import workload_is_gone
 from podgroup.ids import GroupID, newer
-from podgroup.journal import OutcomeRow
+from podgroup.journal import At, OutcomeRow
 from podgroup.names import WORKLOAD_FINALIZER
 from podgroup.objects import WorkloadView
 from podgroup.outcomes import FINAL

@@ -23,7 +23,6 @@ from podgroup.fold.common import (
     EXCESS,
     KEPT,
     LOST,
-    At,
     end_expectation,
     flags_of,
     index,
@@ -38,7 +37,7 @@ from podgroup.fold.dialects import ROLES, declaration, told
 from podgroup.fold.naming import claim_name, give_up_name
 from podgroup.fold.placing import declare, declared_total, larger, place, replace
 from podgroup.ids import GroupID, PodUID, group_id, newer
-from podgroup.journal import GateRow, WaitRow
+from podgroup.journal import At, GateRow, WaitRow
 from podgroup.members import Flag
 from podgroup.names import (
     ADMISSION_GATE,

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from podgroup.commands import WriteQueueStatus
-from podgroup.fold.common import At, listed, mark, note, stale
+from podgroup.fold.common import listed, mark, note, stale
 from podgroup.ids import newer
-from podgroup.journal import QuotaRow
+from podgroup.journal import At, QuotaRow
 from podgroup.objects import (
     ClusterQueueView,
     CohortView,

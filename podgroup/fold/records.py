@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from podgroup import records as r
-from podgroup.fold.common import At, note, park
+from podgroup.fold.common import note, park
 from podgroup.fold.outcomes import REPORT
 from podgroup.fold.placing import replace_all
 from podgroup.fold.pods import close_wait, renew, report_timer, retire
 from podgroup.ids import GroupID
-from podgroup.journal import WaitRow
+from podgroup.journal import At, WaitRow
 from podgroup.state import Group, Timer, Wait, World
 
 

@@ -13,11 +13,12 @@ Invariant: after `RelistCompleted` the state holds the objects the frame deliver
 """
 
 from podgroup.events import RelistCompleted, RelistStarted
-from podgroup.fold.common import At, end_expectation, mark, note, own
+from podgroup.fold.common import end_expectation, mark, note, own
 from podgroup.fold.pods import pod_deleted
 from podgroup.fold.queues import object_deleted
 from podgroup.fold.workloads import workload_deleted
 from podgroup.ids import newer
+from podgroup.journal import At
 from podgroup.objects import FIRST_KINDS, WorkloadView
 from podgroup.state import Expectation, Frame, World
 

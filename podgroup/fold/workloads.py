@@ -12,7 +12,6 @@ Invariant: `group.workload` is the newest version seen, or None when there is no
 from podgroup.changes import EVERYTHING, of_workload, same_but_status
 from podgroup.commands import Admission
 from podgroup.fold.common import (
-    At,
     end_expectation,
     listed,
     mark,
@@ -25,6 +24,7 @@ from podgroup.fold.common import (
 from podgroup.fold.placing import needed, replace_all
 from podgroup.fold.pods import retire
 from podgroup.ids import PodUID, group_id, newer
+from podgroup.journal import At
 from podgroup.members import Flag
 from podgroup.names import (
     ADMITTED,

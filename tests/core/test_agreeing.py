@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from podgroup.decide.agreeing import disagreement
 from podgroup.decide.context import Deciding
-from podgroup.fold.common import At
+from podgroup.fold.writing import Writing
+from podgroup.journal import At
 from podgroup.names import GROUP_NAME, GROUP_TOTAL_COUNT, POD_GROUP_COUNT, QUEUE_NAME
 from tests.parity.test_life_rows import calls_of
 from tests.support.toy import T0, Toy
@@ -29,7 +30,7 @@ ACTS = st.one_of(
 def asked(toy: Toy) -> tuple[str, str] | None:
     """What is wrong with the group, by what is known of it."""
     here = At(toy.position, toy.now)
-    return disagreement(Deciding(toy.world, here), toy.group("g"))
+    return disagreement(Deciding(toy.world, here, Writing(toy.world)), toy.group("g"))
 
 
 def asked_anew(toy: Toy) -> tuple[str, str] | None:

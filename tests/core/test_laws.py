@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from bench.story import Story
 from podgroup.codec import decode_batch
-from podgroup.decide import Difference
-from podgroup.engine import load_world, new_world, step, take
+from podgroup.engine import Difference, load_world, new_world, step, take
 from podgroup.events import Batch, Event
 from podgroup.fold import FOLDS
 from podgroup.folding import replay

@@ -292,8 +292,8 @@ def test_request_beyond_the_whole_quota_says_so() -> None:
 
 
 def test_deciding_again_decides_nothing() -> None:
-    from podgroup.decide import decide
-    from podgroup.fold import At
+    from podgroup.engine import decide
+    from podgroup.journal import At
 
     toy = Toy()
     for n in ("a0", "a1"):

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from podgroup import commands as c
 from podgroup import events as e
 from podgroup.decide.lineup import Lineup, lineup
+from podgroup.fold.writing import Writing
 from podgroup.names import QUEUE_NAME
 from podgroup.objects import CohortView, FlavorQuotas, LocalQueueView, Quota, ResourceGroup
 from podgroup.policy import Policy
@@ -210,7 +211,10 @@ def test_what_is_kept_up_to_date_equals_what_is_made_anew(seed: int) -> None:
                     toy.end(rng.choice(running))
             case 4:
                 cohort(toy, "lab", cpu=rng.randint(0, 3))
-    kept, anew = lineup(toy.world).scheduler.book, Lineup(toy.world).scheduler.book
+    kept, anew = (
+        lineup(toy.world, Writing(toy.world)).scheduler.book,
+        Lineup(toy.world).scheduler.book,
+    )
     kept.settle(0)
     assert kept.holdings.keys() == anew.holdings.keys()
     assert kept.waiters.keys() >= anew.waiters.keys()

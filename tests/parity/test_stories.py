@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podgroup.changes import EVERYTHING
-from podgroup.decide import decide
-from podgroup.engine import new_world, step
-from podgroup.fold import At
+from podgroup.engine import decide, new_world, step
+from podgroup.journal import At
 from podgroup.names import MAX_EXEC_SECONDS, PREBUILT_WORKLOAD, PRIORITY_CLASS, QUEUE_NAME
 from podgroup.objects import Condition
 from podgroup.policy import Policy

@@ -13,7 +13,8 @@ from rich.console import Console
 from gatelog.commands.parked import _table as table_of
 from gatelog.replay.parking import Parked
 from podgroup import events as e
-from podgroup.fold.common import At, park
+from podgroup.fold.common import park
+from podgroup.journal import At
 from podgroup.subjects import decisions, events
 from tests.support.processes import make_queue, pod
 from tests.support.stack import Stack, finished, running_stack, runs_to_its_end

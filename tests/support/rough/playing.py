@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from podgroup import events as e
-from podgroup.decide import Difference
-from podgroup.engine import new_world, step
+from podgroup.engine import Difference, new_world, step
 from podgroup.folding import replay
 from podgroup.members import Flag
 from podgroup.names import GROUP_NAME, MANAGED_LABEL
