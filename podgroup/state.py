@@ -223,7 +223,7 @@ class Group(Struct, gc=False):
     priority: int = 0
     priority_class: str = ""
     dialect: str = ""
-    """How it declares its pods (`fold.dialects`); "" is the total count."""
+    """How it declares its pods (`podgroup.dialects`); "" is the total count."""
     declared: str = ""
     """The declaration that `dialect` and the next four were taken from."""
     declarer_role: str = ""

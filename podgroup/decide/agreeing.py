@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from podgroup.decide.context import Deciding
 from podgroup.decide.malformed import SHOWN, by_age
-from podgroup.fold.dialects import (
+from podgroup.dialects import (
     ANNOTATIONS,
     COUNT,
     ROLES,

@@ -14,12 +14,12 @@ from podgroup.commands import PodSetSpec
 from podgroup.decide.agreeing import pair, unreadable
 from podgroup.decide.context import Deciding, pod_ref
 from podgroup.decide.order import active_key, start_key
-from podgroup.fold.dialects import (
+from podgroup.dialects import (
     SETS,
     role_count,
     summary,
 )
-from podgroup.fold.placing import UNPLACED
+from podgroup.facts import UNPLACED
 from podgroup.members import Flag
 from podgroup.names import (
     MAX_INT32,

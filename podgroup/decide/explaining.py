@@ -12,7 +12,7 @@ Invariant: a group that holds quota, or is over, waits for nothing.
 from podgroup.changes import ALL_RELEASED, FIRST_RUNS
 from podgroup.decide.context import Deciding
 from podgroup.decide.rule import Line, Rule
-from podgroup.fold.workloads import beyond_admission
+from podgroup.facts import beyond_admission
 from podgroup.lifecycle import IllegalTransition, may_become, next_states
 from podgroup.members import Flag
 from podgroup.names import MANAGED_LABEL, PENDING_EVALUATION

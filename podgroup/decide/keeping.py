@@ -16,7 +16,7 @@ from podgroup.commands import KeepPod, KubeEvent
 from podgroup.decide.context import Deciding, pod_ref
 from podgroup.decide.rule import Line, Rule
 from podgroup.decide.timing import no_wake, wake_at
-from podgroup.fold.pods import KEEP
+from podgroup.facts import KEEP
 from podgroup.members import Flag
 from podgroup.names import MANAGED_LABEL
 from podgroup.reasons import UNMANAGED

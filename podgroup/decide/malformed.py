@@ -9,7 +9,7 @@ the Workload API accepts.
 """
 
 from podgroup.decide.context import Deciding
-from podgroup.fold.dialects import ROLES, SETS
+from podgroup.dialects import ROLES, SETS
 from podgroup.members import Flag
 from podgroup.names import (
     GROUP_NAME,

@@ -16,7 +16,7 @@ from podgroup.commands import WriteWorkloadStatus
 from podgroup.decide.context import Deciding, workload_free, workload_ref
 from podgroup.decide.rule import Line, Rule
 from podgroup.decide.timing import still_running
-from podgroup.fold.workloads import is_true, role_of
+from podgroup.facts import is_true, role_of
 from podgroup.members import Flag
 from podgroup.names import (
     ADMITTED,

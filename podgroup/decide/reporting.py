@@ -25,8 +25,7 @@ from podgroup.decide.explaining import refusal
 from podgroup.decide.order import start_key
 from podgroup.decide.rule import Line, Rule
 from podgroup.decide.starting import unknown_flavor
-from podgroup.fold.placing import UNPLACED, beyond
-from podgroup.fold.workloads import role_of
+from podgroup.facts import UNPLACED, beyond, role_of
 from podgroup.ids import PodUID
 from podgroup.members import Flag
 from podgroup.names import ADMITTED, GROUP_TOTAL_COUNT

@@ -14,7 +14,7 @@ from podgroup.decide.composing import create
 from podgroup.decide.context import Deciding, group_ref, pod_ref, workload_free
 from podgroup.decide.order import active_key
 from podgroup.decide.rule import Line, Rule
-from podgroup.fold.placing import set_named
+from podgroup.facts import set_named
 from podgroup.members import Flag
 from podgroup.names import SINGLE_PODSET
 from podgroup.records import Reopened

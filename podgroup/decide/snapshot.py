@@ -28,7 +28,7 @@ from podgroup.admission.model import (
     Reservation,
     Workload,
 )
-from podgroup.fold.placing import set_named
+from podgroup.facts import set_named
 from podgroup.names import SINGLE_PODSET
 from podgroup.objects import (
     WHOLE,

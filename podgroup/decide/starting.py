@@ -29,7 +29,7 @@ from podgroup.decide.order import start_key
 from podgroup.decide.rule import Line, Rule
 from podgroup.decide.takeover import precedes
 from podgroup.decide.timing import may_run, still_running
-from podgroup.fold.workloads import role_of
+from podgroup.facts import role_of
 from podgroup.members import Flag
 from podgroup.names import (
     ADMISSION_GATE,

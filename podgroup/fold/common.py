@@ -7,7 +7,7 @@ group's ownership changes; nobody writes flags by hand.
 from typing import Final
 
 from podgroup.changes import EVERYTHING
-from podgroup.fold.dialects import declaration
+from podgroup.dialects import declaration
 from podgroup.ids import GroupID, PodUID, newer
 from podgroup.journal import AdmissionRow, At, Note, ParkedRow
 from podgroup.members import Flag, Members

@@ -31,10 +31,11 @@ from podgroup.commands import (
     WriteWorkloadStatus,
 )
 from podgroup.events import Decision
+from podgroup.facts import role_of
 from podgroup.fold.common import EXCESS, REPLACED, expect, index, mark, note
 from podgroup.fold.placing import needed, replace
 from podgroup.fold.queues import say
-from podgroup.fold.workloads import admit, recharge, release, role_of
+from podgroup.fold.workloads import admit, recharge, release
 from podgroup.ids import PodUID
 from podgroup.journal import At
 from podgroup.names import EVICTED_PODS_READY_TIMEOUT, RULE_REPLACED

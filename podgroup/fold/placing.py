@@ -17,8 +17,7 @@ A gated pod that asks for more than its role has quota for gets no place in it.
 Invariant: role names that begin with "?" are of pods without a place and never have a count.
 """
 
-from podgroup.fold.common import index
-from podgroup.fold.dialects import (
+from podgroup.dialects import (
     COUNT,
     ROLES,
     SETS,
@@ -28,13 +27,13 @@ from podgroup.fold.dialects import (
     declared_roles,
     dialects,
 )
+from podgroup.facts import UNPLACED, beyond, set_named
+from podgroup.fold.common import index
 from podgroup.members import Flag
 from podgroup.names import ADMISSION_GATE, POD_GROUP_ROLE, PODSET_LABEL
-from podgroup.objects import DeclaredSet, PodView
+from podgroup.objects import PodView
 from podgroup.roles import named_by
 from podgroup.state import Group, Pod, Role, World
-
-UNPLACED = "?"
 
 
 def declare(world: World, group: Group) -> None:
@@ -128,20 +127,6 @@ def place(world: World, group: Group, view: PodView, current: str = "") -> str:
     return UNPLACED + name if beyond(group, name, view) else name
 
 
-def beyond(group: Group, name: str, view: PodView) -> dict[str, int]:
-    """Return what a gated pod asks for above what its role has declared, by resource."""
-    if ADMISSION_GATE not in view.gates:
-        return {}
-    role, declared = group.roles.get(name), set_named(group, name)
-    if declared is not None and declared.template:
-        known = declared.requests
-    elif role is not None and role.count:
-        known = role.requests
-    else:
-        return {}
-    return {r: amount for r, amount in view.requests.items() if amount > known.get(r, 0)}
-
-
 def larger(group: Group, name: str, view: PodView) -> bool:
     """Tell whether a pod asks for more of anything than its role, for which quota is given."""
     known = group.roles[name].requests
@@ -153,11 +138,6 @@ def larger(group: Group, name: str, view: PodView) -> bool:
 def labelled(group: Group, view: PodView) -> str:
     """Return the set that a pod's label names, "" if none."""
     return named_by(view.labels.get(POD_GROUP_ROLE, ""), [one.name for one in group.sets])
-
-
-def set_named(group: Group, name: str) -> DeclaredSet | None:
-    """Return a declared set by its name."""
-    return next((one for one in group.sets if one.name == name), None)
 
 
 def _adopted(group: Group, view: PodView) -> str:

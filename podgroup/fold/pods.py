@@ -19,6 +19,8 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace as replace_fields
 
 from podgroup.changes import EVERYTHING, nothing_read, of_joining, of_leaving, of_pod
+from podgroup.dialects import ROLES, declaration, told
+from podgroup.facts import KEEP
 from podgroup.fold.common import (
     EXCESS,
     KEPT,
@@ -33,7 +35,6 @@ from podgroup.fold.common import (
     stale,
     write_admission,
 )
-from podgroup.fold.dialects import ROLES, declaration, told
 from podgroup.fold.naming import claim_name, give_up_name
 from podgroup.fold.placing import declare, declared_total, larger, place, replace
 from podgroup.ids import GroupID, PodUID, group_id, newer
@@ -63,7 +64,6 @@ from podgroup.quantities import format_amount
 from podgroup.sharing import one_map_of_times, renewed, resembling, share_new
 from podgroup.state import GROUP, SINGLE, Group, Hiding, Pod, Role, World
 
-KEEP = "keep"
 QUIET = timedelta(minutes=10)
 """After this long in peace a pod that loses its label has lost it for the first time."""
 MAX_EAGER = 2

@@ -11,6 +11,7 @@ Invariant: `group.workload` is the newest version seen, or None when there is no
 
 from podgroup.changes import EVERYTHING, of_workload, same_but_status
 from podgroup.commands import Admission
+from podgroup.facts import beyond_admission, condition, is_true, role_of, succeeded
 from podgroup.fold.common import (
     end_expectation,
     listed,
@@ -36,25 +37,12 @@ from podgroup.names import (
     WAITING_FOR_REPLACEMENT_PODS,
     WORKLOAD_FINALIZER,
 )
-from podgroup.objects import Assignment, ClusterQueueView, Condition, WorkloadView
+from podgroup.objects import WorkloadView
 from podgroup.quota import Charge
 from podgroup.state import GROUP, SINGLE, Eviction, Finish, Group, Holding, Role, World
 
 ADOPTED, KUEUE = "adopted", "kueue"
 """Who decided an admission that is not a decision of ours."""
-
-
-def condition(workload: WorkloadView | None, kind: str) -> Condition | None:
-    """Return the condition of a type, if the Workload has it."""
-    if workload is None:
-        return None
-    return next((c for c in workload.conditions if c.type == kind), None)
-
-
-def is_true(workload: WorkloadView | None, kind: str) -> bool:
-    """Tell whether a condition is there and True."""
-    found = condition(workload, kind)
-    return found is not None and found.status == "True"
 
 
 def workload_applied(world: World, here: At, view: WorkloadView, relist: str) -> None:
@@ -414,65 +402,3 @@ def recharge(world: World, group: Group) -> None:
         usage[key] = usage.get(key, 0) + amount
     queue = holding.admission.cluster_queue
     world.quotas.charge(group.id, Charge(queue, usage, group.priority, holding.at))
-
-
-def beyond_admission(
-    world: World, group: Group, admission: Admission
-) -> dict[tuple[str, str], int]:
-    """Return what live pods take above the share of a place: all of it where they have none."""
-    members = world.members[group.id]
-    given = {role_of(group, a.name): a for a in admission.assignments}
-    uids = [uid for uid in members.listed(Flag.LARGER) if members.flags[uid] & Flag.LIVE]
-    for name in group.roles:
-        if name not in given and members.count(Flag.LIVE, name):
-            uids += members.with_flags(Flag.LIVE, name)
-    if not uids:
-        return {}
-    found: dict[tuple[str, str], int] = {}
-    queue = world.cluster_queues.get(admission.cluster_queue)
-    for uid in dict.fromkeys(uids):
-        assignment = given.get(members.roles[uid])
-        requests = world.pods[uid].view.requests
-        for resource, amount in {**requests, "pods": 1}.items():
-            share = 0
-            if assignment is not None:
-                share = assignment.usage.get(resource, 0) // max(assignment.count, 1)
-                if resource == "pods":
-                    share = 1
-            flavor = _flavor_for(queue, assignment, resource)
-            excluded = resource.startswith(world.policy.exclude_resource_prefixes)
-            if amount > share and flavor and (resource == "pods" or not excluded):
-                key = (flavor, resource)
-                found[key] = found.get(key, 0) + amount - share
-    return found
-
-
-def _flavor_for(
-    queue: ClusterQueueView | None, assignment: Assignment | None, resource: str
-) -> str:
-    """Return the flavor that a resource is charged in, "" if the queue does not account for it.
-
-    That is the flavor given for it or for another resource of its resource group, else the first.
-    """
-    chosen = assignment.flavors if assignment is not None else {}
-    if resource in chosen:
-        return chosen[resource]
-    for resources in queue.groups if queue is not None else ():
-        if resource in resources.covered:
-            known = (chosen[other] for other in resources.covered if other in chosen)
-            first = resources.flavors[0].name if resources.flavors else ""
-            return next(known, first)
-    return ""
-
-
-def succeeded(world: World, group: Group, pod_set: str) -> int:
-    """Return how many pods of a podset succeeded, those that have left included."""
-    name = role_of(group, pod_set)
-    role = group.roles.get(name)
-    gone = role.succeeded_gone if role is not None else 0
-    return world.members[group.id].count(Flag.SUCCEEDED, name) + gone
-
-
-def role_of(group: Group, pod_set: str) -> str:
-    """Return the role a podset stands for: the same name, but for the `main` of a single pod."""
-    return next(iter(group.roles), pod_set) if group.single else pod_set

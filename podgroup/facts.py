@@ -1,0 +1,118 @@
+"""Facts that follow from the state: what fold and rules both ask of groups, pods and Workloads.
+
+Invariant: asking changes nothing.
+"""
+
+from typing import Final
+
+from podgroup.commands import Admission
+from podgroup.members import Flag
+from podgroup.names import ADMISSION_GATE
+from podgroup.objects import (
+    Assignment,
+    ClusterQueueView,
+    Condition,
+    DeclaredSet,
+    PodView,
+    WorkloadView,
+)
+from podgroup.state import Group, World
+
+UNPLACED: Final = "?"
+"""What the roles of pods without a place begin with; they never have a count."""
+KEEP: Final = "keep"
+"""Purpose of the timer by which a pod is looked at that lost its label."""
+
+
+def condition(workload: WorkloadView | None, kind: str) -> Condition | None:
+    """Return the condition of a type, if the Workload has it."""
+    if workload is None:
+        return None
+    return next((c for c in workload.conditions if c.type == kind), None)
+
+
+def is_true(workload: WorkloadView | None, kind: str) -> bool:
+    """Tell whether a condition is there and True."""
+    found = condition(workload, kind)
+    return found is not None and found.status == "True"
+
+
+def role_of(group: Group, pod_set: str) -> str:
+    """Return the role a podset stands for: the same name, but for the `main` of a single pod."""
+    return next(iter(group.roles), pod_set) if group.single else pod_set
+
+
+def succeeded(world: World, group: Group, pod_set: str) -> int:
+    """Return how many pods of a podset succeeded, those that have left included."""
+    name = role_of(group, pod_set)
+    role = group.roles.get(name)
+    gone = role.succeeded_gone if role is not None else 0
+    return world.members[group.id].count(Flag.SUCCEEDED, name) + gone
+
+
+def beyond_admission(
+    world: World, group: Group, admission: Admission
+) -> dict[tuple[str, str], int]:
+    """Return what live pods take above the share of a place: all of it where they have none."""
+    members = world.members[group.id]
+    given = {role_of(group, a.name): a for a in admission.assignments}
+    uids = [uid for uid in members.listed(Flag.LARGER) if members.flags[uid] & Flag.LIVE]
+    for name in group.roles:
+        if name not in given and members.count(Flag.LIVE, name):
+            uids += members.with_flags(Flag.LIVE, name)
+    if not uids:
+        return {}
+    found: dict[tuple[str, str], int] = {}
+    queue = world.cluster_queues.get(admission.cluster_queue)
+    for uid in dict.fromkeys(uids):
+        assignment = given.get(members.roles[uid])
+        requests = world.pods[uid].view.requests
+        for resource, amount in {**requests, "pods": 1}.items():
+            share = 0
+            if assignment is not None:
+                share = assignment.usage.get(resource, 0) // max(assignment.count, 1)
+                if resource == "pods":
+                    share = 1
+            flavor = _flavor_for(queue, assignment, resource)
+            excluded = resource.startswith(world.policy.exclude_resource_prefixes)
+            if amount > share and flavor and (resource == "pods" or not excluded):
+                key = (flavor, resource)
+                found[key] = found.get(key, 0) + amount - share
+    return found
+
+
+def _flavor_for(
+    queue: ClusterQueueView | None, assignment: Assignment | None, resource: str
+) -> str:
+    """Return the flavor that a resource is charged in, "" if the queue does not account for it.
+
+    That is the flavor given for it or for another resource of its resource group, else the first.
+    """
+    chosen = assignment.flavors if assignment is not None else {}
+    if resource in chosen:
+        return chosen[resource]
+    for resources in queue.groups if queue is not None else ():
+        if resource in resources.covered:
+            known = (chosen[other] for other in resources.covered if other in chosen)
+            first = resources.flavors[0].name if resources.flavors else ""
+            return next(known, first)
+    return ""
+
+
+def set_named(group: Group, name: str) -> DeclaredSet | None:
+    """Return a declared set by its name."""
+    return next((one for one in group.sets if one.name == name), None)
+
+
+def beyond(group: Group, name: str, view: PodView) -> dict[str, int]:
+    """Return what a gated pod asks for above what its role has declared, by resource."""
+    if ADMISSION_GATE not in view.gates:
+        return {}
+    role, declared = group.roles.get(name), set_named(group, name)
+    if declared is not None and declared.template:
+        known = declared.requests
+    elif role is not None and role.count:
+        known = role.requests
+    else:
+        return {}
+    return {r: amount for r, amount in view.requests.items() if amount > known.get(r, 0)}
