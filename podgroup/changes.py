@@ -15,7 +15,7 @@ from typing import Final
 
 from podgroup.members import Flag
 from podgroup.objects import PodView, WorkloadView
-from podgroup.state import SINGLE, Group, World
+from podgroup.view import SINGLE, Group, World
 
 FIRST_RUNS: Final = 1
 ALL_READY: Final = 2

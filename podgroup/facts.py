@@ -3,6 +3,7 @@
 Invariant: asking changes nothing.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from podgroup.commands import Admission
@@ -13,15 +14,35 @@ from podgroup.objects import (
     ClusterQueueView,
     Condition,
     DeclaredSet,
+    LocalQueueView,
     PodView,
     WorkloadView,
 )
-from podgroup.state import Group, World
+from podgroup.view import Group, World
 
 UNPLACED: Final = "?"
 """What the roles of pods without a place begin with; they never have a count."""
 KEEP: Final = "keep"
 """Purpose of the timer by which a pod is looked at that lost its label."""
+
+
+def local_queue_of(world: World, group: Group) -> LocalQueueView | None:
+    """Return the LocalQueue that a group names, None if there is none."""
+    return world.local_queues.get((group.namespace, group.queue))
+
+
+def cluster_queue_of(world: World, group: Group) -> ClusterQueueView | None:
+    """Return the ClusterQueue that its LocalQueue leads to, None if there is none."""
+    local = local_queue_of(world, group)
+    return world.cluster_queues.get(local.cluster_queue) if local is not None else None
+
+
+def cluster_queue_name(world: World, group: Group) -> str:
+    """Return the ClusterQueue that holds it, else that its queue leads to, or ""; by name."""
+    if group.holding is not None:
+        return group.holding.admission.cluster_queue
+    local = local_queue_of(world, group)
+    return local.cluster_queue if local is not None else ""
 
 
 def condition(workload: WorkloadView | None, kind: str) -> Condition | None:
@@ -110,7 +131,7 @@ def beyond(group: Group, name: str, view: PodView) -> dict[str, int]:
         return {}
     role, declared = group.roles.get(name), set_named(group, name)
     if declared is not None and declared.template:
-        known = declared.requests
+        known: Mapping[str, int] = declared.requests
     elif role is not None and role.count:
         known = role.requests
     else:

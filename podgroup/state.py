@@ -42,7 +42,7 @@ SINGLE = "single"
 GROUP = "group"
 
 
-class Expectation(Struct, gc=False):
+class Expectation(Struct, frozen=True, gc=False):
     """A decision made and not yet observed: no second one for the same target meanwhile.
 
     `result_version` is set by an applied outcome: the expectation ends when the object is known at
@@ -56,7 +56,7 @@ class Expectation(Struct, gc=False):
     result_version: str = ""
 
 
-class Hiding(Struct, gc=False):
+class Hiding(Struct, frozen=True, gc=False):
     """A pod that may run was out of the watch's sight: without its label, or gone.
 
     `since` is None once it has been seen again. `kept` is how often its label was put back, each
@@ -164,7 +164,7 @@ class Role(Struct, gc=False):
     succeeded_gone: int = 0
 
 
-class Holding(Struct, gc=False):
+class Holding(Struct, frozen=True, gc=False):
     """Quota held by a group: the `number`-th admission of its life."""
 
     number: int
@@ -176,7 +176,7 @@ class Holding(Struct, gc=False):
     decided_by: str = ""
 
 
-class Eviction(Struct, gc=False):
+class Eviction(Struct, frozen=True, gc=False):
     """Why a group must stop, until it is admitted again."""
 
     reason: str
@@ -185,7 +185,7 @@ class Eviction(Struct, gc=False):
     preempted_by: str = ""
 
 
-class Finish(Struct, gc=False):
+class Finish(Struct, frozen=True, gc=False):
     """The end of a group. `written` once the Workload says Finished."""
 
     reason: str
@@ -416,19 +416,3 @@ class World(Struct):
     set when recorded decisions turn out to be other than ours, so that each is told."""
     at: datetime | None = None
     note_ord: int = 0
-
-    def local_queue_of(self, group: Group) -> LocalQueueView | None:
-        """Return the LocalQueue that a group names, None if there is none."""
-        return self.local_queues.get((group.namespace, group.queue))
-
-    def cluster_queue_of(self, group: Group) -> ClusterQueueView | None:
-        """Return the ClusterQueue that its LocalQueue leads to, None if there is none."""
-        local = self.local_queue_of(group)
-        return self.cluster_queues.get(local.cluster_queue) if local is not None else None
-
-    def cluster_queue_name(self, group: Group) -> str:
-        """Return the ClusterQueue that holds it, else that its queue leads to, or ""; by name."""
-        if group.holding is not None:
-            return group.holding.admission.cluster_queue
-        local = self.local_queue_of(group)
-        return local.cluster_queue if local is not None else ""

@@ -13,6 +13,7 @@ Invariant: looking changes nothing.
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from podgroup.facts import cluster_queue_name
 from podgroup.members import Flag
 from podgroup.runtime.metrics import Labels, Metrics
 from podgroup.state import World
@@ -53,7 +54,7 @@ def pending_groups(world: World) -> Counter[Labels]:
     found: Counter[Labels] = Counter()
     for group in world.groups.values():
         if group.wait is not None:
-            found[world.cluster_queue_name(group), group.wait.reason] += 1
+            found[cluster_queue_name(world, group), group.wait.reason] += 1
     return found
 
 
@@ -73,7 +74,7 @@ def gated_pods(world: World) -> Counter[Labels]:
     for identity, members in world.members.items():
         gated = members.count(Flag.GATED)
         if gated:
-            found[(world.cluster_queue_name(world.groups[identity]),)] += gated
+            found[(cluster_queue_name(world, world.groups[identity]),)] += gated
     return found
 
 

@@ -16,6 +16,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from podgroup.facts import cluster_queue_name
 from podgroup.folding import Taken
 from podgroup.ids import GroupID
 from podgroup.journal import AdmissionRow
@@ -104,7 +105,7 @@ class _Where:
         if rows := self._rows.get(identity):
             return rows[-1].cluster_queue
         group = self._group(identity)
-        return self._world.cluster_queue_name(group) if group is not None else ""
+        return cluster_queue_name(self._world, group) if group is not None else ""
 
     def _group(self, identity: str) -> Group | None:
         live = self._world.groups.get(GroupID(identity))

@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from podgroup.facts import cluster_queue_name
 from podgroup.folding import Taken
 from podgroup.ids import GroupID, PodUID
 from podgroup.members import Flag, Members
@@ -137,7 +138,7 @@ def _group(world: World, group: Group, shard: int, admitted: dict[str, Any]) -> 
         name=key_text(group.name),
         kind=group.kind,
         queue=group.queue,
-        cluster_queue=world.cluster_queue_name(group),
+        cluster_queue=cluster_queue_name(world, group),
         priority=int64(group.priority),
         priority_class=group.priority_class,
         total_count=int64(group.composed_total if group.composed else group.total),

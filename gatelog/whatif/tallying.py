@@ -20,6 +20,7 @@ from msgspec import Struct, field
 
 from podgroup.commands import AdmitGroup, EvictGroup
 from podgroup.events import Decision
+from podgroup.facts import cluster_queue_name
 from podgroup.ids import GroupID
 from podgroup.names import EVICTED_PREEMPTED
 from podgroup.state import Group, World
@@ -131,7 +132,7 @@ class Counting:
                 if group is not None and not early:
                     self._admitted(world, group, command.cluster_queue, now)
             elif isinstance(command, EvictGroup) and not early:
-                queue = world.cluster_queue_name(group) if group is not None else ""
+                queue = cluster_queue_name(world, group) if group is not None else ""
                 preempted = command.reason == EVICTED_PREEMPTED or command.preempted_by
                 (tally.preempted if preempted else tally.evicted)[queue] += 1
 
@@ -144,7 +145,7 @@ class Counting:
             if group.holding is None and group.finish is None and group.queued_at is not None:
                 if group.composed and world.quotas.charges.get(group.id) is None:
                     kind = Kind(
-                        world.cluster_queue_name(group), group.priority, self._team(world, group)
+                        cluster_queue_name(world, group), group.priority, self._team(world, group)
                     )
                     waited = (end - group.queued_at).total_seconds()
                     self.tally.waiting.setdefault(kind, array("d")).append(max(0.0, waited))

@@ -22,6 +22,7 @@ from podgroup.decide.context import Deciding, Writer, group_ref
 from podgroup.decide.lineup import REFUSED, Lineup, lineup
 from podgroup.decide.queueing import circle_above
 from podgroup.decide.unadmitted import ran_unadmitted
+from podgroup.facts import cluster_queue_of, local_queue_of
 from podgroup.ids import GroupID
 from podgroup.members import Flag
 from podgroup.names import (
@@ -35,7 +36,7 @@ from podgroup.names import (
 )
 from podgroup.objects import ClusterQueueView
 from podgroup.records import Kept, Requeued
-from podgroup.state import Group, World
+from podgroup.view import Group, World
 
 Reason = tuple[str, str]
 
@@ -112,7 +113,7 @@ def _ineligible(world: World, group: Group) -> Reason | None:
                 f"more pods of role {role.name} run than the {role.count} that the group asks for: "
                 "it waits for them to end",
             )
-    local = world.local_queue_of(group)
+    local = local_queue_of(world, group)
     if local is None:
         return (
             "LocalQueueNotFound",
@@ -136,7 +137,7 @@ def retire_admissions(d: Deciding, group: Group) -> None:
     holding = group.holding
     if holding is None or group.evicted is not None or group.finish is not None:
         return
-    local = d.world.local_queue_of(group)
+    local = local_queue_of(d.world, group)
     queue = d.world.cluster_queues.get(holding.admission.cluster_queue)
     reason = message = ""
     if group.workload is not None and not group.workload.active:
@@ -234,7 +235,7 @@ def _tell(d: Deciding, identity: str) -> None:
     group = d.world.groups.get(GroupID(identity))
     if group is None or identity not in d.world.quotas.waiting:
         return
-    queue = d.world.cluster_queue_of(group)
+    queue = cluster_queue_of(d.world, group)
     why = _inactive(d, queue) if queue is not None else None
     if why is None and group.queue_reason[0] not in REFUSED:
         why = lineup(d.world, d.write).scheduler.book.answer(identity)

@@ -25,7 +25,7 @@ from podgroup.dialects import (
 )
 from podgroup.names import POD_GROUP_SETS, QUEUE_NAME
 from podgroup.objects import PodView
-from podgroup.state import Group, Pod
+from podgroup.view import Group, Pod
 
 _DIFFERENT = {
     TOTAL: "DifferentTotalCounts",

@@ -13,7 +13,7 @@ from podgroup.decide.rule import Line, Rule
 from podgroup.members import Flag
 from podgroup.names import EVENT_UPDATED_ADMISSION_CHECK
 from podgroup.records import ChecksReported
-from podgroup.state import Group
+from podgroup.view import Group
 
 MAX_PODS = 50
 

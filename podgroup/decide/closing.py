@@ -51,7 +51,7 @@ from podgroup.names import (
     WORKLOAD_FINALIZER,
 )
 from podgroup.records import Reopened, WorkloadBack
-from podgroup.state import Group, Pod
+from podgroup.view import Group, Pod
 
 ORPHAN_MESSAGE = "The workload's owner no longer exists"
 

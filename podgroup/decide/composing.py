@@ -47,7 +47,7 @@ from podgroup.names import (
     SINGLE_PODSET,
     integer,
 )
-from podgroup.state import Group, Pod
+from podgroup.view import Group, Pod
 
 
 class Problem(NamedTuple):

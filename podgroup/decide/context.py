@@ -15,10 +15,9 @@ from podgroup.events import Decision
 from podgroup.ids import GroupID, decision_id
 from podgroup.journal import At
 from podgroup.lifecycle import IllegalTransition
-from podgroup.members import Members
 from podgroup.quota import Charge
 from podgroup.records import AnyRecord, AsOf, Concluded, Parked, Pending
-from podgroup.state import Group, Pod, World
+from podgroup.view import Group, Members, Pod, World
 
 UNADMITTED_GRACE_S = 2
 """Seconds of grace for a pod that somebody else let past its gate."""

@@ -13,7 +13,7 @@ from podgroup.decide.context import Deciding
 from podgroup.decide.malformed import by_age
 from podgroup.names import POD_INDEX, integer
 from podgroup.objects import PodView
-from podgroup.state import Group
+from podgroup.view import Group
 
 SHOWN = 100
 """Characters of a value that are shown."""

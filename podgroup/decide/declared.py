@@ -32,7 +32,7 @@ from podgroup.names import (
     is_dns_label,
 )
 from podgroup.quantities import format_amount
-from podgroup.state import Group, Pod
+from podgroup.view import Group, Pod
 
 Found = tuple[str, str] | None
 """(reason, message), None for nothing wrong."""

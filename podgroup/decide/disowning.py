@@ -19,7 +19,7 @@ from podgroup.decide.rule import Line, Rule
 from podgroup.names import ADMISSION_GATE, MANAGED_LABEL
 from podgroup.reasons import UNMANAGED
 from podgroup.records import PodRefused, Released
-from podgroup.state import Group
+from podgroup.view import Group
 
 REFUSED = "PodRefused"
 MAX_TOLD = 50

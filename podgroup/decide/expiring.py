@@ -26,7 +26,7 @@ from podgroup.names import (
     EVICTED_REQUEUING_LIMIT,
 )
 from podgroup.records import Readied, Requeued
-from podgroup.state import Group, Holding
+from podgroup.view import Group, Holding
 
 READY = "podsready"
 OVERRUN = "maxexec"

@@ -26,7 +26,7 @@ from podgroup.reasons import (
     blocks,
 )
 from podgroup.records import Explained
-from podgroup.state import Group
+from podgroup.view import Group
 
 
 def explain(d: Deciding, group: Group) -> None:

@@ -12,7 +12,7 @@ from podgroup.decide.context import Deciding, group_ref
 from podgroup.decide.rule import Line, Rule
 from podgroup.members import Flag
 from podgroup.names import FINISHED_FAILED_TO_START
-from podgroup.state import Group
+from podgroup.view import Group
 
 
 def failing(d: Deciding, group: Group) -> None:

@@ -24,7 +24,7 @@ from podgroup.names import (
     REASON_NO_MATCHING_WORKLOAD,
 )
 from podgroup.objects import WorkloadView
-from podgroup.state import Group, Pod
+from podgroup.view import Group, Pod
 
 MISMATCH_MESSAGE = "No matching Workload; restoring pod templates according to existent Workload"
 

@@ -14,7 +14,7 @@ from podgroup.decide.admission import enqueue, retire_admissions
 from podgroup.decide.context import Deciding
 from podgroup.decide.rule import BUILTIN, Line, Rule
 from podgroup.decide.unadmitted import charge_unadmitted
-from podgroup.state import Group
+from podgroup.view import Group
 
 
 def charging(d: Deciding, group: Group) -> None:

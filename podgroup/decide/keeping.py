@@ -20,7 +20,7 @@ from podgroup.facts import KEEP
 from podgroup.members import Flag
 from podgroup.names import MANAGED_LABEL
 from podgroup.reasons import UNMANAGED
-from podgroup.state import Group, Pod
+from podgroup.view import Group, Pod
 
 CEILING_S = 60
 LABEL_PUT_BACK = "LabelPutBack"

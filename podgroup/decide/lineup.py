@@ -28,7 +28,7 @@ from podgroup.names import (
     PENDING_WAITING_FOR_QUOTA,
 )
 from podgroup.quota import Charge
-from podgroup.state import World
+from podgroup.view import World
 
 REFUSED = frozenset(
     {

@@ -19,7 +19,7 @@ from podgroup.names import (
     is_dns_label,
     is_dns_subdomain,
 )
-from podgroup.state import Group, Pod
+from podgroup.view import Group, Pod
 
 SHOWN = 60
 """Characters of a bad value that are shown."""

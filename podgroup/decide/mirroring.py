@@ -42,7 +42,7 @@ from podgroup.names import (
     WAITING_FOR_REPLACEMENT_PODS,
 )
 from podgroup.objects import Condition, WorkloadView
-from podgroup.state import Eviction, Group
+from podgroup.view import Eviction, Group
 
 READY_MESSAGE = "All pods reached readiness and the workload is running"
 WAITING_MESSAGE = "Not all pods are ready or succeeded"

@@ -6,7 +6,7 @@ second, so no order here relies on them alone.
 
 from datetime import datetime
 
-from podgroup.state import Pod
+from podgroup.view import Pod
 
 OrderKey = tuple[bool, bool, datetime, str]
 

@@ -26,7 +26,7 @@ from podgroup.names import (
     JOB_UID,
     REASON_NO_MATCHING_WORKLOAD,
 )
-from podgroup.state import Group
+from podgroup.view import Group
 
 OUT_OF_SYNC_MESSAGE = "The prebuilt workload is out of sync with its user job"
 MISSING_MESSAGE = "missing workload"

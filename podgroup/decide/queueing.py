@@ -26,7 +26,7 @@ from podgroup.names import (
     ACTIVE_STOPPED,
 )
 from podgroup.objects import ClusterQueueView, CohortView, Condition, LocalQueueView
-from podgroup.state import World
+from podgroup.view import World
 
 Said = tuple[str, str, str]
 """Status, reason, message."""

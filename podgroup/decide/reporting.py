@@ -40,7 +40,7 @@ from podgroup.reasons import (
     reason_of,
 )
 from podgroup.records import RecountReported, RefusalReported, Reportable, Reported
-from podgroup.state import Group, Pod
+from podgroup.view import Group, Pod
 
 HOLD = timedelta(seconds=5)
 MAX_PODS = 50

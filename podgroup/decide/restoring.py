@@ -18,7 +18,7 @@ from podgroup.facts import set_named
 from podgroup.members import Flag
 from podgroup.names import SINGLE_PODSET
 from podgroup.records import Reopened
-from podgroup.state import Group, Pod
+from podgroup.view import Group, Pod
 
 
 def restoring(d: Deciding, group: Group) -> None:
@@ -77,7 +77,7 @@ def _pod_sets(group: Group, pods: dict[str, list[Pod]]) -> tuple[PodSetSpec, ...
             PodSetSpec(
                 name=SINGLE_PODSET if group.single else name.lower(),
                 count=role.count,
-                requests=role.requests,
+                requests=dict(role.requests),
                 sample=None if template else pod_ref(some[0]),
                 template=template,
             )

@@ -18,7 +18,7 @@ from podgroup.decide.context import Deciding, normal, pod_ref
 from podgroup.decide.rule import Line, Rule
 from podgroup.decide.timing import may_run, no_wake, wake_at
 from podgroup.names import EVENT_DELETED, EVICTED_DEACTIVATED_PREFIX, REASON_EVICTED_PREFIX
-from podgroup.state import Group
+from podgroup.view import Group
 
 RETENTION = "retention"
 MESSAGE = "Deleted job: deactivation retention period expired"

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from podgroup.changes import EVERYTHING
 from podgroup.decide.context import Deciding
-from podgroup.state import Group
+from podgroup.view import Group
 
 BUILTIN = "builtin"
 

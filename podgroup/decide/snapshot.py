@@ -43,7 +43,7 @@ from podgroup.objects import (
 )
 from podgroup.policy import Policy
 from podgroup.quota import Charge, FlavorResource
-from podgroup.state import Group, Role, World
+from podgroup.view import Group, Role, World
 
 
 def configuration(policy: Policy) -> Configuration:

@@ -25,10 +25,10 @@ from podgroup.decide.context import Deciding, normal, pod_ref, workload_free, wo
 from podgroup.decide.order import active_key, replace_key, start_key
 from podgroup.decide.rule import Line, Rule
 from podgroup.decide.timing import may_run
-from podgroup.members import Flag, Members
+from podgroup.members import Flag
 from podgroup.names import EVENT_OWNER_REFERENCES_ADDED, MAX_OWNERS, RULE_REPLACED
 from podgroup.records import Peaked, Shortened
-from podgroup.state import Group, Role
+from podgroup.view import Group, Members, Role
 
 
 def staffing(d: Deciding, group: Group) -> None:

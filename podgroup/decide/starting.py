@@ -51,7 +51,7 @@ from podgroup.names import (
     WORKLOAD_ANNOTATION,
 )
 from podgroup.objects import Assignment, PodSetUpdate, Toleration
-from podgroup.state import Group, Pod
+from podgroup.view import Group, Pod
 
 NOT_ADMITTED_MESSAGE = "Not admitted by cluster queue"
 _TOPOLOGY = (TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED, TOPOLOGY_UNCONSTRAINED)

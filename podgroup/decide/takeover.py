@@ -19,9 +19,10 @@ from podgroup.commands import AdmitGroup
 from podgroup.decide.context import Deciding, group_ref
 from podgroup.decide.rule import BUILTIN, Line, Rule
 from podgroup.decide.snapshot import first_flavors
+from podgroup.facts import cluster_queue_of
 from podgroup.members import Flag
 from podgroup.names import PODSET_LABEL
-from podgroup.state import Group, Pod
+from podgroup.view import Group, Pod
 
 
 def stands(d: Deciding, group: Group) -> bool:
@@ -61,7 +62,7 @@ def taking_over(d: Deciding, group: Group) -> None:
         return
     if not d.members(group).count(Flag.LIVE) or not started_before(d, group):
         return
-    queue = d.world.cluster_queue_of(group)
+    queue = cluster_queue_of(d.world, group)
     if queue is None:
         return
     sets = first_flavors(d.world, group, queue)

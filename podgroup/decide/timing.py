@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from podgroup.decide.context import Deciding
 from podgroup.members import Flag
 from podgroup.records import Timed
-from podgroup.state import Group, Pod
+from podgroup.view import Group, Pod
 
 GRACE = "grace"
 PATIENCE_S = 30

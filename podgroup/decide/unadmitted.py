@@ -20,11 +20,12 @@ from podgroup.decide import snapshot
 from podgroup.decide.context import Deciding
 from podgroup.decide.snapshot import counted
 from podgroup.decide.timing import given_up_at, no_wake, wake_at
+from podgroup.facts import cluster_queue_of
 from podgroup.ids import PodUID
 from podgroup.members import Flag
 from podgroup.objects import ClusterQueueView, FlavorView
 from podgroup.quota import Charge, FlavorResource
-from podgroup.state import Group, World
+from podgroup.view import Group, World
 
 LAPSE = "lapse"
 
@@ -34,7 +35,7 @@ def charge_unadmitted(d: Deciding, group: Group) -> None:
     if group.holding is not None:
         return
     charges, members = d.world.quotas.charges, d.members(group)
-    queue = d.world.cluster_queue_of(group)
+    queue = cluster_queue_of(d.world, group)
     if not members.count(Flag.LIVE) or queue is None:
         d.write.charge(group.id, None)
         no_wake(d, group, LAPSE)
@@ -59,7 +60,7 @@ def _charge(
 
 def ran_unadmitted(world: World, group: Group) -> Charge | None:
     """Return what ran ungated when the last message had been folded: that is not stored."""
-    queue = world.cluster_queue_of(group)
+    queue = cluster_queue_of(world, group)
     if group.holding is None and queue is not None and world.members[group.id].count(Flag.LIVE):
         usage, _ = _usage(world, group, queue, world.meta.at or group.created_at)
         return _charge(group, queue, usage)

@@ -69,8 +69,8 @@ def _pod_is_written(world: World, group: Group, decision: Decision, command: Any
     if action == "UngatePod":
         pod.let_in = True
     elif action == "KeepPod":
-        hiding = pod.hiding = pod.hiding or Hiding()
-        hiding.kept, hiding.kept_at = hiding.kept + 1, decision.at
+        hiding = pod.hiding or Hiding()
+        pod.hiding = Hiding(hiding.since, hiding.kept + 1, decision.at)
     if action == "StopPod" and command.finalize:
         action = "DeletePod"  # seen when our finalizer is off as well, not at the deletion
     elif action == "DeletePod":

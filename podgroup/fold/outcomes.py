@@ -12,6 +12,8 @@ Invariant: each final outcome ends exactly one expectation, sooner or later.
 
 from datetime import timedelta
 
+from msgspec.structs import replace
+
 from podgroup.changes import of_pod, of_workload
 from podgroup.events import OutcomeRecorded, TimerFired
 from podgroup.fold.common import end_expectation, index, mark, note
@@ -75,7 +77,7 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
         return
     if event.status == "applied":
         pod.rejections = 0
-        expectation.result_version = event.resource_version
+        pod.expect = replace(expectation, result_version=event.resource_version)
         version = event.resource_version
         takes = expectation.action in ("FinalizePod", "DeletePod")
         last = takes and pod.held and pod.deleting
@@ -107,7 +109,7 @@ def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecord
     known = group.workload
     if event.status == "applied":
         group.workload_rejections = 0
-        expectation.result_version = event.resource_version
+        group.workload_expect = replace(expectation, result_version=event.resource_version)
         version = event.resource_version
         takes = expectation.action in ("FinalizeWorkload", "DeleteWorkload")
         finalized = takes and known is None

@@ -169,15 +169,15 @@ def _hide(world: World, here: At, group: Group, pod: Pod, view: PodView) -> None
     """A pod that may run is out of the watch's sight: it is kept as it was until it is found."""
     if view.resource_version != pod.view.resource_version:
         pod.view = replace_fields(pod.view, resource_version=view.resource_version)
-    hiding = pod.hiding = pod.hiding or Hiding()
-    if hiding.kept_at is not None and here.at - hiding.kept_at > QUIET:
-        hiding.kept = 0
-    hiding.since = here.at
+    hiding = pod.hiding or Hiding()
+    peace = hiding.kept_at is not None and here.at - hiding.kept_at > QUIET
+    kept = 0 if peace else hiding.kept
+    pod.hiding = Hiding(here.at, kept, hiding.kept_at)
     why = f"label {MANAGED_LABEL} was removed from a pod that runs, or the pod is gone"
     note(world, here, "PodHidden", group.id, view.uid, "Unmanaged", why)
     end_expectation(world, group, pod, indexed=False)  # its effect would never be seen
     index(world, group, pod)
-    if not hiding.kept:
+    if not kept:
         world.meta.timers.pop(keep_timer(group.id), None)  # it need not wait for the others
     mark(world, group.id)
 
@@ -362,7 +362,7 @@ def _see(world: World, here: At, group: Group, pod: Pod, view: PodView, same: bo
     """Write down what happened to a pod since it was seen last; its flags are still to be told."""
     before, pod.view = pod.view, view
     if pod.hiding is not None and pod.hiding.since is not None:
-        pod.hiding.since = None
+        pod.hiding = replace_fields(pod.hiding, since=None)
         note(world, here, "PodFound", group.id, view.uid, "", "it is in sight again")
     deleted = view.deleted_at is not None
     if deleted and before.deleted_at is None:

@@ -9,6 +9,8 @@ a standing admission are taken from it.
 Invariant: `group.workload` is the newest version seen, or None when there is no such object.
 """
 
+from msgspec.structs import replace
+
 from podgroup.changes import EVERYTHING, of_workload, same_but_status
 from podgroup.commands import Admission
 from podgroup.facts import beyond_admission, condition, is_true, role_of, succeeded
@@ -290,7 +292,7 @@ def _take_finish(world: World, here: At, group: Group, view: WorkloadView) -> No
             message=finished.message,
         )
         release(world, here, group, "Finished")
-    group.finish.written = True
+    group.finish = replace(group.finish, written=True)
 
 
 def _take_admission(world: World, here: At, group: Group, view: WorkloadView) -> None:
@@ -321,7 +323,7 @@ def _take_admission(world: World, here: At, group: Group, view: WorkloadView) ->
     if group.holding is None and admitted:
         hold(world, here, group, view, decided_by=KUEUE)
     elif group.holding is not None:
-        group.holding.admitted = admitted
+        group.holding = replace(group.holding, admitted=admitted)
 
 
 def hold(world: World, here: At, group: Group, view: WorkloadView, *, decided_by: str) -> None:

@@ -4,6 +4,7 @@ import time
 
 from podgroup.engine import load_world, new_world
 from podgroup.events import ObjectApplied
+from podgroup.facts import cluster_queue_name
 from podgroup.members import Flag
 from podgroup.objects import LocalQueueView
 from podgroup.runtime.metrics import Metrics
@@ -82,10 +83,10 @@ def test_a_holding_outweighs_the_queue() -> None:
             )
         )
     )
-    assert toy.world.cluster_queue_name(group) == "cq"
-    assert new_world("empty").cluster_queue_name(group) == "cq"
+    assert cluster_queue_name(toy.world, group) == "cq"
+    assert cluster_queue_name(new_world("empty"), group) == "cq"
     group.holding = None
-    assert toy.world.cluster_queue_name(group) == "other"
+    assert cluster_queue_name(toy.world, group) == "other"
 
 
 def test_the_state_that_is_read_is_the_one_of_now() -> None:

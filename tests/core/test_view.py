@@ -1,0 +1,52 @@
+"""Rules see the state through types by which nothing can be written.
+
+The type checker says so, of this file too: an assignment that it lets pass makes its `type: ignore`
+one that is not needed, which is an error (`make check`).
+"""
+
+import ast
+from pathlib import Path
+
+from podgroup import quota, state, view
+from podgroup.decide.rule import Rule
+from podgroup.members import Members
+from podgroup.objects import PodView
+
+
+def refused(world: view.World, group: view.Group, pod: view.Pod, seen: PodView) -> None:
+    """What no rule may do; never called."""
+    group.queue = "other"  # type: ignore[misc]
+    group.roles["main"].count = 3  # type: ignore[misc]
+    group.roles["main"] = state.Role("main")  # type: ignore[index]
+    pod.let_in = True  # type: ignore[misc]
+    seen.phase = "Running"  # type: ignore[misc]
+    world.groups.clear()  # type: ignore[attr-defined]
+    world.meta.timers.pop("wake")  # type: ignore[attr-defined]
+    world.quotas.charge("group", None)  # type: ignore[attr-defined]
+    world.members[group.id].drop("uid")  # type: ignore[attr-defined]
+    if group.holding is not None:
+        group.holding.admitted = False  # type: ignore[misc]
+
+
+def test_what_rules_see_is_there_and_has_no_setter() -> None:
+    told = ast.parse(Path(view.__file__).with_suffix(".pyi").read_text())
+    for kind in (node for node in told.body if isinstance(node, ast.ClassDef)):
+        own = (
+            next(vars(m)[kind.name] for m in (state, quota) if kind.name in vars(m))
+            if kind.name != "Members"
+            else Members
+        )
+        assert getattr(view, kind.name) is own
+        for member in kind.body:
+            assert isinstance(member, ast.FunctionDef), f"{kind.name}: {ast.unparse(member)}"
+            assert hasattr(own, member.name), f"{kind.name}.{member.name}"
+            marks = [ast.unparse(mark) for mark in member.decorator_list]
+            assert marks in (["property"], []), f"{kind.name}.{member.name}"
+
+
+def test_no_rule_names_the_types_that_can_be_written() -> None:
+    folder = Path(Rule.__module__.replace(".", "/")).parent
+    for file in sorted((Path(view.__file__).parent.parent / folder).glob("*.py")):
+        text = file.read_text()
+        assert "podgroup.state" not in text, file
+        assert "podgroup.fold" not in text, file
