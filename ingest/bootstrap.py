@@ -86,7 +86,7 @@ async def run_ingest(
             # Its dependencies are not needed, and need not be installed, where it is off.
             from ingest.registration import webhook
 
-            server = await stack.enter_async_context(webhook(settings, kube))
+            server = await stack.enter_async_context(webhook(settings, kube, checks))
             server.answered = WebhookMetrics(metrics, server.counts).answered
         log_, api = bus, kube
         if not settings.lease.enabled:

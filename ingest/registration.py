@@ -2,15 +2,21 @@
 
 With certificates made by somebody else (`webhook.cert_file`) the registration is theirs too, since
 they know whom to trust. With certificates of our own nobody else can know the authority, so we
-write both webhook configurations, by server-side apply, and again when the authority changes.
+write both webhook configurations, by server-side apply, with our authority in front of those of
+other replicas (`webhook.trusting`), and again when it is not there any more.
 
 A refused registration is reported and tried again; the server goes on, as the registration may be
 in place already.
+
+No pod is refused while replicas come and go: one that comes is not ready before the API server has
+had time to hear of its authority, and one that ends goes on answering for `webhook.linger_s`, until
+nobody is sent to it any more.
 
 Invariant: the API server is told to trust an authority only after a certificate of it is served.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -23,11 +29,19 @@ import msgspec
 from ingest.calls import Answer
 from ingest.webhook.admission import Admission
 from ingest.webhook.certs import OwnCertificates, server_context
-from ingest.webhook.install import Registration, ServiceEndpoint, UrlEndpoint, configurations
+from ingest.webhook.install import (
+    CONFIGURATION_NAME,
+    Registration,
+    ServiceEndpoint,
+    UrlEndpoint,
+    configurations,
+)
 from ingest.webhook.lookup import ApiLookup
 from ingest.webhook.rotation import GivenFiles, keep_fresh
 from ingest.webhook.server import WebhookServer
 from ingest.webhook.settings import actuator_user, label_kinds, policy_for
+from ingest.webhook.trusting import merged, registered, trusts
+from podgroup.runtime.health import Checks
 from podgroup.runtime.kube_errors import KubeError
 from podgroup.runtime.log import get_logger
 from podgroup.runtime.settings import Settings
@@ -37,6 +51,10 @@ RENEW_S = 12 * 3600.0
 
 RETRY_S = 30.0
 """Seconds after which a refused registration is tried again."""
+LOOK_S = 60.0
+"""Seconds between looks at whether we are still trusted: other replicas register, too."""
+HEARD_S = 2.0
+"""Seconds after which the API server acts by a registration that was written."""
 
 FIELD_MANAGER = "gatelog"
 _REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"
@@ -63,9 +81,19 @@ class Api(Protocol):
         """Ask and read the whole answer, whatever its status."""
 
 
+class Trust:
+    """Whether the API server can verify this replica; `problem` is a readiness check."""
+
+    def __init__(self, heard_s: float) -> None:
+        self.heard_s = heard_s
+        self.problem = "not registered with the API server yet"
+
+
 @asynccontextmanager
-async def webhook(settings: Settings, api: Api) -> AsyncIterator[WebhookServer]:
-    """Serve the webhook while the context lasts.
+async def webhook(
+    settings: Settings, api: Api, checks: Checks | None = None, heard_s: float = HEARD_S
+) -> AsyncIterator[WebhookServer]:
+    """Serve the webhook while the context lasts, and `webhook.linger_s` longer.
 
     Raises:
         OSError: the address cannot be listened on, or the certificate directory written.
@@ -93,7 +121,10 @@ async def webhook(settings: Settings, api: Api) -> AsyncIterator[WebhookServer]:
     await server.start()
     # Whoever made the files (cert-manager, mostly) also renews them, under the same paths.
     if own is not None:
-        keeper = asyncio.create_task(_keep(settings, api, own, tls, server))
+        trust = Trust(heard_s)
+        if checks is not None and not chosen.url:  # behind a Service others answer meanwhile
+            checks.ready("webhook", lambda: trust.problem)
+        keeper = asyncio.create_task(_keep(settings, api, own, tls, server, trust))
     else:
         assert given is not None
         keeper = asyncio.create_task(keep_fresh(tls, given.refresh))
@@ -102,7 +133,10 @@ async def webhook(settings: Settings, api: Api) -> AsyncIterator[WebhookServer]:
     finally:
         keeper.cancel()
         await asyncio.gather(keeper, return_exceptions=True)
-        await server.stop()
+        try:
+            await server.linger(chosen.linger_s)
+        finally:
+            await server.stop()
 
 
 def own_certificates(settings: Settings) -> OwnCertificates:
@@ -139,6 +173,19 @@ def registration(settings: Settings, ca_bundle: bytes, served_at: str) -> Regist
     )
 
 
+async def trusted(api: Api) -> bytes:
+    """Return the bundle that is registered, b"" for none or one that we may not see.
+
+    Raises:
+        KubeError: the API server could not be reached.
+    """
+    plural = _PLURALS["MutatingWebhookConfiguration"]
+    answer = await api.request("GET", f"{_REGISTRATIONS}/{plural}/{CONFIGURATION_NAME}")
+    if answer.status != 200:
+        return b""
+    return registered(msgspec.json.decode(answer.body, type=dict[str, Any]))
+
+
 async def register(api: Api, wanted: Registration) -> str:
     """Write both configurations; return what the API server refused, "" for nothing.
 
@@ -162,31 +209,51 @@ async def register(api: Api, wanted: Registration) -> str:
 
 
 async def _keep(
-    settings: Settings, api: Api, own: OwnCertificates, tls: Any, server: WebhookServer
+    settings: Settings,
+    api: Api,
+    own: OwnCertificates,
+    tls: Any,
+    server: WebhookServer,
+    trust: Trust,
 ) -> None:
-    """Register, renew the certificate when due, and register again if the authority is new."""
-    registered = b""
+    """Renew the certificate when due, and see to it that the registration trusts our authority."""
+    renewed_at = -RENEW_S
     while True:
-        wait_s = RENEW_S
-        try:
-            if own.ensure(datetime.now(UTC)):
-                own.load(tls)
-        except OSError as error:
-            log.error("webhook_certificate_not_renewed", problem=str(error))
-            wait_s = RETRY_S
-        bundle = own.ca_bundle()
-        if bundle != registered:
+        now = datetime.now(UTC)
+        if time.monotonic() - renewed_at >= RENEW_S:
             try:
-                refused = await register(api, registration(settings, bundle, server.url))
-            except KubeError as error:
-                refused = str(error)
-            if refused:
-                log.warning("webhook_not_registered", problem=refused)
-                wait_s = RETRY_S
-            else:
-                registered = bundle
-                log.info("webhook_registered")
+                if own.ensure(now):
+                    own.load(tls)
+                renewed_at = time.monotonic()
+            except OSError as error:
+                log.error("webhook_certificate_not_renewed", problem=str(error))
+        wait_s = await _registered(settings, api, own.ca_bundle(), server, trust, now)
         await asyncio.sleep(wait_s)
+
+
+async def _registered(
+    settings: Settings, api: Api, mine: bytes, server: WebhookServer, trust: Trust, now: datetime
+) -> float:
+    """Register if we are not trusted; return the seconds until the next look."""
+    try:
+        there = await trusted(api)
+        fits = trusts(there, mine)
+        if fits and trust.problem == "":
+            return LOOK_S
+        # Also where the authority is known: what is registered may be an earlier release's.
+        wanted = registration(settings, merged(mine, there, now), server.url)
+        refused = await register(api, wanted)
+    except KubeError as error:
+        refused, fits = str(error), False
+    if refused:
+        log.warning("webhook_not_registered", problem=refused)
+        return RETRY_S
+    log.info("webhook_registered")
+    if fits:
+        trust.problem = ""
+        return LOOK_S
+    # Another replica may have registered at the same moment: look whether ours has stayed.
+    return trust.heard_s
 
 
 def _getter(api: Api) -> Any:

@@ -87,6 +87,7 @@ class WebhookServer:
         self._max_connections = max_connections
         self._head_s = head_s
         self._large = asyncio.Lock()
+        self._leaving = False
         self._runner: web.AppRunner | None = None
         self._listener: Listener | None = None
         self.counts: Counter[tuple[str, str]] = Counter()
@@ -135,6 +136,15 @@ class WebhookServer:
         self._runner, self._listener = runner, listener
         _log.info("webhook_listening", url=self.url)
 
+    async def linger(self, seconds: float) -> None:
+        """Goes on answering for so long, and ends each connection with its next answer.
+
+        Endpoints that are gone are still called for a moment, over connections that are open.
+        """
+        if seconds > 0:
+            self._leaving = True
+            await asyncio.sleep(seconds)
+
     async def stop(self) -> None:
         """Stops listening and lets requests under way finish, up to the time-out of one."""
         if self._runner is not None and self._listener is not None:
@@ -161,7 +171,10 @@ class WebhookServer:
         connection.begin()
         try:
             with Body(self._budget, request) as body:
-                return await self._received(which, body, connection)
+                answer = await self._received(which, body, connection)
+            if self._leaving:
+                answer.force_close()
+            return answer
         finally:
             connection.end()
 

@@ -280,6 +280,15 @@ class WebhookSettings(Section, frozen=True, kw_only=True):
         str, Meta(description="Namespace of the Service in front of the webhook.")
     ] = "gatelog-system"
     service_name: Annotated[str, Meta(description="Name of that Service.")] = "gatelog-webhook"
+    linger_s: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=15,
+            description="Seconds for which the webhook goes on answering after SIGTERM, until the "
+            "API server sends no more pods here. 0 where no other replica takes over.",
+        ),
+    ] = 0.0
     manage_jobs_without_queue_name: Annotated[
         bool, Meta(description="Also gate pods that carry no queue label.")
     ] = False

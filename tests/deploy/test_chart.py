@@ -203,7 +203,7 @@ def test_certificates(way: str) -> None:
     hook = {"certificates": way, "caBundle": "QUJD"}
     objects = by_name({"admission": {"way": "webhook", "webhook": hook}})
     replicas = objects["Deployment", "gatelog-ingest"]["spec"]["replicas"]
-    assert replicas == (1 if way == "self" else 2)
+    assert replicas == 2
     registered = objects.get(("MutatingWebhookConfiguration", "gatelog-pods"))
     assert (registered is None) == (way == "self"), "ingest registers itself"
     assert (("Certificate", "gatelog-webhook") in objects) == (way == "certManager")

@@ -71,7 +71,7 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- range .container.volumeMounts }}{{- if ne .name $.volume }}{{- $mounts = append $mounts . }}{{- end }}{{- end }}
 {{- range .spec.volumes }}{{- if ne .name $.volume }}{{- $volumes = append $volumes . }}{{- end }}{{- end }}
 {{- $_ := set .container "env" $env }}{{- $_ := set .container "volumeMounts" $mounts }}{{- $_ := set .spec "volumes" $volumes -}}
-{{- $_ := set .obj.spec "replicas" 1 }}{{- $_ := set .obj.spec "strategy" (dict "type" "Recreate") -}}
+{{- if eq .part "SERVE" }}{{- $_ := set .obj.spec "replicas" 1 }}{{- $_ := set .obj.spec "strategy" (dict "type" "Recreate") }}{{- end -}}
 {{- end }}
 
 {{/* Fits a Deployment, StatefulSet or Job to the values: {root, obj}. */}}

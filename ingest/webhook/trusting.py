@@ -1,0 +1,51 @@
+"""Whom the API server trusts: the authorities in the registration, of which one is ours.
+
+Theory. Each replica with certificates of its own has an authority of its own, and a registration
+holds one bundle. So a bundle lists several: who registers puts its authority in front of those that
+are there already. Requests reach the old replica until the new one is ready, and both verify; what
+a restart leaves behind goes when newer ones push it out, or when it ends.
+
+Invariant: a bundle is never replaced by one that lacks an authority which may still be in use, but
+for the oldest beyond `MOST`.
+"""
+
+import base64
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+MOST: Final = 8
+"""Authorities in a bundle; about 600 bytes each."""
+
+
+def registered(configuration: dict[str, Any]) -> bytes:
+    """Return the bundle of a webhook configuration as PEM, b"" for none that can be read."""
+    for hook in configuration.get("webhooks") or ():
+        try:
+            return base64.b64decode((hook.get("clientConfig") or {}).get("caBundle") or "")
+        except ValueError:
+            return b""
+    return b""
+
+
+def merged(own: bytes, there: bytes, now: datetime) -> bytes:
+    """Return a bundle with our authority in front of those that are there and have not ended."""
+    kept = (c for c in _read(there) if c.not_valid_after_utc > now)
+    chain = dict.fromkeys(c.public_bytes(Encoding.PEM) for c in (*_read(own), *kept))
+    return b"".join(list(chain)[:MOST])
+
+
+def trusts(there: bytes, own: bytes) -> bool:
+    """Tell whether a bundle has our authority."""
+    known = set(_read(there))
+    return all(certificate in known for certificate in _read(own))
+
+
+def _read(pem: bytes) -> Iterable[x509.Certificate]:
+    try:
+        return x509.load_pem_x509_certificates(pem) if pem else []
+    except ValueError:
+        return []

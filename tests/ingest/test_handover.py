@@ -1,0 +1,210 @@
+"""Replicas of the webhook come and go, and certificates with them: no pod is refused meanwhile.
+
+Pods are created all the while on the stand-in, which verifies certificates against the registration
+and follows a Service to one replica at a time.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import pytest
+
+from ingest.registration import own_certificates, register, registration, webhook
+from ingest.webhook.certs import OwnCertificates, server_context
+from ingest.webhook.rotation import GivenFiles, keep_fresh
+from ingest.webhook.server import WebhookServer
+from ingest.webhook.trusting import MOST, merged, registered, trusts
+from podgroup.runtime.health import Checks
+from podgroup.runtime.kube import KubeClient, connect
+from podgroup.runtime.settings import KubernetesSettings, Settings, WebhookSettings
+from simcluster.cluster import SimCluster
+from tests.ingest.world import until
+
+SERVICE = "gatelog-system/gatelog-webhook"
+NAMES = ("gatelog-webhook.gatelog-system.svc",)
+NOW = datetime.now(UTC)
+
+
+@asynccontextmanager
+async def cluster(tmp_path: Path) -> AsyncIterator[tuple[SimCluster, KubeClient]]:
+    async with SimCluster() as sim:
+        file = sim.kubeconfig(tmp_path / "kubeconfig")
+        kube = await connect(KubernetesSettings(kubeconfig=str(file)))
+        try:
+            yield sim, kube
+        finally:
+            await kube.close()
+
+
+class Users:
+    """Create pods that name a queue, one after the other, until told to stop."""
+
+    def __init__(self, kube: KubeClient) -> None:
+        self._kube = kube
+        self._stop = False
+        self.made = 0
+        self.refused: list[Any] = []
+
+    async def run(self) -> None:
+        container = {"name": "c", "image": "job"}
+        while not self._stop:
+            name = f"pod-{self.made + len(self.refused)}"
+            meta = {"name": name, "labels": {"kueue.x-k8s.io/queue-name": "q"}}
+            body = {"metadata": meta, "spec": {"containers": [container]}}
+            path = "/api/v1/namespaces/default/pods"
+            status, answer = await self._kube.json("POST", path, body=body)
+            if status == 201 and answer["spec"].get("schedulingGates"):
+                self.made += 1
+            else:
+                self.refused.append((status, answer.get("message")))
+
+    @asynccontextmanager
+    async def at_work(self) -> AsyncIterator["Users"]:
+        task = asyncio.create_task(self.run())
+        try:
+            yield self
+        finally:
+            self._stop = True
+            await task
+
+    async def more(self, count: int = 20) -> None:
+        """Wait until so many more pods were made, or one was refused."""
+        before = self.made
+        await until(lambda: self.made >= before + count or bool(self.refused), "more pods")
+
+
+def replica(folder: Path, linger_s: float = 15.0) -> Settings:
+    return msgspec.structs.replace(
+        Settings(),
+        state_dir=str(folder),
+        webhook=WebhookSettings(enabled=True, port=0, linger_s=linger_s),
+    )
+
+
+async def ready(checks: Checks) -> None:
+    """Wait until the replica may be sent to, as the kubelet's probe decides."""
+
+    async def problems() -> bool:
+        return not await checks.readiness()
+
+    async with asyncio.timeout(20):
+        while not await problems():
+            await asyncio.sleep(0.01)
+
+
+def address(server: WebhookServer) -> str:
+    return urlsplit(server.url).netloc
+
+
+@pytest.mark.timeout(60)
+async def test_replicas_with_authorities_of_their_own_take_over(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as (sim, kube), AsyncExitStack() as last:
+        users = Users(kube)
+        before: AsyncExitStack | None = None
+        for number in range(3):
+            stack, checks = AsyncExitStack(), Checks()
+            serving = webhook(replica(tmp_path / str(number)), kube, checks, heard_s=0.1)
+            server = await stack.enter_async_context(serving)
+            await ready(checks)
+            if before is None:
+                sim.webhook_services[SERVICE] = address(server)
+                await last.enter_async_context(users.at_work())
+                await users.more()
+            else:
+                # The old one is told to end while the endpoints still lead there.
+                ending = asyncio.ensure_future(before.aclose())
+                await users.more()
+                sim.webhook_services[SERVICE] = address(server)
+                await users.more()
+                await ended(ending)
+                await users.more()
+            before = stack
+        assert users.refused == [] and users.made >= 140
+        assert before is not None
+        ending = asyncio.ensure_future(before.aclose())
+        await users.more()
+        await last.aclose()
+        await ended(ending)
+        assert users.refused == []
+        bundle = registered(
+            sim.objects("admissionregistration.k8s.io", "mutatingwebhookconfigurations")[0]
+        )
+        assert bundle.count(b"BEGIN CERTIFICATE") == 3
+
+
+async def ended(lingering: "asyncio.Future[None]") -> None:
+    """Let what lingers end now, as a second signal does."""
+    assert not lingering.done(), "it went before it was to"
+    lingering.cancel()
+    await asyncio.gather(lingering, return_exceptions=True)
+
+
+async def test_two_that_register_at_once_are_both_trusted(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as (sim, kube):
+        one, two = Checks(), Checks()
+        a, b = (replica(tmp_path / name, linger_s=0) for name in ("a", "b"))
+        async with webhook(a, kube, one, 0.05), webhook(b, kube, two, 0.05):
+            assert set(await one.readiness()) <= {"webhook"}
+            await asyncio.gather(ready(one), ready(two))
+            (found,) = sim.objects("admissionregistration.k8s.io", "mutatingwebhookconfigurations")
+            for settings in (a, b):
+                assert trusts(registered(found), own_certificates(settings).ca_bundle())
+
+
+async def test_given_certificates_are_replaced_under_load(tmp_path: Path) -> None:
+    """Another certificate, and then another authority as cert-manager goes about it."""
+    async with cluster(tmp_path) as (sim, kube):
+        files = tmp_path / "mounted.pem"
+        first = OwnCertificates(tmp_path / "first", NAMES)
+        second = OwnCertificates(tmp_path / "second", NAMES)
+        for made in (first, second):
+            made.ensure(NOW)
+        files.write_bytes((tmp_path / "first" / "serving.pem").read_bytes())
+        settings = msgspec.structs.replace(
+            Settings(),
+            webhook=WebhookSettings(enabled=True, port=0, cert_file=str(files)),
+        )
+        async with webhook(settings, kube) as server:
+            wanted = registration(settings, first.ca_bundle(), server.url)
+            assert await register(kube, wanted) == ""
+            sim.webhook_services[SERVICE] = address(server)
+            context = server_context()
+            given = GivenFiles(files, files)
+            given.refresh(context)
+            async with Users(kube).at_work() as users:
+                await users.more()
+                both = merged(second.ca_bundle(), first.ca_bundle(), NOW)
+                await register(kube, registration(settings, both, server.url))
+                tls = server._tls
+                assert tls is not None
+                keeper = asyncio.create_task(keep_fresh(tls, given.refresh, interval_s=0.02))
+                files.write_bytes((tmp_path / "second" / "serving.pem").read_bytes())
+                await users.more(40)
+                keeper.cancel()
+                await register(kube, registration(settings, second.ca_bundle(), server.url))
+                await users.more()
+            assert users.refused == []
+
+
+def test_a_bundle_keeps_those_that_live_and_is_bounded(tmp_path: Path) -> None:
+    made = []
+    for number in range(MOST + 2):
+        own = OwnCertificates(tmp_path / str(number), NAMES)
+        own.ensure(NOW)
+        made.append(own.ca_bundle())
+    bundle = b""
+    for one in made:
+        bundle = merged(one, bundle, NOW)
+    assert bundle.count(b"BEGIN CERTIFICATE") == MOST
+    assert trusts(bundle, made[-1]) and trusts(bundle, made[2]) and not trusts(bundle, made[1])
+    assert merged(made[-1], bundle, NOW) == bundle
+    later = NOW + timedelta(days=4000)
+    assert merged(made[0], bundle, later).count(b"BEGIN") == 1
+    assert registered({"webhooks": [{"clientConfig": {"caBundle": "!"}}]}) == b""
+    assert merged(made[0], b"no certificate", NOW) == made[0]
