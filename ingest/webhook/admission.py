@@ -15,13 +15,14 @@ import msgspec
 
 from ingest.webhook import facts as facts_of
 from ingest.webhook import review
-from ingest.webhook.fields import forbidden, invalid
-from ingest.webhook.mutate import mutate
+from ingest.webhook.fields import forbidden, invalid, label_path
+from ingest.webhook.mutate import Disposition, mutate
 from ingest.webhook.ownerlabels import copied_labels
 from ingest.webhook.owners import Lookup, OwnershipError
 from ingest.webhook.pod import Pod, PodError, read_pod
 from ingest.webhook.policy import WebhookPolicy
 from ingest.webhook.validate import Verdict, validate_create, validate_update
+from podgroup import names
 
 PASSED = "passed"
 REFUSED = "refused"
@@ -105,9 +106,30 @@ class Admission:
 
     async def _verdict(self, old: Pod | None, pod: Pod, by_gatelog: bool) -> Verdict:
         if old is None:
-            return validate_create(pod, self._policy)
+            found = validate_create(pod, self._policy)
+            return found if not found.allowed else await self._let_pass(pod) or found
         facts = await facts_of.for_update(old, pod, self._policy, self._lookup)
         return validate_update(old, pod, self._policy, facts, by_gatelog=by_gatelog)
+
+    async def _let_pass(self, pod: Pod) -> Verdict | None:
+        """Refuse a pod that mutation would gate, and did not.
+
+        The server does not ask a mutating webhook whose conditions did not hold a second time,
+        though another webhook has named a queue since.
+        """
+        if not pod.queue or names.MANAGED_LABEL in pod.labels:
+            return None
+        try:
+            facts = await facts_of.for_mutation(pod, self._policy, self._lookup)
+        except OwnershipError as error:
+            return Verdict((forbidden("metadata.ownerReferences", str(error)),))
+        if mutate(pod, self._policy, facts).disposition is not Disposition.GATED:
+            return None
+        detail = (
+            "another webhook named the queue after gatelog had let the pod pass, so it would run "
+            "uncounted: put the label on the pod, or on the template it is made from"
+        )
+        return Verdict((forbidden(label_path(names.QUEUE_NAME), detail),))
 
 
 def _passed(request: review.Request) -> Answer:

@@ -120,6 +120,38 @@ async def door(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
             await kube.close()
 
 
+async def test_a_queue_that_another_policy_names_too_late_is_no_way_round(door: Door) -> None:
+    """Such a pod had come out without a gate, and ran uncounted; a webhook of ours comes later."""
+    late = {"metadata": {"labels": {names.QUEUE_NAME: "q"}}}
+    policy = {
+        "metadata": {"name": "zzz-late"},
+        "spec": {
+            "matchConstraints": {
+                "resourceRules": [
+                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+                     "resources": ["pods"]},
+                ]
+            },
+            "reinvocationPolicy": "IfNeeded",
+            "mutations": [
+                {"patchType": "ApplyConfiguration",
+                 "applyConfiguration": {"expression": f"Object{json.dumps(late)}"}}
+            ],
+        },
+    }  # fmt: skip
+    binding = {"metadata": {"name": "zzz-late"}, "spec": {"policyName": "zzz-late"}}
+    group = "admissionregistration.k8s.io/v1"
+    await door.admin.create(f"mutatingadmissionpolicies.{group}", policy)
+    await door.admin.create(f"mutatingadmissionpolicybindings.{group}", binding)
+    said, gates = "", []
+    try:
+        made = await door.user.create("pods", pod("p", {"mine": "1"}), "default")
+        gates = made["spec"].get("schedulingGates", [])
+    except ApiFailure as failure:
+        said = str(failure)
+    assert "would run uncounted" in said or gates == [{"name": names.ADMISSION_GATE}]
+
+
 async def test_a_user_cannot_take_a_pod_out_of_its_queue(door: Door) -> None:
     made = await door.queued(finalizers=["example.com/f"])
     assert made["metadata"]["finalizers"] == ["example.com/f", names.POD_FINALIZER]

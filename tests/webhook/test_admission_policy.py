@@ -181,7 +181,8 @@ def test_a_workload_of_another_name_is_refused_by_the_key_that_names_it(where: s
     """The text is fixed, so it has to say both."""
     named = {names.GROUP_NAME: "group-a", names.PREBUILT_WORKLOAD: "group-b"}
     total = {names.GROUP_TOTAL_COUNT: "1"}
-    labels, annotations = (Q | named, total) if where == "labels" else (Q, total | named)
+    seen = Q | {names.MANAGED_LABEL: "true"}
+    labels, annotations = (seen | named, total) if where == "labels" else (seen, total | named)
     (text,) = refusals(raw_pod(labels=labels, annotations=annotations))
     assert f"metadata.{where}" in text and names.PREBUILT_WORKLOAD in text
 
@@ -216,7 +217,22 @@ def check(new: RAW, old: RAW | None, errors: list[tuple[ErrorKind, str]]) -> Non
 
 @pytest.mark.parametrize(("raw", "errors"), [p for p in CREATE if p.id not in BEYOND_CEL])
 def test_creations_as_the_webhook_judges_them(raw: RAW, errors: list[Any]) -> None:
+    labels = raw["metadata"].get("labels") or {}
+    if labels.get(names.QUEUE_NAME):  # mutation has seen it
+        labels = {names.MANAGED_LABEL: "true"} | labels
+        raw = raw | {"metadata": raw["metadata"] | {"labels": labels}}
     check(raw, None, errors)
+
+
+def test_a_queue_named_after_mutation_is_refused() -> None:
+    """The server asks a mutating policy that passed a pod by no second time."""
+    job = raw_pod(labels=Q | {names.PODSET_LABEL: "main"}, owner=("batch/v1", "Job", "j"))
+    for raw in (raw_pod(labels=Q), raw_pod(labels=Q, owner=("apps/v1", "ReplicaSet", "r"))):
+        (text,) = refusals(raw)
+        assert text.startswith(LABEL(names.QUEUE_NAME)) and "would run uncounted" in text
+        assert refusals(raw, raw) == [], "what is there already can still be changed"
+    for passed in (job, *(raw_pod(labels=Q, annotations=notes) for notes in (PARENT, MIRROR))):
+        assert refusals(passed) == []
 
 
 @pytest.mark.parametrize(("old", "new", "errors"), UPDATE)

@@ -117,6 +117,25 @@ async def test_pod_without_queue_passes_untouched(client: Client) -> None:
     assert client.server.counts["mutate", "no_queue"] == 1
 
 
+async def test_a_queue_named_after_mutation_is_refused(client: Client, cluster: Cluster) -> None:
+    """The server asks a mutating webhook that passed a pod by no second time."""
+    annotations = {"kubernetes.io/config.mirror": "x"}
+    for raw, passes in (
+        (raw_pod(labels=Q), False),
+        (raw_pod(labels=Q, owner=("apps/v1", "Unknown", "r")), False),
+        (raw_pod(labels=Q | {names.MANAGED_LABEL: "true"}), True),
+        (raw_pod(labels=Q, annotations=annotations), True),
+        (raw_pod(labels=Q, annotations={names.SUSPENDING_PARENT: ""}), True),
+        (raw_pod(labels=Q, namespace="kube-system"), True),
+    ):
+        response = await client.review(VALIDATE_PATH, review(raw))
+        assert response["allowed"] is passes, response
+        if not passes:
+            (cause,) = response["status"]["details"]["causes"]
+            assert cause["field"] == f"metadata.labels[{names.QUEUE_NAME}]"
+            assert "would run uncounted" in cause["message"]
+
+
 async def test_denial_lists_every_field(client: Client) -> None:
     raw = raw_pod(labels={names.GROUP_NAME: "G!", names.MANAGED_LABEL: "x"})
     response = await client.review(VALIDATE_PATH, review(raw))
