@@ -1,6 +1,8 @@
-"""What the two databases spell differently, for SQL that is the same otherwise.
+"""What databases spell differently, for SQL that is the same otherwise.
 
-Invariant: on equal rows both give equal times, numbers and columns.
+DuckDB is no home of the read model; it reads the Parquet files of it (`archive.parquet`).
+
+Invariant: on equal rows all give equal times, numbers and columns.
 """
 
 from msgspec import Struct
@@ -86,4 +88,27 @@ SQLITE = Dialect(
     " + CAST(substr({t}, 21, 6) AS INTEGER))",
     label="{doc} ->> :{name}",
     time=":{name}",
+)
+
+_UTC = "AT TIME ZONE 'UTC'"
+
+DUCKDB = Dialect(
+    seconds="(epoch_us({b}) - epoch_us({a})) / 1000000.0",
+    now="now()",
+    each="CROSS JOIN json_each({doc}) AS {alias}",
+    each_or_none="LEFT JOIN json_each({doc}) AS {alias} ON {on}",
+    value="CAST({doc} ->> '$' AS BIGINT)",
+    text="{doc} ->> '$'",
+    with_pods="json_merge_patch({doc}, '{{\"pods\":1}}')",
+    nested="{doc}",
+    hour=f"date_trunc('hour', {{t}} {_UTC}) {_UTC}",
+    day=f"date_trunc('day', {{t}} {_UTC}) {_UTC}",
+    next_hour="{t} + interval '1 hour'",
+    next_day="{t} + interval '24 hours'",
+    last="greatest({a}, {b})",
+    first="least({a}, {b})",
+    date=f"strftime({{t}} {_UTC}, '%Y-%m-%d')",
+    micros="epoch_us({t})",
+    label="{doc} ->> ${name}",
+    time="CAST(${name} AS TIMESTAMPTZ)",
 )

@@ -6,7 +6,7 @@ Invariant: export only reads the log; import writes to an empty database of its 
 import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -14,10 +14,13 @@ from rich.console import Console
 from gatelog import options
 from gatelog.commands.replay import Shown, of_file
 from gatelog.errors import UsageFailed
+from podgroup.runtime.settings import Settings
 
 HELP = (
     "Write the log with its decisions to a compact file that holds everything needed to replay it "
-    "elsewhere: all of it, one group, a namespace, or what happened in a range of time."
+    "elsewhere: all of it, one group, a namespace, or what happened in a range of time. With "
+    "--format parquet: write the tables of the read model to a directory or bucket, by day, for "
+    "DuckDB and whatever else reads Parquet; again: what is new since (docs/usage.md)."
 )
 EPILOG = """[bold]Examples[/]
 
@@ -25,7 +28,9 @@ gatelog export yesterday.jsonl.gz
 
 gatelog export train.jsonl.gz --group team-a/train --pseudonymise
 
-gatelog export night.jsonl.gz --since 2026-11-21T00:00:00Z --until 2026-11-21T06:00:00Z"""
+gatelog export night.jsonl.gz --since 2026-11-21T00:00:00Z --until 2026-11-21T06:00:00Z
+
+gatelog export s3://lake/gatelog --format parquet"""
 IMPORT_HELP = (
     "Make a read model from an export, a watch recording or an archive, in an empty database."
 )
@@ -41,7 +46,16 @@ Moment = Annotated[
 
 
 def export(
-    file: Annotated[Path, typer.Argument(help="File to write, e.g. log.jsonl.gz.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="File to write, e.g. log.jsonl.gz; of Parquet a directory, or the URL of a bucket."
+        ),
+    ],
+    form: Annotated[
+        Literal["log", "parquet"],
+        typer.Option("--format", help="The log to replay, or tables to ask."),
+    ] = "log",
     group: Annotated[
         str | None, typer.Option("--group", metavar="NS/NAME", help="All lives of one group.")
     ] = None,
@@ -69,6 +83,12 @@ def export(
 ) -> None:
     """Run `gatelog export`; see HELP."""
     from gatelog import asking
+
+    if form == "parquet":
+        if group or namespace or since or until or pseudonymise or key_file or archive:
+            raise UsageFailed("--format parquet writes all that is new: give it no selection")
+        _parquet(asking.read_settings(config, assign, state_dir, db, cluster), file)
+        return
     from gatelog.replay import exporting
     from projector.replay.selecting import Wanted
 
@@ -76,8 +96,9 @@ def export(
         raise UsageFailed("choose one of --group and --namespace")
     if key_file is not None and not pseudonymise:
         raise UsageFailed("--key-file is for --pseudonymise")
-    if file.exists() and not force:
-        raise UsageFailed(f"{file}: is there already; --force replaces it")
+    path = Path(file)
+    if path.exists() and not force:
+        raise UsageFailed(f"{path}: is there already; --force replaces it")
     space, name = asking.parse_title(group) if group else (namespace or "", "")
     wanted = Wanted(
         namespace=space, name=name, since=_moment("since", since), until=_moment("until", until)
@@ -90,9 +111,23 @@ def export(
     settings = asking.read_settings(config, assign, state_dir, db, cluster)
     settings = options.with_archive(settings, archive)
     with Shown(Console(stderr=True), "writing") as shown:
-        done = asyncio.run(exporting.export(settings, file, wanted, key, shown))
-    size = file.stat().st_size
-    print(f"{file}: {done.messages} messages, {done.decisions} decisions, {size} bytes")
+        done = asyncio.run(exporting.export(settings, path, wanted, key, shown))
+    size = path.stat().st_size
+    print(f"{path}: {done.messages} messages, {done.decisions} decisions, {size} bytes")
+
+
+def _parquet(settings: Settings, url: str) -> None:
+    from projector.archive import parquet
+    from projector.archive.shelf import open_shelf
+    from projector.database import database_url, reader
+
+    engine = reader(database_url(settings), parquet.TIMEOUT_S)
+    try:
+        with Shown(Console(stderr=True), "writing") as shown, engine.connect() as connection:
+            done = parquet.write(connection, settings.cluster, open_shelf(url), progress=shown)
+    finally:
+        engine.dispose()
+    print(f"{url}: {done.rows} rows in {done.files} files, {done.bytes} bytes; {done.days()}")
 
 
 def import_(

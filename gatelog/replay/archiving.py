@@ -14,6 +14,7 @@ from podgroup.codec import Conclusions
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.settings import Settings
 from podgroup.subjects import DECISIONS, EVENTS, decisions
+from projector.archive import parquet
 from projector.archive.reading import ArchivedLog, before_the_stream, segments_of
 from projector.archive.segments import folder_of
 from projector.archive.shelf import open_shelf
@@ -33,7 +34,7 @@ class Run(Struct, frozen=True):
 
 
 async def archive(settings: Settings, bus: Bus, progress: Callable[[int], None]) -> Archived:
-    """Write what came since the last segment.
+    """Write what came since the last segment, and the tables if the settings say so.
 
     Raises:
         UsageFailed: there is no archive in the settings.
@@ -47,7 +48,7 @@ async def archive(settings: Settings, bus: Bus, progress: Callable[[int], None])
         )
     shelf = open_shelf(settings.archive.url)
     shard = settings.projector.shard
-    engine = reader(database_url(settings))
+    engine = reader(database_url(settings), parquet.TIMEOUT_S)
     try:
         with engine.connect() as connection:
             at = stands(connection, settings)
@@ -56,7 +57,11 @@ async def archive(settings: Settings, bus: Bus, progress: Callable[[int], None])
             with engine.connect() as connection:
                 return earliest(connection, settings.cluster, shard, position)
 
-        return await Archiver(bus, settings, shelf, first_number).run(at, progress)
+        done = await Archiver(bus, settings, shelf, first_number).run(at, progress)
+        if settings.archive.parquet:
+            with engine.connect() as connection:
+                parquet.write(connection, settings.cluster, shelf, prefix=parquet.FOLDER)
+        return done
     finally:
         engine.dispose()
 

@@ -116,6 +116,13 @@ class ArchiveSettings(Section, frozen=True, kw_only=True):
             "az://account/container/prefix. Empty: what the streams drop is gone."
         ),
     ] = ""
+    parquet: Annotated[
+        bool,
+        Meta(
+            description="Keep the tables of the read model there as well, as Parquet files by day "
+            "below parquet/ (docs/usage.md). Needs the extra parquet."
+        ),
+    ] = False
     every_s: Annotated[
         int,
         Meta(

@@ -4,6 +4,7 @@
     shelf      where files are: a directory, or a bucket of an object store
     writing    from the streams to segments
     reading    segments and stream as one log
+    parquet    the tables of the read model by day, for those who ask
     keeping    the same again and again, and how far behind it is
 
 Theory. A segment is an export (docs/replay.md) of everything between two positions of one epoch,

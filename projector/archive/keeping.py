@@ -23,6 +23,7 @@ from podgroup.runtime.jetstream import Bus, BusError, StreamState
 from podgroup.runtime.log import get_logger
 from podgroup.runtime.metrics import Metrics
 from podgroup.runtime.settings import Settings
+from projector.archive import parquet
 from projector.archive.shelf import ShelfUnavailable, open_shelf
 from projector.archive.standing import Standing, earliest, standing
 from projector.archive.writing import Archived, ArchiveDamaged, Archiver
@@ -128,6 +129,8 @@ class Keeper:
             shelf = await asyncio.to_thread(open_shelf, settings.archive.url)
             self._archiver = Archiver(self._bus, settings, shelf, self._earliest)
         done = await self._archiver.run(at)
+        if settings.archive.parquet:
+            await asyncio.to_thread(self._tables)
         self._due_at = time.monotonic() + settings.archive.every_s
         self._archived = done.last
         self.behind.at = time.time()
@@ -148,6 +151,13 @@ class Keeper:
         if done.segments:
             log.info("archived", position=done.last, messages=done.messages, bytes=done.bytes)
 
+    def _tables(self) -> None:
+        """Write what is new of the tables; the read model may have been replaced meanwhile."""
+        shelf = open_shelf(self._settings.archive.url)
+        with self._reading() as connection:
+            done = parquet.write(connection, self._settings.cluster, shelf, prefix=parquet.FOLDER)
+        log.info("tables_archived", rows=done.rows, files=done.files, bytes=done.bytes)
+
     def _standing(self) -> Standing | None:
         with self._reading() as connection:
             return standing(connection, self._settings.cluster, self._settings.projector.shard)
@@ -160,7 +170,7 @@ class Keeper:
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
         """Connect anew for every look: the read model may have been replaced by a rebuilt one."""
-        engine = reader(database_url(self._settings), pool_size=1)
+        engine = reader(database_url(self._settings), parquet.TIMEOUT_S, pool_size=1)
         try:
             with engine.connect() as connection:
                 yield connection

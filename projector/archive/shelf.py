@@ -41,7 +41,7 @@ class Shelf(Protocol):
     url: str
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of the files in a folder, sorted; none if there is no such folder."""
+        """Return the names of the files in a folder and below, sorted; none if it is not there."""
 
     def put(self, file: Path, folder: str, name: str) -> None:
         """Put a file there under `name`; the same name again replaces it by its equal."""
@@ -79,10 +79,8 @@ class Directory:
     def names(self, folder: str) -> list[str]:
         """See Shelf."""
         with self._refusing(folder):
-            try:
-                return sorted(one.name for one in (self._path / folder).iterdir())
-            except FileNotFoundError:
-                return []
+            below = os.walk(self._path / folder, onerror=_unless_missing)
+            return sorted(name for _, _, names in below for name in names)
 
     def put(self, file: Path, folder: str, name: str) -> None:
         """See Shelf."""
@@ -127,6 +125,11 @@ class Directory:
                 f"archive {where}: {error.strerror or error}; is the directory mounted, writable "
                 "for this user, and has it room?"
             ) from error
+
+
+def _unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def _sync(directory: Path) -> None:

@@ -8,7 +8,7 @@ The history is a toy cluster's, so times and names are the same in every run and
 import json
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -116,8 +116,12 @@ def answer(engine: sa.Engine, query: str) -> str:
     """The rows as text, the same for both databases."""
     with engine.connect() as connection:
         result = connection.execute(sa.text(query))
-        names = list(result.keys())
-        rows = [[_cell(value) for value in row] for row in result]
+        return printed(list(result.keys()), result)
+
+
+def printed(names: list[str], found: Iterable[Iterable[Any]]) -> str:
+    """Rows as text, aligned."""
+    rows = [[_cell(value) for value in row] for row in found]
     widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -93,6 +93,21 @@ def expire(played: Played, stream: str, keep: int) -> None:
     asyncio.run(dropped())
 
 
+def test_tables_are_kept_beside_the_segments(
+    gatelog: Gatelog, simple: Played, place: str, tmp_path: Path
+) -> None:
+    code, _, err = gatelog(
+        *("archive", "--to", place, "--set", "archive.parquet=true", *simple.options)
+    )
+    assert (code, err) == (0, "")
+    names = open_shelf(place).names("parquet")
+    assert "duckdb.sql" in names and f"{CLUSTER}.open.parquet" in names
+    other = f"{place}-tables"
+    code, out, err = gatelog("export", other, "--format", "parquet", *simple.options)
+    assert (code, err) == (0, "") and "rows in" in out
+    assert open_shelf(other).names("") == names
+
+
 def segments(place: str) -> list[Segment]:
     return [one for one in map(parse, open_shelf(place).names(FOLDER)) if one is not None]
 

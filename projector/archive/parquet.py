@@ -1,0 +1,271 @@
+"""The read model as Parquet files, by day: history that anything can ask, for as long as wanted.
+
+    <table>/day=2026-11-21/<cluster>.2026-11-21.parquet   what was over on that day (UTC)
+    <table>/day=open/<cluster>.open.parquet               what was not over on a complete day
+    views/duckdb.sql                                      what docs/sql.md tells of, for DuckDB
+
+Theory. A row that is over (a pod that is gone, a wait that ended, a line of history) never changes,
+so the file of a complete day is written once and never again, and stays when the row is pruned from
+the database. A day is complete when the log has been folded an hour beyond it. All other rows are
+few, and are written anew each time: days first, then `open`, so a reader in between sees a row
+twice, never not at all. Columns are those of the tables, less what is private; documents are JSON
+text.
+
+Which days are there is read from the names; there is no other state.
+
+Invariant: after a run every row of the read model is in exactly one file.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Struct
+
+from podgroup.subjects import check_cluster
+from projector.archive.shelf import Shelf, ShelfUnavailable
+from projector.dialect import DUCKDB, POSTGRES, SQLITE, Dialect
+from projector.tables import UtcTime, metadata
+from projector.tables.base import utc_text
+from projector.views import VIEWS
+
+FOLDER = "parquet"
+"""Where in an archive the files are."""
+OPEN = "open"
+SETTLED = timedelta(hours=1)
+"""How far beyond a day the log has to be folded."""
+TOGETHER = 10_000
+"""Rows of a row group at most."""
+TIMEOUT_S = 3600.0
+"""For the statements: each sorts a table by day."""
+LEFT_OUT = {"conclusions"}
+PRIVATE = {"folded"}
+
+OVER = {
+    "history": "t.at",
+    "outcomes": "t.at",
+    "quotas": "t.at",
+    "pods": "t.gone_at",
+    "groups": "t.gone_at",
+    "gates": "(SELECT p.gone_at FROM pods p WHERE p.cluster = t.cluster AND p.uid = t.pod_uid)",
+    "roles": "(SELECT g.gone_at FROM groups g WHERE g.cluster = t.cluster AND g.id = t.group_id)",
+    "waits": "t.to_at",
+    "admissions": "t.released_at",
+    "decisions": "t.resolved_at",
+    "parked": "t.resolved_at",
+}
+"""When a row of a table is over; rows of other tables never are."""
+
+
+class Written(Struct, kw_only=True):
+    """What a run wrote."""
+
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+    complete_to: datetime | None = None
+    """Begin of the first day that is not complete; None: no log was folded."""
+
+    def days(self) -> str:
+        """Return which days are complete, for a sentence."""
+        if self.complete_to is None:
+            return "no day is complete"
+        return f"days before {self.complete_to:%Y-%m-%d} (UTC) are complete"
+
+
+class ParquetMissing(ShelfUnavailable):
+    """The package that writes Parquet is not installed."""
+
+
+def tables() -> list[sa.Table]:
+    """Return the tables that are written."""
+    return [table for table in metadata.sorted_tables if table.name not in LEFT_OUT]
+
+
+def columns(table: sa.Table) -> "list[sa.Column[Any]]":
+    """Return the columns that are written."""
+    return [column for column in table.columns if column.name not in PRIVATE]
+
+
+def write(
+    connection: sa.Connection,
+    cluster: str,
+    shelf: Shelf,
+    *,
+    prefix: str = "",
+    progress: Callable[[int], None] = lambda _: None,
+) -> Written:
+    """Write what is new of a cluster; `prefix` is a folder of the shelf, `progress` gets rows.
+
+    Raises:
+        ParquetMissing: pyarrow is not installed.
+        ShelfUnavailable: the place cannot be used.
+    """
+    try:
+        import pyarrow  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ParquetMissing(
+            "Parquet needs the package pyarrow: pip install 'gatelog[parquet]'"
+        ) from error
+    check_cluster(cluster)
+    done = Written(complete_to=_complete_to(connection, cluster))
+    for table in tables():
+        _table(connection, table, cluster, shelf, prefix, done, progress)
+    with tempfile.TemporaryDirectory(prefix="gatelog-parquet-") as home:
+        script = Path(home) / "duckdb.sql"
+        root = f"{shelf.url.rstrip('/')}/{prefix}".rstrip("/")
+        script.write_text(duckdb_script(root))
+        shelf.put(script, _folder(prefix, "views"), script.name)
+    return done
+
+
+def duckdb_script(root: str) -> str:
+    """Return statements that give DuckDB the tables and views over the files below `root`."""
+    lines = [
+        "-- Tables and views of gatelog (docs/sql.md) over its Parquet files, for DuckDB.",
+        "SET TimeZone = 'UTC';",
+    ]
+    for table in tables():
+        place = f"{root}/{table.name}/*/*.parquet".replace("'", "''")
+        lines.append(
+            f'CREATE OR REPLACE VIEW "{table.name}" AS SELECT * EXCLUDE (day) '
+            f"FROM read_parquet('{place}', hive_partitioning = true, union_by_name = true);"
+        )
+    for name, body in VIEWS.items():
+        lines.append(f"CREATE OR REPLACE VIEW {name} AS {body(DUCKDB).strip()};")
+    return "\n".join(lines) + "\n"
+
+
+def _folder(prefix: str, name: str) -> str:
+    return f"{prefix}/{name}" if prefix else name
+
+
+def _complete_to(connection: sa.Connection, cluster: str) -> datetime | None:
+    c = metadata.tables["checkpoints"].c
+    found = connection.scalars(sa.select(c.at).where(c.cluster == cluster)).all()
+    if not found or any(at is None for at in found):
+        return None
+    last: datetime = min(found) - SETTLED
+    return last.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _table(
+    connection: sa.Connection,
+    table: sa.Table,
+    cluster: str,
+    shelf: Shelf,
+    prefix: str,
+    done: Written,
+    progress: Callable[[int], None],
+) -> None:
+    folder = _folder(prefix, table.name)
+    names = shelf.names(folder)
+    head, tail = f"{cluster}.", ".parquet"
+    known = [name[len(head) : -len(tail)] for name in names if name.startswith(head)]
+    last = max((day for day in known if day != OPEN), default="")
+    rows = _rows(connection, table, cluster, done.complete_to, last)
+    row = next(rows, None)
+    opened = False
+    while row is not None or not opened:
+        day = OPEN if row is None else str(row[0])
+        opened = opened or day == OPEN
+        with _file(table) as (path, add):
+            while row is not None and row[0] == day:
+                add(row[1:])
+                done.rows += 1
+                if done.rows % TOGETHER == 0:
+                    progress(done.rows)
+                row = next(rows, None)
+            add(None)
+            shelf.put(path, f"{folder}/day={day}", f"{head}{day}{tail}")
+            done.files += 1
+            done.bytes += path.stat().st_size
+
+
+def _rows(
+    connection: sa.Connection, table: sa.Table, cluster: str, complete: datetime | None, last: str
+) -> Iterator[Any]:
+    """Rows that are not in a file of a day: (day, columns...), days first."""
+    postgres = connection.dialect.name == "postgresql"
+    dialect: Dialect = POSTGRES if postgres else SQLITE
+    day: Any = sa.literal(OPEN)
+    if complete is not None and table.name in OVER:
+        over = OVER[table.name]
+        date = dialect.date.format(t=over)
+        # A literal of our own making: the database has it twice, and sorts by it.
+        limit = f"'{utc_text(complete)}'"
+        day = sa.literal_column(f"CASE WHEN {over} < {limit} THEN {date} ELSE '{OPEN}' END")
+    source = table.alias("t")
+    query = sa.select(day.label("day"), *(source.c[c.name] for c in columns(table)))
+    query = query.where(source.c.cluster == cluster)
+    if last:
+        query = query.where(day > last)
+    # "open" sorts behind every date, by bytes.
+    first = sa.collate(day, "C") if postgres else day
+    query = query.order_by(first, *(source.c[key.name] for key in table.primary_key))
+    streamed = connection.execution_options(stream_results=True, yield_per=1000)
+    yield from streamed.execute(query)
+
+
+@contextmanager
+def _file(table: sa.Table) -> Iterator[tuple[Path, Callable[[Any], None]]]:
+    """A new file of a table; its rows are added one by one, None ends it."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    kept = columns(table)
+    fields = [(c.name, _type(c.type), _plain(c.type)) for c in kept]
+    schema = pa.schema(
+        [
+            pa.field(name, kind, metadata={"comment": str(column.comment)})
+            for (name, kind, _), column in zip(fields, kept, strict=True)
+        ]
+    )
+    with tempfile.TemporaryDirectory(prefix="gatelog-parquet-") as home:
+        path = Path(home) / "part.parquet"
+        out = parquet.ParquetWriter(path, schema, compression="zstd")
+        waiting: list[Any] = []
+
+        def add(row: Any) -> None:
+            if row is not None:
+                waiting.append(row)
+            if len(waiting) >= TOGETHER or (row is None and waiting):
+                made = [
+                    pa.array([plain(one[i]) for one in waiting], kind)
+                    for i, (_, kind, plain) in enumerate(fields)
+                ]
+                out.write_table(pa.Table.from_arrays(made, schema=schema))
+                waiting.clear()
+            if row is None:
+                out.close()
+
+        yield path, add
+
+
+def _type(kind: Any) -> Any:
+    import pyarrow as pa
+
+    if isinstance(kind, UtcTime):
+        return pa.timestamp("us", tz="UTC")
+    for known, made in (
+        (sa.BigInteger, pa.int64()),
+        (sa.Boolean, pa.bool_()),
+        (sa.Integer, pa.int32()),
+        (sa.LargeBinary, pa.binary()),
+    ):
+        if isinstance(kind, known):
+            return made
+    return pa.string()
+
+
+def _plain(kind: Any) -> Callable[[Any], Any]:
+    if isinstance(kind, sa.JSON):
+        return lambda value: None if value is None else msgspec.json.encode(value).decode()
+    if isinstance(kind, sa.LargeBinary):
+        return lambda value: None if value is None else bytes(value)
+    return lambda value: value
