@@ -25,6 +25,7 @@ from gatelog.commands import (
     doctor,
     epochs,
     export,
+    forecast,
     history,
     listing,
     migrate,
@@ -112,6 +113,9 @@ app.command("history", help=history.HELP, epilog=history.EPILOG, rich_help_panel
     history.history
 )
 app.command("why", help=why.HELP, epilog=why.EPILOG, rich_help_panel=ASK)(why.why)
+app.command("forecast", help=forecast.HELP, epilog=forecast.EPILOG, rich_help_panel=ASK)(
+    forecast.forecast
+)
 app.command("list", help=listing.HELP, epilog=listing.EPILOG, rich_help_panel=ASK)(listing.listing)
 ACT = "Act"
 app.command("stop", help=stopping.HELP, epilog=stopping.EPILOG, rich_help_panel=ACT)(stopping.stop)

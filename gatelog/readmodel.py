@@ -22,6 +22,7 @@ from gatelog.errors import CommandFailed
 from gatelog.rows import (
     ChangeRow,
     CheckpointRow,
+    ExpectedRow,
     FlavorRow,
     GroupRow,
     HeldRow,
@@ -164,6 +165,14 @@ class ReadModel:
             "id": group.id,
         }
         return int(self._value(sql.AHEAD, given))
+
+    def expected(self, group_id: str) -> ExpectedRow | None:
+        """Return when a group that waits is expected to start, None if nobody has said."""
+        return next(self.rows(ExpectedRow, sql.EXPECTED, {"group_id": group_id}), None)
+
+    def waiting(self) -> int:
+        """Return how many groups wait for quota."""
+        return int(self._value(sql.WAITING, {}))
 
     def summary(self, since_seq: int = 0, limit: int = 1000) -> list[SummaryRow]:
         """Return the groups first seen after a position, in that order."""

@@ -65,6 +65,17 @@ class PendingRow(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime | None
 
 
+class ExpectedRow(msgspec.Struct, frozen=True):
+    """When a group is expected to start, as in view `v_expected_starts`."""
+
+    expected_at: datetime | None
+    earliest_at: datetime | None
+    latest_at: datetime | None
+    never: str
+    position: int
+    as_of: datetime
+
+
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
     """A ClusterQueue or LocalQueue, and how many groups wait in it and hold its quota."""
 

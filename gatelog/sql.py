@@ -291,3 +291,14 @@ def filled(query: str, values: Mapping[str, Any]) -> str:
         return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
 
     return re.sub(r"(?<!:):([a-z_][a-z0-9_]*)\b", literal, query).strip() + ";"
+
+
+EXPECTED = """
+SELECT expected_at, earliest_at, latest_at, never, position, as_of
+  FROM v_expected_starts
+ WHERE cluster = :cluster AND group_id = :group_id
+"""
+
+WAITING = """
+SELECT count(*) FROM groups WHERE cluster = :cluster AND gone_at IS NULL AND state = 'Queued'
+"""

@@ -51,6 +51,7 @@ WHERE_OVER: dict[str, str] = {
     "admissions": "released_at < :before",
     "decisions": "issued_at < :before AND status IS NOT NULL",
     "parked": "resolved_at < :before AND resolution <> ''",
+    "estimates": "came_at < :before",
 }
 """Which rows of a table are over, in the order the tables are pruned; `:before` is the limit."""
 
@@ -71,6 +72,7 @@ _WHEN = {
     "admissions": "admitted_at",
     "decisions": "issued_at",
     "parked": "at",
+    "estimates": "given_at",
 }
 
 

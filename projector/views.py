@@ -137,6 +137,22 @@ SELECT g.cluster, g.cluster_queue,
 """
 
 
+def _expected_starts(d: Dialect) -> str:
+    """Estimates that stand, of groups that wait still."""
+    later = "CASE WHEN {t} IS NOT NULL THEN " + d.seconds.format(a=d.now, b="{t}") + " END"
+    return f"""
+SELECT e.cluster, e.cluster_queue, e.position, e.group_id, e.namespace, e.name, e.queue,
+       e.priority, e.queued_at, e.expected_at, e.earliest_at, e.latest_at, e.never,
+       {later.format(t="e.expected_at")} AS expected_in_seconds,
+       {later.format(t="e.latest_at")} AS latest_in_seconds, e.given_at, f.at AS as_of, f.plays
+  FROM estimates e
+  JOIN forecasts f ON f.cluster = e.cluster AND f.shard = e.shard
+  JOIN groups g ON g.cluster = e.cluster AND g.id = e.group_id
+ WHERE e.came = '' AND e.replaced_at IS NULL AND g.gone_at IS NULL AND g.finished_at IS NULL
+   AND g.state NOT IN ('Admitted', 'Running', 'Finishing', 'Finished', 'Gone')
+"""
+
+
 def _queue_pending_hourly(d: Dialect) -> str:
     """Waits that follow each other without a break are one, cut at full hours."""
     columns = ("cluster", "cluster_queue", "group_id", "from_at", "to_at")
@@ -224,6 +240,7 @@ VIEWS = {
     "v_admission_latency": _admission_latency,
     "v_queue_usage_hourly": _queue_usage_hourly,
     "v_queue_position": _queue_position,
+    "v_expected_starts": _expected_starts,
     "v_queue_pending_hourly": _queue_pending_hourly,
     "v_namespace_cost": _namespace_cost,
     "v_pod_usage_daily": _pod_usage_daily,
@@ -237,6 +254,7 @@ COMMENTS = {
     "v_admission_latency": "Seconds each admission took, step by step",
     "v_queue_usage_hourly": "Quota held per ClusterQueue, flavor, resource and hour (UTC)",
     "v_queue_position": "Queued groups with their place in ClusterQueue and LocalQueue, first is 1",
+    "v_expected_starts": "Groups that wait, with when each is expected to start (gatelog forecast)",
     "v_queue_pending_hourly": "Groups that waited per ClusterQueue and hour (UTC): how many, "
     "how many still at its end (or now), and the longest wait by then",
     "v_namespace_cost": "Requested resource-hours per namespace and day (UTC), while pods ran",

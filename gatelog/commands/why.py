@@ -6,7 +6,7 @@ Invariant: reads only; answers for the newest life of a name.
 """
 
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gatelog.printing import Column, Output
     from gatelog.readmodel import ReadModel
     from gatelog.rows import (
+        ExpectedRow,
         GroupRow,
         HolderRow,
         PendingRow,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         UnstartedRow,
         WaitRow,
     )
+    from podgroup.runtime.settings import Settings
 
 HELP = (
     "Why a pod group or single pod is where it is: the reason now, since when, what it would "
@@ -60,6 +62,12 @@ Asked = Annotated[
 
 _MOST = 1000
 """Groups that are listed."""
+_FRESH_S = 300.0
+"""Age of a forecast up to which it is taken as it is."""
+_BUDGET_S = 2.0
+"""Processor time after which no further play of a forecast is begun."""
+_MOST_PLAYED = 1000
+"""Groups that wait above which `gatelog forecast` is left to work out when they start."""
 _WAITING = frozenset({"Composing", "Queued", "Blocked", "Evicted"})
 _STARTED = frozenset({"Admitted", "Running"})
 _OVER = frozenset({"Finishing", "Finished"})
@@ -121,12 +129,14 @@ def why(
         unstarted = model.unstarted(group.id) if group.state in _OVER else []
         failed = model.unreplaced(group.id) if group.state in _STARTED else []
         repeated = model.repeated(datetime.now(UTC), group.id)
-    waiting = group.state in _WAITING
+        waiting = group.state in _WAITING
+        expected = _expected(model, settings, group) if waiting else None
     if output in ("json", "yaml"):
         found = {
             "group": group,
             "takes": remedy(group) if waiting else "",
             "ahead": ahead,
+            "expected": expected,
             "holders": holders,
             "waits": waits,
             "set_aside": aside,
@@ -139,7 +149,7 @@ def why(
         return None
     out = console.console()
     out.print(console.heading(group))
-    out.print(_answer(group, waits, holders, ahead, aside, unstarted, failed, repeated))
+    out.print(_answer(group, waits, holders, ahead, aside, unstarted, failed, repeated, expected))
     if gaps:
         out.print(console.missing(gaps))
     return None
@@ -227,6 +237,46 @@ def _competition(model: "ReadModel", group: "GroupRow") -> tuple[list["HolderRow
     return model.holders(group.cluster_queue), model.ahead(group)
 
 
+def _expected(model: "ReadModel", settings: "Settings", group: "GroupRow") -> "ExpectedRow | None":
+    """Return when a group is expected to start: as was said lately, or else worked out now."""
+    from projector.database import database_url
+
+    now = datetime.now(UTC)
+    known = model.expected(group.id)
+    if known is not None and (now - known.as_of).total_seconds() < _FRESH_S:
+        return known
+    if model.waiting() > _MOST_PLAYED:
+        return known
+    from gatelog.forecast.refreshing import make
+    from gatelog.rows import ExpectedRow
+
+    shard = model.shard_of(group.id)
+    url = database_url(settings)
+    made = make(url, settings.cluster, now, label="team", budget_s=_BUDGET_S, shard=shard)
+    one = made[0].of(group.id) if made else None
+    if one is None:
+        return known
+
+    def at(seconds: float | None) -> datetime | None:
+        return None if seconds is None else now + timedelta(seconds=seconds)
+
+    return ExpectedRow(
+        expected_at=at(one.expected_s),
+        earliest_at=at(one.earliest_s),
+        latest_at=at(one.latest_s),
+        never=one.never,
+        position=one.position,
+        as_of=now,
+    )
+
+
+def _as_of(expected: "ExpectedRow", now: datetime) -> str:
+    from gatelog.timeline import duration
+
+    age_s = (now - expected.as_of).total_seconds()
+    return "" if age_s < _FRESH_S else f"; that was {duration(age_s)} ago (gatelog forecast)"
+
+
 def _answer(
     group: "GroupRow",
     waits: list["WaitRow"],
@@ -236,11 +286,13 @@ def _answer(
     unstarted: list["UnstartedRow"],
     failed: list["UnreplacedRow"],
     repeated: list["RepeatedRow"],
+    expected: "ExpectedRow | None",
 ) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
     from gatelog import repeats
+    from gatelog.forecast.words import sentence
     from gatelog.remedies import remedy, replacements
     from gatelog.timeline import plain
 
@@ -258,6 +310,9 @@ def _answer(
         row("it takes", remedy(group))
         if group.state == "Queued" and group.cluster_queue:
             row("in line", f"{ahead or 'nobody'} before it in ClusterQueue {group.cluster_queue}")
+        if expected is not None:
+            when = (expected.expected_at, expected.latest_at, expected.never, now)
+            row("expected", sentence(*when) + _as_of(expected, now))
         for number, holder in enumerate(holders):
             row("" if number else "held by", _holding(holder, now))
     else:

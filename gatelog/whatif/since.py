@@ -9,14 +9,20 @@ _SPAN = re.compile(r"(\d{1,6})([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
+def span(text: str) -> timedelta | None:
+    """Return the span that `text` names, None if it names none."""
+    match = _SPAN.fullmatch(text)
+    return timedelta(seconds=int(match[1]) * _SECONDS[match[2]]) if match else None
+
+
 def moment(option: str, text: str, end: datetime) -> datetime:
     """Return the moment that `text` names, a span being one before `end`.
 
     Raises:
         UsageFailed: it is neither.
     """
-    if match := _SPAN.fullmatch(text):
-        return end - timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
+    if (found := span(text)) is not None:
+        return end - found
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

@@ -7,11 +7,13 @@ A group is known by the id of its life, never by its name, because names repeat.
 There are no foreign keys: rows of one transaction come from one fold, which keeps them consistent,
 and history outlives the rows it speaks of (partitions are dropped, not followed).
 
-Invariant: only `store` writes these tables, in one transaction with the checkpoint; `pruning` takes
-away what is over and old, and says so in `pruned`.
+Invariant: only `store` writes these tables, in one transaction with the checkpoint, save what
+`gatelog forecast` says of the future; `pruning` takes away what is over and old, and says so in
+`pruned`.
 """
 
 from projector.tables.base import UtcTime, metadata
+from projector.tables.forecasts import estimates, forecasts
 from projector.tables.groups import gates, groups, pods, roles
 from projector.tables.position import checkpoints, epochs, objects, parked, pruned
 from projector.tables.record import (
@@ -31,6 +33,8 @@ __all__ = [
     "conclusions",
     "decisions",
     "epochs",
+    "estimates",
+    "forecasts",
     "gates",
     "groups",
     "history",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from actuator.metrics import ActuatorMetrics
+from gatelog.forecast.metering import Meters
 from ingest.metrics import IngestMetrics, WebhookMetrics
 from podgroup.engine import new_world
 from podgroup.runtime.election import lease_metrics
@@ -28,6 +29,7 @@ SECTIONS = {
     "Archive (projector)": "gatelog_archive_",
     "Actuator": "gatelog_actuator_",
     "Leases (ingest and projector)": "gatelog_lease_",
+    "Forecast (gatelog forecast --every)": "gatelog_forecast_",
 }
 
 
@@ -42,6 +44,7 @@ def everything() -> Metrics:
     WebhookMetrics(metrics, Counter())
     ActuatorMetrics(metrics).watch(nobody, nobody, lambda: 0)
     lease_metrics(metrics, dict)
+    Meters(metrics)
     return metrics
 
 

@@ -1,0 +1,196 @@
+"""How well `gatelog forecast` forecasts, and what it costs.
+
+Theory. A load is made, played in simulated time by the rules that decide live, and written to a
+read model as a projector writes it. Now and then `gatelog forecast` looks at that read model, as it
+would live; what came of every estimate stands beside it in the end. Loads differ in what makes it
+hard: how widely runtimes spread, priorities that push back, cohorts, a backlog that grows.
+
+Invariant: bounded; the same loads each time.
+"""
+
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from random import Random
+from statistics import median
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from gatelog.forecast import keeping, refreshing
+from gatelog.whatif import running
+from gatelog.whatif.objects import read_objects, with_namespaces
+from gatelog.whatif.playing import Heard, Play
+from gatelog.whatif.trace import Trace
+from podgroup.state import World
+from projector import tables
+from projector.database import writer
+
+EVERY = timedelta(minutes=30)
+"""Simulated time between two forecasts."""
+WARM = timedelta(hours=6)
+"""Simulated time before the first: there is nothing to go by before."""
+BUDGET_S = 1.5
+"""Processor time of one forecast here; the command takes 20 s by default."""
+
+
+class Load(Struct, frozen=True):
+    """A load: jobs a day of several shapes, on two ClusterQueues."""
+
+    name: str
+    jobs: int = 1500
+    hours: float = 30.0
+    busy: float = 0.95
+    """Part of the quota that jobs ask for in all."""
+    spread: float = 0.6
+    """Of the logarithm of runtimes, within a team and shape."""
+    urgent: float = 0.0
+    """Part of jobs of high priority."""
+    cohort: bool = False
+    preempt: bool = False
+    waves: bool = False
+    """Jobs come in working hours, and in batches."""
+
+
+LOADS = (
+    Load("steady"),
+    Load("wide", spread=1.3),
+    Load("priorities", urgent=0.2, preempt=True),
+    Load("cohort", cohort=True, urgent=0.1),
+    Load("waves", waves=True, spread=0.9),
+    Load("overloaded", busy=1.3),
+)
+QUOTA = 40
+
+
+def queues(load: Load) -> str:
+    """Return the objects of a load."""
+    text = "apiVersion: kueue.x-k8s.io/v1beta1\nkind: ResourceFlavor\nmetadata: {name: f}\n"
+    for team in ("red", "blue"):
+        cohort = "  cohort: all\n" if load.cohort else ""
+        preemption = "  preemption: {withinClusterQueue: LowerPriority}\n" if load.preempt else ""
+        text += f"""---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: ClusterQueue
+metadata: {{name: {team}}}
+spec:
+{cohort}{preemption}  namespaceSelector: {{}}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors:
+    - name: f
+      resources: [{{name: cpu, nominalQuota: {QUOTA}}}]
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: LocalQueue
+metadata: {{name: lq, namespace: {team}}}
+spec: {{clusterQueue: {team}}}
+"""
+    return text
+
+
+def jobs(load: Load, seed: int = 3) -> str:
+    """Return the jobs of a load as CSV."""
+    random = Random(seed)
+    kinds = [(1, 1, 900.0), (1, 4, 2400.0), (4, 1, 1800.0), (2, 4, 5400.0), (8, 1, 600.0)]
+    weights = [8, 3, 3, 1, 2]
+    mean = sum(
+        w * n * c * s * 2.718 ** (load.spread**2 / 2)
+        for w, (n, c, s) in zip(weights, kinds, strict=True)
+    ) / sum(weights)
+    count = int(2 * QUOTA * load.hours * 3600 * load.busy / mean)
+    count = min(count, load.jobs * 4)
+    lines = []
+    for _ in range(count):
+        size, cpu, seconds = random.choices(kinds, weights)[0]
+        team = random.choice(("red", "blue"))
+        at = random.random() * load.hours * 3600
+        if load.waves:
+            at = (int(at / 14_400) + random.betavariate(2, 6)) * 14_400
+        run = seconds * random.lognormvariate(0, load.spread)
+        priority = 100 if random.random() < load.urgent else 0
+        lines.append((at, f"{at:.1f},{run:.1f},{size},{team}/lq,{priority},{team},{cpu}"))
+    head = "submit,runtime,size,queue,priority,team,cpu\n"
+    return head + "\n".join(text for _, text in sorted(lines)) + "\n"
+
+
+class Came(Struct):
+    """What came of the estimates of a load."""
+
+    given: int
+    settled: int
+    inside: float
+    error_s: float
+    plain_s: float
+    plain_inside: float
+    longest_s: float
+    forecasts: int
+    most_waiting: int
+
+
+def measure(load: Load, folder: Path) -> Came:
+    """Play a load with forecasts on the way, and return what came of them."""
+    objects, trace = folder / f"{load.name}.yaml", folder / f"{load.name}.csv"
+    objects.write_text(queues(load))
+    trace.write_text(jobs(load))
+    source = Trace(trace)
+    found = read_objects([objects])
+    found = with_namespaces(found + source.classes(found), source.namespaces)
+    url = f"sqlite:///{folder / load.name}.sqlite3"
+    sink = running.sink_of(url)
+    assert sink is not None
+    next_at = source.begin + WARM
+    longest, forecasts, most = 0.0, 0, 0
+
+    def pause(world: World, events: int) -> None:
+        nonlocal next_at, longest, forecasts, most
+        if world.at is None or world.at < next_at:
+            return
+        next_at = world.at + EVERY
+        sink.write(world, world.at, [])
+        begin = time.process_time()
+        made = refreshing.refresh(url, running.CLUSTER, world.at, label="team", budget_s=BUDGET_S)
+        longest = max(longest, time.process_time() - begin)
+        forecasts += 1
+        most = max(most, len(made[0].forecast.estimates))
+
+    play = Play(source, found, Heard(lambda w, d: None, pause, lambda a, e: None))
+    end = play.run(source.begin)
+    sink.write(play.world, end, [])
+    sink.close()
+    return _came(url, end, longest, forecasts, most)
+
+
+def _came(url: str, end: datetime, longest: float, forecasts: int, most: int) -> Came:
+    engine = writer(url)
+    table = tables.estimates
+    try:
+        with engine.begin() as connection:
+            keeping.settle(connection, running.CLUSTER, 0, end)
+            rows = list(connection.execute(sa.select(table)).mappings())
+    finally:
+        engine.dispose()
+    came = [row for row in rows if row["came"] == "started" and not row["never"]]
+    known = [row for row in came if row["expected_at"] is not None]
+    plain = [row for row in known if row["plain_at"] is not None]
+    return Came(
+        given=len(rows),
+        settled=len(came),
+        inside=_part(row["came_at"] <= row["latest_at"] for row in came if row["latest_at"]),
+        error_s=_error(row["expected_at"] - row["came_at"] for row in plain),
+        plain_s=_error(row["plain_at"] - row["came_at"] for row in plain),
+        plain_inside=_part(row["came_at"] <= row["plain_at"] for row in plain),
+        longest_s=longest,
+        forecasts=forecasts,
+        most_waiting=most,
+    )
+
+
+def _part(found: Iterator[bool]) -> float:
+    all_of = list(found)
+    return sum(all_of) / len(all_of) if all_of else 0.0
+
+
+def _error(spans: Iterator[timedelta]) -> float:
+    return median([abs(span.total_seconds()) for span in spans] or [0.0])

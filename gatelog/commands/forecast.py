@@ -1,0 +1,213 @@
+"""`gatelog forecast`: when does what waits start?
+
+Invariant: writes the tables of estimates and nothing else; with --dry-run nothing at all.
+"""
+
+import asyncio
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gatelog import options
+from gatelog.errors import UsageFailed
+
+if TYPE_CHECKING:
+    from gatelog.forecast.refreshing import Made
+    from gatelog.printing import Column, Output
+    from podgroup.runtime.settings import Settings
+
+HELP = (
+    "When each group starts that waits: the present state is played forward many times, with how "
+    "long groups of the same queue, label and shape have run, and with others coming as they "
+    "lately came. Estimates are kept in SQL (`v_expected_starts`), with what came true of each."
+)
+EPILOG = """[bold]Examples[/]
+
+gatelog forecast
+
+gatelog forecast -n team-a --dry-run
+
+gatelog forecast --every 60s
+
+gatelog forecast --every 5m --set health.port=9104
+
+gatelog forecast -o json"""
+
+_MOST = 1000
+"""Groups that are listed."""
+
+
+def forecast(
+    every: Annotated[
+        str | None,
+        typer.Option(
+            "--every",
+            metavar="60s",
+            help="Go on, and make one so often; /metrics is served at health.port. Default: once.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show, and keep nothing: reads only.")
+    ] = False,
+    label: Annotated[
+        str, typer.Option("--label", metavar="KEY", help="Label of pods that tells runtimes apart.")
+    ] = "team",
+    budget: Annotated[
+        str,
+        typer.Option(
+            "--budget",
+            metavar="20s",
+            help="Processor time after which no further play is begun (of 10 to 60).",
+        ),
+    ] = "20s",
+    namespace: options.Namespace = None,
+    output: options.Output = None,
+    no_headers: options.NoHeaders = False,
+    config: options.Config = None,
+    state_dir: options.StateDirOption = None,
+    db: options.Database = None,
+    cluster: options.Cluster = None,
+    assign: options.Assign = None,
+) -> None:
+    """Run `gatelog forecast`; see HELP."""
+    from gatelog import asking
+
+    budget_s = _seconds("--budget", budget, 0.1, 3600)
+    settings = asking.read_settings(config, assign, state_dir, db, cluster, search=True)
+    if every is not None:
+        if dry_run:
+            raise UsageFailed("--every keeps estimates: leave --dry-run out")
+        _again(settings, label, _seconds("--every", every, 1, 86_400), budget_s)
+        return
+    now = datetime.now(UTC)
+    found = _made(settings, now, label, budget_s, keep=not dry_run)
+    wanted = options.namespace_of(namespace, every=False)
+    _print(found, now, wanted, output, headers=not no_headers)
+
+
+def _seconds(option: str, text: str, least: float, most: float) -> float:
+    from gatelog.whatif.since import span
+
+    found = span(text)
+    seconds = found.total_seconds() if found is not None else -1.0
+    if not least <= seconds <= most:
+        raise UsageFailed(f"{option} {text}: give a span like 60s or 5m, {least:g} s to {most:g} s")
+    return seconds
+
+
+def _made(
+    settings: "Settings", now: datetime, label: str, budget_s: float, *, keep: bool
+) -> "list[Made]":
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from gatelog.errors import CommandFailed
+    from gatelog.forecast import refreshing
+    from projector import migrate
+    from projector.database import database_url, shown
+
+    url = database_url(settings)
+    migrate.check(url)
+    run = refreshing.refresh if keep else refreshing.make
+    try:
+        return run(url, settings.cluster, now, label=label, budget_s=budget_s)
+    except SQLAlchemyError as error:
+        said = str(getattr(error, "orig", None) or error).splitlines()[0]
+        raise CommandFailed(f"{shown(url)}: {said} (--dry-run writes nothing)") from error
+
+
+def _print(
+    found: "list[Made]", now: datetime, namespace: str, output: "Output | None", *, headers: bool
+) -> None:
+    from gatelog import printing
+
+    rows = [
+        row for made in found for row in rows_of(made, now) if namespace in ("", row["namespace"])
+    ]
+    if not rows and output not in ("json", "yaml"):
+        sys.stderr.write(f"nothing waits{f' in namespace {namespace}' if namespace else ''}\n")
+        return
+    printing.show(
+        rows[:_MOST],
+        _columns(now),
+        output,
+        names=lambda row: f"{row['namespace']}/{row['name']}",
+        headers=headers,
+    )
+    if len(rows) > _MOST:
+        sys.stderr.write(f"gatelog: more than {_MOST} wait; name a namespace\n")
+
+
+def rows_of(made: "Made", now: datetime) -> list[dict[str, Any]]:
+    """Return estimates as they are shown, times as times."""
+    from gatelog.forecast.present import queue_of
+    from gatelog.forecast.words import sentence
+    from podgroup.ids import GroupID
+
+    def at(seconds: float | None) -> datetime | None:
+        return None if seconds is None else made.at + timedelta(seconds=seconds)
+
+    rows = []
+    for one in made.forecast.estimates:
+        group = made.world.groups[GroupID(one.group)]
+        rows.append(
+            {
+                "namespace": group.namespace,
+                "name": group.name,
+                "cluster_queue": queue_of(made.world, group),
+                "position": one.position,
+                "expected_at": at(one.expected_s),
+                "earliest_at": at(one.earliest_s),
+                "latest_at": at(one.latest_s),
+                "never": one.never,
+                "said": sentence(at(one.expected_s), at(one.latest_s), one.never, now),
+                "plays": made.forecast.plays,
+            }
+        )
+    return rows
+
+
+def _columns(now: datetime) -> "list[Column[dict[str, Any]]]":
+    from gatelog.printing import Column
+
+    return [
+        Column("CLUSTERQUEUE", lambda row: str(row["cluster_queue"])),
+        Column("PLACE", lambda row: str(row["position"] or "-")),
+        Column("NAMESPACE", lambda row: str(row["namespace"])),
+        Column("NAME", lambda row: str(row["name"])),
+        Column("EXPECTED", lambda row: str(row["said"])),
+    ]
+
+
+def _again(settings: "Settings", label: str, every_s: float, budget_s: float) -> None:
+    from gatelog.forecast.metering import Meters
+    from gatelog.narrator import Narrator
+    from gatelog.running import run
+    from podgroup.runtime.health import Checks, serve_health
+    from podgroup.runtime.metrics import of
+
+    narrator = Narrator(settings.log, "forecast", verbose=False)
+
+    async def main(stop: asyncio.Event) -> None:
+        checks = Checks()
+        meters = Meters(of(checks, settings))
+        async with serve_health(settings.health, checks):
+            narrator.info("started", f"a forecast every {every_s:g} s; Ctrl-C stops it")
+            while not stop.is_set():
+                now = datetime.now(UTC)
+                found = await asyncio.to_thread(_made, settings, now, label, budget_s, keep=True)
+                meters.tell(found)
+                groups = sum(len(made.forecast.estimates) for made in found)
+                given = sum(made.given for made in found)
+                narrator.info(
+                    "forecast", f"{groups} groups wait, {given} new estimates", groups=groups
+                )
+                passed = (datetime.now(UTC) - now).total_seconds()
+                try:
+                    async with asyncio.timeout(max(0.1, every_s - passed)):
+                        await stop.wait()
+                except TimeoutError:
+                    continue
+
+    run(main, event_loop=settings.event_loop)

@@ -1,0 +1,199 @@
+"""Estimates in tables, and what came true of them.
+
+Theory. An estimate stays for as long as it says what a new one would say, so that a group has a row
+for each thing it was told and not for each time somebody looked: another one takes its place when
+it differs by more than `SAME` of what was still to wait then, or when its range is over. All that
+were given are settled by what came, those too that others took the place of.
+
+Invariant: what was given is not changed; only that it was replaced, and what came true, is added.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from gatelog.forecast.estimating import Estimate, Forecast
+from gatelog.forecast.present import queue_of
+from podgroup.ids import GroupID
+from podgroup.state import World
+from projector import tables
+from projector.tables.base import utc_text
+
+SAME = 0.2
+"""Part of the time to its range's end by which two estimates may differ and say the same."""
+LEAST = timedelta(seconds=30)
+"""Two estimates that differ by less say the same."""
+_DAY = timedelta(days=1)
+
+_STARTED = """
+UPDATE estimates
+   SET came = 'started',
+       came_at = (SELECT min(a.admitted_at) FROM admissions a
+                   WHERE a.cluster = estimates.cluster AND a.group_id = estimates.group_id
+                     AND a.admitted_seq > estimates.as_of_seq)
+ WHERE cluster = :cluster AND shard = :shard AND came = ''
+   AND EXISTS (SELECT 1 FROM admissions a
+                WHERE a.cluster = estimates.cluster AND a.group_id = estimates.group_id
+                  AND a.admitted_seq > estimates.as_of_seq)
+"""
+_ENDED = """
+UPDATE estimates
+   SET came = 'ended',
+       came_at = coalesce((SELECT coalesce(g.finished_at, g.gone_at) FROM groups g
+                            WHERE g.cluster = estimates.cluster AND g.id = estimates.group_id),
+                          :now)
+ WHERE cluster = :cluster AND shard = :shard AND came = ''
+   AND NOT EXISTS (SELECT 1 FROM groups g
+                    WHERE g.cluster = estimates.cluster AND g.id = estimates.group_id
+                      AND g.finished_at IS NULL AND g.gone_at IS NULL)
+"""
+_PLAIN = """
+SELECT cluster_queue, avg(queue_seconds) AS mean FROM v_admission_latency
+ WHERE cluster = :cluster AND admitted_at >= :since AND admitted_at <= :now
+   AND queue_seconds IS NOT NULL
+ GROUP BY cluster_queue
+"""
+
+
+def keep(
+    connection: Connection,
+    world: World,
+    shard: int,
+    seq: int,
+    now: datetime,
+    forecast: Forecast,
+    drawn_from: Mapping[str, int],
+) -> int:
+    """Write what is new of a forecast, in the caller's transaction; returns how many that are."""
+    estimates = tables.estimates
+    mine = (estimates.c.cluster == world.cluster, estimates.c.shard == shard)
+    standing = {
+        row["group_id"]: row
+        for row in connection.execute(
+            sa.select(estimates).where(
+                *mine, estimates.c.came == "", estimates.c.replaced_at.is_(None)
+            )
+        ).mappings()
+    }
+    plain = plain_waits(connection, world.cluster, now)
+    fresh = []
+    for one in forecast.estimates:
+        row = _row(world, shard, seq, now, one, plain)
+        if not _says_the_same(standing.get(one.group), row, now):
+            fresh.append(row)
+    over = [row["group_id"] for row in fresh if row["group_id"] in standing]
+    over += standing.keys() - {one.group for one in forecast.estimates}
+    for start in range(0, len(over), 500):
+        some = over[start : start + 500]
+        connection.execute(
+            sa.update(estimates)
+            .where(*mine, estimates.c.replaced_at.is_(None), estimates.c.group_id.in_(some))
+            .values(replaced_at=now)
+        )
+    if fresh:
+        connection.execute(sa.insert(estimates), fresh)
+    _note(connection, world.cluster, shard, seq, now, forecast, drawn_from)
+    return len(fresh)
+
+
+def settle(connection: Connection, cluster: str, shard: int, now: datetime) -> None:
+    """Enter what came true of estimates, in the caller's transaction."""
+    given = {"cluster": cluster, "shard": shard}
+    connection.execute(sa.text(_STARTED), given)
+    connection.execute(sa.text(_ENDED), {**given, "now": _time(connection, now)})
+
+
+def plain_waits(connection: Connection, cluster: str, now: datetime) -> dict[str, float]:
+    """Return the mean wait of the last day per ClusterQueue, in seconds: the plain alternative."""
+    times = {"since": _time(connection, now - _DAY), "now": _time(connection, now)}
+    rows = connection.execute(sa.text(_PLAIN), {"cluster": cluster, **times}).mappings()
+    return {row["cluster_queue"]: float(row["mean"]) for row in rows}
+
+
+def _time(connection: Connection, at: datetime) -> Any:
+    return utc_text(at) if connection.dialect.name == "sqlite" else at
+
+
+def _row(
+    world: World,
+    shard: int,
+    seq: int,
+    now: datetime,
+    one: Estimate,
+    plain: Mapping[str, float],
+) -> dict[str, Any]:
+    def at(seconds: float | None) -> datetime | None:
+        return None if seconds is None else now + timedelta(seconds=seconds)
+
+    group = world.groups[GroupID(one.group)]
+    queue = queue_of(world, group)
+    since = group.queued_at or group.created_at
+    mean = plain.get(queue)
+    return {
+        "cluster": world.cluster,
+        "group_id": one.group,
+        "given_at": now,
+        "shard": shard,
+        "as_of_seq": seq,
+        "namespace": group.namespace,
+        "name": group.name,
+        "queue": group.queue,
+        "cluster_queue": queue,
+        "priority": group.priority,
+        "position": one.position,
+        "queued_at": group.queued_at,
+        "expected_at": at(one.expected_s),
+        "earliest_at": at(one.earliest_s),
+        "latest_at": at(one.latest_s),
+        "plain_at": None if mean is None else max(now, since + timedelta(seconds=mean)),
+        "never": one.never,
+        "replaced_at": None,
+        "came": "",
+        "came_at": None,
+    }
+
+
+def _says_the_same(old: Any, new: Mapping[str, Any], now: datetime) -> bool:
+    if old is None or old["never"] != new["never"]:
+        return False
+    for name in ("expected_at", "latest_at"):
+        before, after = old[name], new[name]
+        if (before is None) != (after is None):
+            return False
+        if before is None:
+            continue
+        if before < now:
+            return False
+        room = max(LEAST, SAME * ((old["latest_at"] or before) - old["given_at"]))
+        if abs(after - before) > room:
+            return False
+    return True
+
+
+def _note(
+    connection: Connection,
+    cluster: str,
+    shard: int,
+    seq: int,
+    now: datetime,
+    forecast: Forecast,
+    drawn_from: Mapping[str, int],
+) -> None:
+    table = tables.forecasts
+    connection.execute(sa.delete(table).where(table.c.cluster == cluster, table.c.shard == shard))
+    row: Sequence[dict[str, Any]] = [
+        {
+            "cluster": cluster,
+            "shard": shard,
+            "at": now,
+            "as_of_seq": seq,
+            "plays": forecast.plays,
+            "took_ms": round(1000 * forecast.took_s),
+            "groups": len(forecast.estimates),
+            "drawn_from": dict(drawn_from),
+        }
+    ]
+    connection.execute(sa.insert(table), row)

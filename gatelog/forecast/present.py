@@ -1,0 +1,215 @@
+"""The present, read from the read model: the world, how long quota was held, and who came lately.
+
+Theory. The world is what a projector starts from. What quota was held for, and by whom, is in
+`admissions`: the newest `MOST_RUNS` of them tell how long groups run, those of the last day who
+comes. Of a group that is gone the read model has counts and requests per role, and no node
+selectors: it comes again with those of a group of its queue and role that is there, if there is
+one.
+
+Where Kueue decides the same is played with gatelog's own admission, and of others than pods that
+are known here nothing is known.
+
+Invariant: one transaction that reads; nothing is written.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, select, text
+
+from gatelog.forecast.playing import Coming, Present
+from gatelog.forecast.spans import Key, Run, Runtimes
+from podgroup.admission.model import PodSet, Workload
+from podgroup.decide import snapshot
+from podgroup.decide.admission import prepare
+from podgroup.fold.deciding import line_up
+from podgroup.ids import GroupID
+from podgroup.state import Group, World
+from projector import tables
+from projector.loading import Loaded, load_shard
+from projector.opening import world_of
+from projector.tables.base import utc_text
+
+MOST_RUNS = 10_000
+"""Admissions that are looked at, the newest."""
+LATELY = timedelta(days=1)
+"""What came in it is let come again."""
+
+_RUNS = """
+SELECT a.group_id, a.number, a.cluster_queue, a.queued_at, a.admitted_at, a.released_at,
+       a.release_reason, g.namespace, g.queue, g.priority,
+       (SELECT p.labels FROM pods p WHERE p.cluster = a.cluster AND p.group_id = a.group_id
+         ORDER BY p.uid LIMIT 1) AS labels
+  FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
+ WHERE a.cluster = :cluster AND g.shard = :shard AND a.admitted_at <= :now
+ ORDER BY a.admitted_at DESC, a.group_id, a.number LIMIT :limit
+"""
+
+_ROLES = """
+SELECT group_id, name, count, requests FROM roles
+ WHERE cluster = :cluster AND count > 0 AND group_id IN (
+       SELECT group_id FROM admissions WHERE cluster = :cluster AND admitted_at >= :since)
+"""
+
+Shape = tuple[tuple[int, tuple[tuple[str, int], ...]], ...]
+
+
+def shards(connection: Connection, cluster: str) -> list[int]:
+    """Return the shards that were ever projected."""
+    table = tables.checkpoints
+    query = select(table.c.shard).where(table.c.cluster == cluster).order_by(table.c.shard)
+    return [int(shard) for shard in connection.scalars(query)]
+
+
+def read(
+    connection: Connection, cluster: str, shard: int, now: datetime, label: str
+) -> tuple[Loaded, Present] | None:
+    """Return what is stored and what plays begin with, None before the first commit."""
+    loaded = load_shard(connection, cluster, shard)
+    if loaded is None:
+        return None
+    world = world_of(loaded, cluster, loaded.checkpoint.mode)
+    if world.mode == "kueue":
+        world.mode = "builtin"
+        line_up(world)
+    prepare(world)
+    world.loaded = False
+    return loaded, _present(connection, world, shard, now, label)
+
+
+def _present(
+    connection: Connection, world: World, shard: int, now: datetime, label: str
+) -> Present:
+    keys = {str(group.id): _key(world, group, label) for group in world.groups.values()}
+    rows = _rows(
+        connection,
+        _RUNS,
+        {"cluster": world.cluster, "shard": shard, "now": now, "limit": MOST_RUNS},
+    )
+    since = rows[-1]["admitted_at"] if rows else now
+    roles: dict[str, list[Mapping[str, Any]]] = {}
+    for row in _rows(connection, _ROLES, {"cluster": world.cluster, "since": since}):
+        roles.setdefault(row["group_id"], []).append(row)
+    runs = []
+    came: dict[str, tuple[datetime, Workload, Key]] = {}
+    samples = _samples(world)
+    for row in rows:
+        mine = roles.get(row["group_id"])
+        if not mine:
+            continue
+        key = (
+            (row["cluster_queue"], row["namespace"], row["queue"]),
+            str((row["labels"] or {}).get(label, "")),
+            _shape((each["count"], each["requests"]) for each in mine),
+        )
+        over = row["release_reason"] == "Finished"
+        # What was cut short, or goes on, says only that it is longer than it was.
+        held = (row["released_at"] or now) - row["admitted_at"]
+        runs.append(Run(key, max(0.0, held.total_seconds()), over))
+        if row["number"] == 1 and row["queued_at"] is not None:
+            sets = tuple(_pod_set(samples, row, each) for each in mine)
+            came[row["group_id"]] = (row["queued_at"], _workload(row, sets), key)
+    for identity in world.quotas.waiting:
+        group = world.groups[GroupID(identity)]
+        if group.queued_at is not None and group.queued_at <= now and not group.admissions:
+            came[identity] = (group.queued_at, snapshot.workload(world, group), keys[identity])
+    begin = max(now - LATELY, min((at for at, _, _ in came.values()), default=now))
+    if len(rows) == MOST_RUNS:
+        begin = max(begin, since)
+    ordered = sorted((one for one in came.values() if one[0] >= begin), key=lambda one: one[0])
+    return Present(
+        world=world,
+        now=now.timestamp(),
+        runtimes=Runtimes(runs),
+        keys=keys,
+        coming=[Coming((at - begin).total_seconds(), work, key) for at, work, key in ordered],
+        span_s=(now - begin).total_seconds(),
+        returns={str(group.id) for group in world.groups.values() if _returns(world, group)},
+    )
+
+
+def _rows(connection: Connection, query: str, given: dict[str, Any]) -> list[dict[str, Any]]:
+    sqlite = connection.dialect.name == "sqlite"
+    values = {
+        name: utc_text(value) if sqlite and isinstance(value, datetime) else value
+        for name, value in given.items()
+    }
+    return [
+        {name: _value(name, value) for name, value in row.items()}
+        for row in connection.execute(text(query), values).mappings()
+    ]
+
+
+def _value(name: str, value: Any) -> Any:
+    """Even out what the two databases give."""
+    if isinstance(value, str) and name.endswith("_at"):
+        return datetime.fromisoformat(value)
+    if isinstance(value, str) and name in ("labels", "requests"):
+        return msgspec.json.decode(value)
+    return value
+
+
+def queue_of(world: World, group: Group) -> str:
+    """Return the ClusterQueue that a group holds quota of, or else that its queue leads to."""
+    if group.holding is not None:
+        return group.holding.admission.cluster_queue
+    local = world.local_queues.get((group.namespace, group.queue))
+    return local.cluster_queue if local is not None else ""
+
+
+def _key(world: World, group: Group, label: str) -> Key:
+    first = world.members[group.id].first()
+    pod = world.pods.get(first) if first is not None else None
+    value = pod.view.labels.get(label, "") if pod is not None else ""
+    shape = _shape((role.count, role.requests) for role in group.roles.values() if role.count)
+    return (queue_of(world, group), group.namespace, group.queue), value, shape
+
+
+def _shape(roles: Any) -> Shape:
+    return tuple(sorted((count, tuple(sorted(requests.items()))) for count, requests in roles))
+
+
+def _samples(world: World) -> dict[tuple[str, str, str], PodSet]:
+    """Return pods that show where pods of a queue and role may run."""
+    found: dict[tuple[str, str, str], PodSet] = {}
+    for group in world.groups.values():
+        for role in group.roles.values():
+            where = (group.namespace, group.queue, role.name)
+            if role.count and where not in found:
+                shown = snapshot.sample_of(world, group, role)
+                found[where] = snapshot.shaped_like(shown, role.name)
+    return found
+
+
+def _pod_set(
+    samples: Mapping[tuple[str, str, str], PodSet],
+    row: Mapping[str, Any],
+    role: Mapping[str, Any],
+) -> PodSet:
+    name = role["name"]
+    sample = samples.get((row["namespace"], row["queue"], name)) or PodSet(name=name, count=1)
+    requests = tuple(sorted(role["requests"].items()))
+    return msgspec.structs.replace(sample, count=role["count"], requests=requests)
+
+
+def _workload(row: Mapping[str, Any], sets: tuple[PodSet, ...]) -> Workload:
+    return Workload(
+        id="",
+        uid="",
+        namespace=row["namespace"],
+        queue=row["queue"],
+        created=0.0,
+        priority=row["priority"],
+        pod_sets=sets,
+    )
+
+
+def _returns(world: World, group: Group) -> bool:
+    """Tell whether somebody would make its pods again: a controller, or whoever made a group."""
+    first = world.members[group.id].first()
+    pod = world.pods.get(first) if first is not None else None
+    return not group.single or (
+        pod is not None and any(owner.controller for owner in pod.view.owners)
+    )

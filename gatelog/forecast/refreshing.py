@@ -1,0 +1,93 @@
+"""A forecast from beginning to end: read, play, write.
+
+Invariant: no transaction is open while the present is played.
+"""
+
+from datetime import datetime
+
+from msgspec import Struct
+from sqlalchemy import Engine
+
+from gatelog.forecast import keeping, present
+from gatelog.forecast.estimating import Estimate, Forecast, forecast
+from gatelog.replay.running import SNAPSHOT
+from podgroup.state import World
+from projector.database import reader, writer
+
+
+class Made(Struct):
+    """A forecast of one shard. `at` is the time it was made at, `seq` the position."""
+
+    shard: int
+    world: World
+    at: datetime
+    seq: int
+    forecast: Forecast
+    drawn_from: dict[str, int]
+    given: int = 0
+    """How many estimates say something new."""
+
+    def of(self, group: str) -> Estimate | None:
+        """Return the estimate of a group."""
+        return next((one for one in self.forecast.estimates if one.group == group), None)
+
+
+def make(
+    url: str, cluster: str, now: datetime, *, label: str, budget_s: float, shard: int | None = None
+) -> list[Made]:
+    """Play the present of every shard forward; nothing is written.
+
+    Raises:
+        DatabaseError: there is no such database.
+        SQLAlchemyError: it does not answer, or has no read model.
+    """
+    engine = reader(url)
+    try:
+        with engine.execution_options(**SNAPSHOT[engine.dialect.name]).connect() as connection:
+            mine = present.shards(connection, cluster) if shard is None else [shard]
+        return [
+            made
+            for one in mine
+            if (made := _one(engine, cluster, one, now, label, budget_s / len(mine))) is not None
+        ]
+    finally:
+        engine.dispose()
+
+
+def refresh(url: str, cluster: str, now: datetime, *, label: str, budget_s: float) -> list[Made]:
+    """Make a forecast, write its estimates, and settle those that were given before.
+
+    Raises:
+        DatabaseError, SQLAlchemyError: as `make`, or the database may not be written.
+    """
+    found = make(url, cluster, now, label=label, budget_s=budget_s)
+    engine = writer(url, owner="forecast")
+    try:
+        for made in found:
+            with engine.begin() as connection:
+                keeping.settle(connection, cluster, made.shard, now)
+                made.given = keeping.keep(
+                    connection,
+                    made.world,
+                    made.shard,
+                    made.seq,
+                    now,
+                    made.forecast,
+                    made.drawn_from,
+                )
+    finally:
+        engine.dispose()
+    return found
+
+
+def _one(
+    engine: Engine, cluster: str, shard: int, now: datetime, label: str, budget_s: float
+) -> Made | None:
+    with engine.execution_options(**SNAPSHOT[engine.dialect.name]).connect() as connection:
+        read = present.read(connection, cluster, shard, now, label)
+    if read is None:
+        return None
+    loaded, begin = read
+    found = forecast(begin, seed=loaded.checkpoint.seq, budget_s=budget_s)
+    drawn_from = {"runs": begin.runtimes.count, "coming": len(begin.coming)}
+    return Made(shard, begin.world, now, loaded.checkpoint.seq, found, drawn_from)

@@ -1,0 +1,107 @@
+"""How long things last: drawn from how long such things have lasted.
+
+Theory. Of some spans the end was seen; others last still, and say only that they are longer. The
+product-limit estimate (Kaplan and Meier, 1958) takes both: at each end that was seen, the share
+that lasts longer falls by one in those that lasted until then. One more span than was seen is taken
+to be longer than all: of n, the next is the longest with a chance of 1 in n + 1. Beyond the longest
+the tail is a power law.
+
+What lasts already is drawn from what is longer than that.
+
+Invariant: a draw is longer than what it is drawn beyond.
+"""
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from random import Random
+
+ENOUGH = 5
+"""Ends seen of a kind before it is told apart from more general ones."""
+GUESS_S = 600.0
+"""How long something lasts of which nothing at all is known."""
+_TAIL = 1.5
+"""Exponent of the tail; the longest draw is `_LONGEST` times as long as what it is drawn beyond."""
+_LONGEST = 30.0
+
+
+class Spans:
+    """A distribution of spans, in seconds."""
+
+    __slots__ = ("_beyond", "_ends", "count")
+
+    def __init__(self, ended: Iterable[float], lasting: Iterable[float] = ()) -> None:
+        seen = sorted([(span, 0) for span in ended] + [(span, 1) for span in lasting])
+        self.count = sum(not lasts for _, lasts in seen)
+        self._ends: list[float] = []
+        self._beyond: list[float] = []
+        """The share that lasts longer than the end of the same place."""
+        left, share = len(seen) + 1, 1.0
+        for span, lasts in seen:
+            if not lasts:
+                share *= 1 - 1 / left
+                self._ends.append(span)
+                self._beyond.append(-share)  # rising, for bisect
+            left -= 1
+
+    def draw(self, random: Random, beyond_s: float = 0.0) -> float:
+        """Return a span longer than `beyond_s`."""
+        ends = self._ends
+        at = bisect_right(ends, beyond_s)
+        share = -self._beyond[at - 1] if at else 1.0
+        place = bisect_left(self._beyond, -share * random.random(), at)
+        if place < len(ends):
+            return ends[place]
+        longest = max(beyond_s, ends[-1]) if ends else max(beyond_s, GUESS_S)
+        return longest * min(_LONGEST, math.pow(1 - random.random(), -1 / _TAIL))
+
+
+class Run:
+    """How long quota was held by what is known as `key`, and whether that is over."""
+
+    __slots__ = ("held_s", "key", "over")
+
+    def __init__(self, key: "Key", held_s: float, over: bool) -> None:
+        self.key = key
+        self.held_s = held_s
+        self.over = over
+
+
+Key = tuple[tuple[str, str, str], str, tuple[tuple[int, tuple[tuple[str, int], ...]], ...]]
+"""(ClusterQueue, namespace and LocalQueue), value of the label, and shape: per role count and
+requests of a pod."""
+
+
+def kinds_of(key: Key) -> tuple[tuple[object, ...], ...]:
+    """Return the kinds that something is of, from its own to that of everything."""
+    queue, label, shape = key
+    return (queue, label, shape), (queue, shape), (queue, label), (queue,), (queue[0],), ()
+
+
+class Runtimes:
+    """How long quota is held, by kind. `count`: of how many the end was seen."""
+
+    def __init__(self, runs: Iterable[Run]) -> None:
+        self.count = 0
+        ended: dict[tuple[object, ...], list[float]] = {}
+        lasting: dict[tuple[object, ...], list[float]] = {}
+        for run in runs:
+            self.count += run.over
+            into = ended if run.over else lasting
+            for kind in kinds_of(run.key):
+                into.setdefault(kind, []).append(run.held_s)
+        self._known = {
+            kind: Spans(spans, lasting.get(kind, ()))
+            for kind, spans in ended.items()
+            if len(spans) >= ENOUGH or not kind
+        }
+        self._none = Spans((), lasting.get((), ()))
+        self._found: dict[Key, Spans] = {}
+
+    def of(self, key: Key) -> Spans:
+        """Return the spans of the narrowest kind of which enough was seen."""
+        found = self._found.get(key)
+        if found is None:
+            known = (self._known.get(kind) for kind in kinds_of(key))
+            found = self._found[key] = next((one for one in known if one is not None), self._none)
+        return found

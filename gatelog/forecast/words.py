@@ -1,0 +1,41 @@
+"""Estimates as sentences.
+
+Invariant: pure.
+"""
+
+from datetime import datetime
+
+from gatelog.timeline import plain
+
+TOO_LATE = "30 days"
+
+
+def sentence(
+    expected_at: datetime | None,
+    latest_at: datetime | None,
+    never: str,
+    now: datetime,
+) -> str:
+    """Say when a group starts, as seen at `now`."""
+    if never:
+        return f"does not start while this is so: {plain(never)}"
+    if expected_at is None:
+        return f"hardly starts within {TOO_LATE} if as many go on to come before it"
+    if latest_at is None:
+        return f"{_in(expected_at, now)} (9 in 10: later than can be said, if others go on to come)"
+    if latest_at <= now:
+        return "was to have started by now in 9 of 10 cases: it takes longer than such things did"
+    return f"{_in(expected_at, now)} (9 in 10: within {rough((latest_at - now).total_seconds())})"
+
+
+def _in(at: datetime, now: datetime) -> str:
+    seconds = (at - now).total_seconds()
+    return "starts at any moment" if seconds < 1 else f"starts in about {rough(seconds)}"
+
+
+def rough(seconds: float) -> str:
+    """Return a span in one unit, or two where one would hide much: `12 min`, `3 h`, `4 d`."""
+    for size, unit, most in ((1, "s", 90), (60, "min", 90), (3600, "h", 36)):
+        if seconds < most * size:
+            return f"{max(1, round(seconds / size))} {unit}"
+    return f"{round(seconds / 86_400)} d"

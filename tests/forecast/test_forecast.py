@@ -1,0 +1,215 @@
+"""Forecasts of a queue whose future is known by hand, kept in either database."""
+
+import json
+import sqlite3
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from gatelog import cli
+from gatelog.forecast.refreshing import Made, make, refresh
+from gatelog.forecast.words import rough, sentence
+from gatelog.readmodel import ReadModel
+from podgroup import events as e
+from podgroup.names import PRIORITY_CLASS
+from projector import migrate
+from projector.database import reader
+from tests.projector.support import Writer
+from tests.support.toy import Toy
+
+RUN_S = 600
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    found = f"sqlite:///{tmp_path}/read-model.sqlite3"
+    if request.param == "postgresql":
+        found = str(request.getfixturevalue("postgres_database"))
+    migrate.upgrade(found)
+    return found
+
+
+def one_at_a_time(waiting: int = 3, ran: int = 24) -> Toy:
+    """Ten cores; jobs that take all of them for ten minutes; one runs for 200 s, others wait."""
+    toy = Toy(cpu=10)
+    for number in range(ran):
+        finish(toy, start(toy, f"job-{number}"))
+    start(toy, "running")
+    for number in range(waiting):
+        toy.pod(f"wait-{number}", cpu=10)
+    toy.wait(200)
+    return toy
+
+
+def start(toy: Toy, name: str) -> str:
+    toy.pod(name, cpu=10)
+    toy.run(name)
+    return name
+
+
+def finish(toy: Toy, name: str, after_s: float = RUN_S) -> None:
+    toy.wait(after_s)
+    toy.end(name)
+    toy.delete(name)
+
+
+def told(url: str, toy: Toy, writer: Writer, *, keep: bool = True) -> Made:
+    writer.feed([m for m in toy.messages if m[0] > writer.world.meta.position])
+    (made,) = (refresh if keep else make)(url, "test", toy.now, label="team", budget_s=0)
+    return made
+
+
+def rows(url: str, query: str) -> list[dict[str, Any]]:
+    engine = reader(url)
+    try:
+        with engine.connect() as connection:
+            return [dict(row) for row in connection.execute(sa.text(query)).mappings()]
+    finally:
+        engine.dispose()
+
+
+def seconds(at: Any, since: datetime) -> float:
+    return ((datetime.fromisoformat(at) if isinstance(at, str) else at) - since).total_seconds()
+
+
+def test_one_after_the_other(url: str) -> None:
+    toy, writer = one_at_a_time(), Writer(url)
+    told(url, toy, writer)
+    found = rows(url, "SELECT * FROM v_expected_starts ORDER BY position")
+    assert [row["name"] for row in found] == ["wait-0", "wait-1", "wait-2"]
+    for place, row in enumerate(found):
+        wanted = RUN_S * (place + 1) - 200
+        assert row["position"] == place + 1
+        # Others may come before the last in line only by priority, and none did.
+        assert abs(seconds(row["expected_at"], toy.now) - wanted) < 0.02 * wanted + 2
+        assert seconds(row["latest_at"], toy.now) >= seconds(row["expected_at"], toy.now)
+        assert row["never"] == ""
+    (known,) = rows(url, "SELECT * FROM forecasts")
+    assert known["groups"] == 3 and known["plays"] >= 10
+
+
+def test_what_came_true_stands_beside_what_was_said(url: str) -> None:
+    toy, writer = one_at_a_time(), Writer(url)
+    assert told(url, toy, writer).given == 3
+    toy.wait(20)
+    assert told(url, toy, writer).given == 0, "it says what it said"
+    finish(toy, "running", 380)
+    assert not toy.gated("wait-0")
+    toy.run("wait-0")
+    toy.delete("wait-2")
+    told(url, toy, writer)
+    by_name = {
+        row["name"]: row
+        for row in rows(url, "SELECT * FROM estimates ORDER BY given_at DESC, name DESC")
+    }
+    assert by_name["wait-0"]["came"] == "started"
+    given, came = by_name["wait-0"]["given_at"], by_name["wait-0"]["came_at"]
+    began = datetime.fromisoformat(given) if isinstance(given, str) else given
+    assert abs(seconds(came, began) - 400) < 2
+    assert by_name["wait-1"]["came"] == ""
+    assert by_name["wait-2"]["came"] == "ended"
+    assert [row["name"] for row in rows(url, "SELECT name FROM v_expected_starts")] == ["wait-1"]
+
+
+def test_what_nothing_that_runs_makes_room_for(url: str) -> None:
+    toy, writer = one_at_a_time(waiting=1), Writer(url)
+    toy.pod("large", cpu=11)
+    toy.pod("half", "pair", 2, cpu=1)
+    made = told(url, toy, writer)
+    names = {made.world.groups[one.group].name: one for one in made.forecast.estimates}  # type: ignore[index]
+    assert "request (11) > maximum capacity (10)" in names["large"].never
+    assert names["large"].expected_s is None
+    assert "fewer runnable pods" in names["pair"].never and names["pair"].position == 0
+    assert names["wait-0"].never == ""
+    toy.do(e.ObjectApplied(object=toy.cluster_queue(10, stop_policy="Hold")))
+    made = told(url, toy, writer)
+    assert all("stopped" in one.never for one in made.forecast.estimates if one.position)
+
+
+def test_whoever_comes_later_with_a_higher_priority_pushes_back(url: str) -> None:
+    """Two of three that came were urgent, so of what waits others will go before it."""
+    toy = Toy(cpu=10)
+    for number in range(20):
+        urgent = {PRIORITY_CLASS: "high"} if number % 3 else {}
+        toy.pod(f"job-{number}", cpu=10, labels={"team": "red"} | urgent)
+        toy.run(f"job-{number}")
+        finish(toy, f"job-{number}", 590)
+        toy.wait(10)
+    toy.pod("running", cpu=10, labels={PRIORITY_CLASS: "high"})
+    toy.run("running")
+    toy.pod("wait-0", cpu=10, labels={PRIORITY_CLASS: "high"})
+    toy.pod("wait-1", cpu=10)
+    toy.wait(200)
+    made = told(url, toy, Writer(url), keep=False)
+    first, last = made.forecast.estimates
+    assert first.expected_s is not None and last.expected_s is not None
+    assert abs(first.expected_s - 390) < 20
+    assert last.expected_s > 390 + 2 * 590, "twice as late as if nobody came"
+
+
+def test_dry_runs_write_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "model.sqlite3"
+    migrate.upgrade(f"sqlite:///{file}")
+    Writer(f"sqlite:///{file}").feed(one_at_a_time().messages)
+    words = ["forecast", "--db", str(file), "--cluster", "test", "--budget", "1s"]
+    assert cli.run([*words, "--dry-run", "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["position"] for row in found] == [1, 2, 3]
+    with sqlite3.connect(file) as connection:
+        assert connection.execute("SELECT count(*) FROM estimates").fetchone() == (0,)
+    assert cli.run(words) == 0
+    out = capsys.readouterr().out
+    assert "EXPECTED" in out and "wait-2" in out
+    with sqlite3.connect(file) as connection:
+        assert connection.execute("SELECT count(*) FROM estimates").fetchone() == (3,)
+
+
+def test_why_says_when(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From what was said if that is fresh, else worked out on the spot; nothing is written."""
+    url = f"sqlite:///{tmp_path}/model.sqlite3"
+    migrate.upgrade(url)
+    Writer(url).feed(one_at_a_time().messages)
+    words = ["why", "ns/wait-1", "--db", url, "--cluster", "test"]
+    assert cli.run(words) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "in line 1 before it" in out
+    assert " expected " in out
+    refresh(url, "test", datetime.now(UTC), label="team", budget_s=0)
+    assert cli.run([*words, "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)["expected"]
+    assert found["position"] == 2 and found["never"] == ""
+    with ReadModel(url, "test") as model:
+        assert model.expected("single-x") is None and model.waiting() == 3
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--budget", "soon"], "--budget soon: give a span like 60s or 5m"),
+        (["--every", "0s"], "--every 0s: give a span"),
+        (["--every", "60s", "--dry-run"], "--every keeps estimates: leave --dry-run out"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path}/model.sqlite3"
+    migrate.upgrade(url)
+    assert cli.run(["forecast", "--db", url, *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_sentences() -> None:
+    now = datetime.fromisoformat("2026-01-01T00:00:00Z")
+    soon, later = now + timedelta(minutes=12), now + timedelta(minutes=40)
+    assert sentence(soon, later, "", now) == "starts in about 12 min (9 in 10: within 40 min)"
+    assert "9 in 10: later than can be said" in sentence(soon, None, "", now)
+    assert sentence(None, None, "", now).startswith("hardly starts within 30 days")
+    assert sentence(None, None, "ClusterQueue q is stopped", now) == (
+        "does not start while this is so: ClusterQueue q is stopped"
+    )
+    assert sentence(soon, later, "", now + timedelta(hours=1)).startswith("was to have started")
+    assert [rough(s) for s in (20, 700, 9000, 200_000)] == ["20 s", "12 min", "2 h", "2 d"]
