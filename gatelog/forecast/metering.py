@@ -21,8 +21,7 @@ class Meters:
         self._at: dict[Labels, float] = {}
         metrics.read(
             "gatelog_forecast_start_seconds",
-            "Seconds until the first and the last group in line is expected to start: half of "
-            "the plays (chance 0.5), nine in ten of them (0.9).",
+            "Seconds until the first and the last in line is expected to start, at either chance.",
             ("cluster_queue", "place", "chance"),
             read=lambda: self._starts,
         )
