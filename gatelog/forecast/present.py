@@ -25,6 +25,7 @@ from podgroup.admission.model import PodSet, Workload
 from podgroup.decide import snapshot
 from podgroup.decide.admission import prepare
 from podgroup.fold.deciding import line_up
+from podgroup.fold.writing import Writing
 from podgroup.ids import GroupID
 from podgroup.state import Group, World
 from projector import tables
@@ -74,7 +75,7 @@ def read(
     if world.mode == "kueue":
         world.mode = "builtin"
         line_up(world)
-    prepare(world)
+    prepare(world, Writing(world))
     world.loaded = False
     return loaded, _present(connection, world, shard, now, label)
 
