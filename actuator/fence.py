@@ -79,7 +79,7 @@ def forbidden(command: AnyCommand, *, labels_of_checks: bool) -> str:
     """Return what makes a command one that is never carried out, "" for nothing.
 
     `labels_of_checks`: admission checks may want labels and annotations of any name on pods, as
-    with Kueue; else only ours are put there.
+    with Kueue; else only ours are put there, or what a Workload that is named asks for (`unasked`).
     """
     target = command.target
     for kinds, kind in ((_ON_PODS, "Pod"), (_ON_WORKLOADS, "Workload")):
@@ -92,6 +92,31 @@ def forbidden(command: AnyCommand, *, labels_of_checks: bool) -> str:
             return f"{ref.kind} {ref.namespace!r}/{ref.name!r} is no name of an object"
     if isinstance(command, UngatePod):
         return _beyond_ungating(command, labels_of_checks)
+    return ""
+
+
+def strange_keys(command: UngatePod) -> bool:
+    """Tell whether a command puts anything on a pod that only a check can have asked for."""
+    return bool(command.workload) and any(
+        not key.startswith(_OURS) for key in (*command.labels, *command.annotations)
+    )
+
+
+def unasked(command: UngatePod, workload: Mapping[str, Any]) -> str:
+    """Return what a command puts on a pod that no ready check of its Workload wants, "" if nothing.
+
+    A check's state is written by its controller, which may put anything on the pods it lets start.
+    """
+    asked: dict[str, set[tuple[str, str]]] = {"labels": set(), "annotations": set()}
+    for check in (workload.get("status") or {}).get("admissionChecks") or ():
+        if check.get("state") == "Ready":
+            for update in check.get("podSetUpdates") or ():
+                for kind, found in asked.items():
+                    found.update((update.get(kind) or {}).items())
+    for kind, wanted in (("labels", command.labels), ("annotations", command.annotations)):
+        for key, value in wanted.items():
+            if not key.startswith(_OURS) and (key, value) not in asked[kind]:
+                return f"no ready admission check of Workload {command.workload} wants {kind} {key}"
     return ""
 
 
@@ -132,7 +157,8 @@ def _beyond_ungating(command: UngatePod, labels_of_checks: bool) -> str:
         return f"gate {strange[0]!r} is not ours to take away"
     for kind, wanted in (("label", command.labels), ("annotation", command.annotations)):
         for key in wanted:
-            if key in _IDENTITY or not (labels_of_checks or key.startswith(_OURS)):
+            others = labels_of_checks or bool(command.workload)
+            if key in _IDENTITY or not (others or key.startswith(_OURS)):
                 return f"{kind} {key!r} is not ours to put on a pod"
     replaced = [key for key in command.replaces if not key.startswith(_OURS)]
     return f"annotation {replaced[0]!r} is not ours to replace" if replaced else ""

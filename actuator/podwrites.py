@@ -35,6 +35,10 @@ CONFLICT = 409
 
 async def ungate(api: KubeApi, command: UngatePod) -> Verdict:
     """Remove the gates and merge what goes with them, in one patch."""
+    if fence.strange_keys(command):
+        beyond = await _unasked(api, command)
+        if beyond is not None:
+            return beyond
     unread = api.unread[command.labels.get(PODSET_LABEL) == SINGLE_PODSET]
     operations, tried = None, unread.annotated
     if unread.guess.worth_trying():
@@ -48,6 +52,17 @@ async def ungate(api: KubeApi, command: UngatePod) -> Verdict:
         if not verdict.again:
             return verdict
     return await _ungate_read(api, command, unread, None if operations is None else tried)
+
+
+async def _unasked(api: KubeApi, command: UngatePod) -> Verdict | None:
+    """Look whether an admission check wants what is not ours to put on a pod; None if it does."""
+    target = ObjectRef(kind="Workload", namespace=command.target.namespace, name=command.workload)
+    found = await api.get(target)
+    gone = gone_from(found, target)
+    if gone is not None:
+        return gone
+    beyond = fence.unasked(command, found.object())
+    return rejected(f"outside of the fence: {beyond}") if beyond else None
 
 
 async def _ungate_read(

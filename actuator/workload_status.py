@@ -48,6 +48,10 @@ def status(
         ]
     if command.executed_s is not None:
         wanted[_EXECUTED[version]] = command.executed_s
+    if command.checks is not None:
+        wanted["admissionChecks"] = checks(
+            before.get("admissionChecks") or (), command.checks, at, reset=command.reset_checks
+        )
     changed = {key: value for key, value in wanted.items() if _differs(key, before, value)}
     if not changed:
         return None
@@ -80,6 +84,32 @@ def admission(wanted: Admission) -> Json:
         }
         assignments.append({key: value for key, value in found.items() if value not in ({}, None)})
     return {"clusterQueue": wanted.cluster_queue, "podSetAssignments": assignments}
+
+
+def checks(
+    live: Sequence[Mapping[str, Any]], wanted: Sequence[str], at: datetime, *, reset: bool
+) -> list[Json]:
+    """Return status.admissionChecks with an entry for each wanted check.
+
+    What a controller said stays as it is; with `reset` it goes back to Pending, says what it was
+    before, and counts how often that was Retry.
+    """
+    known = {found["name"]: dict(found) for found in live}
+    return [_check(name, known.get(name), at, reset=reset) for name in wanted]
+
+
+def _check(name: str, found: Json | None, at: datetime, *, reset: bool) -> Json:
+    state = found["state"] if found is not None else ""
+    if found is not None and (not reset or state == "Pending"):
+        return found
+    made: Json = {
+        "name": name,
+        "state": "Pending",
+        "message": f"Pending again; was {state}" if state else "",
+        "lastTransitionTime": seconds(at),
+    }
+    again = (found or {}).get("retryCount", 0) + (state == "Retry")
+    return {**made, "retryCount": again} if again else made
 
 
 def merge_conditions(

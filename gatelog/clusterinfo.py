@@ -20,7 +20,7 @@ KUEUE_VERSIONS = ("v1beta2", "v1beta1")
 """Served versions that we speak, the preferred first."""
 NEEDED_KINDS = ("workloads", "localqueues", "clusterqueues", "resourceflavors")
 """Without these no group can be admitted."""
-OPTIONAL_KINDS = ("workloadpriorityclasses", "cohorts")
+OPTIONAL_KINDS = ("workloadpriorityclasses", "cohorts", "admissionchecks")
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 _WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 

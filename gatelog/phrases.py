@@ -21,6 +21,7 @@ NOTES = {
     "GateRemoved": ("ungated {pods}", ""),
     "GateAdded": ("gate added {pods}", ""),
     "GroupComplete": ("group complete", ""),
+    "QuotaReserved": ("quota reserved", ""),
     "GroupAdmitted": ("admitted", "good"),
     "GroupEvicted": ("evicted", "bad"),
     "GroupFinished": ("finished", "good"),

@@ -16,12 +16,14 @@ from ingest.translate.fields import ObjectWire
 from ingest.translate.items import Identity, Translator
 from ingest.translate.pods import PodWire, pod_view
 from ingest.translate.queues import (
+    AdmissionCheckWire,
     ClusterQueueWire,
     CohortWire,
     FlavorWire,
     LocalQueueWire,
     NamespaceWire,
     PriorityWire,
+    admission_check_view,
     cluster_queue_view,
     cohort_view,
     flavor_view,
@@ -51,6 +53,7 @@ CLUSTER_SCOPED: frozenset[Kind] = frozenset(
         "WorkloadPriorityClass",
         "ResourceFlavor",
         "Cohort",
+        "AdmissionCheck",
         "ClusterQueue",
     }
 )
@@ -110,6 +113,12 @@ def _rows(pod_selector: str, pods: Translator[PodWire]) -> tuple[Watched, ...]:
             _objects("ResourceFlavor", FlavorWire, flavor_view),
         ),
         Watched("Cohort", _kueue("cohorts"), "", _objects("Cohort", CohortWire, cohort_view)),
+        Watched(
+            "AdmissionCheck",
+            _kueue("admissionchecks"),
+            "",
+            _objects("AdmissionCheck", AdmissionCheckWire, admission_check_view),
+        ),
         Watched(
             "ClusterQueue",
             _kueue("clusterqueues"),

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from podgroup.objects import Assignment, Condition, Toleration, WorkloadView
+from podgroup.objects import Assignment, CheckView, Condition, Toleration, WorkloadView
 
 
 class Value(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
@@ -71,7 +71,8 @@ class UngatePod(Command, tag="UngatePod", frozen=True, kw_only=True):
     """Remove `gates` and merge selector, tolerations, labels and annotations, in one patch.
 
     A key that is already there with another value is a conflict: rejected, nothing is written.
-    Only annotations named in `replaces` give way.
+    Only annotations named in `replaces` give way. Labels and annotations that are not ours are
+    written if a ready admission check of `workload` wants them.
     """
 
     gates: tuple[str, ...]
@@ -80,6 +81,7 @@ class UngatePod(Command, tag="UngatePod", frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     replaces: tuple[str, ...] = ()
+    workload: str = ""
 
 
 class FinalizePod(Command, tag="FinalizePod", frozen=True, kw_only=True):
@@ -176,7 +178,8 @@ class WriteWorkloadStatus(Command, tag="WriteWorkloadStatus", frozen=True, kw_on
 
     `clear_admission` sets status.admission to null by merge patch, which is the only way that
     undoes an admission owned by another field manager. Guarded by the live resourceVersion and
-    re-read on conflict.
+    re-read on conflict. `checks` are the AdmissionChecks that the status is to list: new ones are
+    Pending, others keep what their controllers said, unless `reset_checks` puts all to Pending.
     """
 
     conditions: tuple[Condition, ...] = ()
@@ -184,6 +187,8 @@ class WriteWorkloadStatus(Command, tag="WriteWorkloadStatus", frozen=True, kw_on
     clear_admission: bool = False
     reclaimable: dict[str, int] | None = None
     executed_s: int | None = None
+    checks: tuple[str, ...] | None = None
+    reset_checks: bool = False
 
     def on(self, view: WorkloadView) -> WorkloadView:
         """Return a Workload as it is after this write, but for its version."""
@@ -198,6 +203,11 @@ class WriteWorkloadStatus(Command, tag="WriteWorkloadStatus", frozen=True, kw_on
             changes["reclaimable"] = self.reclaimable
         if self.executed_s is not None:
             changes["executed_s"] = self.executed_s
+        if self.checks is not None:
+            known = {} if self.reset_checks else {check.name: check for check in view.checks}
+            changes["checks"] = tuple(
+                known.get(name, CheckView(name=name, state="Pending")) for name in self.checks
+            )
         return replace(view, **changes)
 
 
@@ -218,18 +228,27 @@ class EmitEvent(Command, tag="EmitEvent", frozen=True, kw_only=True):
 
 
 class AdmitGroup(Command, tag="AdmitGroup", frozen=True, kw_only=True):
-    """Record: the group holds this quota from now on (builtin mode)."""
+    """Record: the group holds this quota from now on (builtin mode).
+
+    With `checks` it is only reserved until those AdmissionChecks agree, and the same command
+    without them follows.
+    """
 
     cluster_queue: str
     assignments: tuple[Assignment, ...]
+    checks: tuple[str, ...] = ()
 
 
 class EvictGroup(Command, tag="EvictGroup", frozen=True, kw_only=True):
-    """Record: the group must stop. `preempted_by` is the group id of a preemptor."""
+    """Record: the group must stop. `preempted_by` is the group id of a preemptor.
+
+    With `requeue_after_s` it stays out of the queue for so many seconds.
+    """
 
     reason: str
     message: str
     preempted_by: str = ""
+    requeue_after_s: int = 0
 
 
 class ReleaseQuota(Command, tag="ReleaseQuota", frozen=True, kw_only=True):

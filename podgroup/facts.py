@@ -4,6 +4,7 @@ Invariant: asking changes nothing.
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Final
 
 from podgroup.commands import Admission
@@ -18,8 +19,10 @@ from podgroup.objects import (
     PodView,
     WorkloadView,
 )
-from podgroup.view import Group, World
+from podgroup.view import Group, Holding, World
 
+KUEUE: Final = "kueue"
+"""Who decided an admission that Kueue decided."""
 UNPLACED: Final = "?"
 """What the roles of pods without a place begin with; they never have a count."""
 KEEP: Final = "keep"
@@ -61,6 +64,13 @@ def is_true(workload: WorkloadView | None, kind: str) -> bool:
 def role_of(group: Group, pod_set: str) -> str:
     """Return the role a podset stands for: the same name, but for the `main` of a single pod."""
     return next(iter(group.roles), pod_set) if group.single else pod_set
+
+
+def ran_s(holding: Holding, now: datetime) -> int:
+    """Return for how long an admission has lasted, in seconds; 0 for a mere reservation."""
+    begin = holding.admitted_at or holding.at
+    lasts = holding.admitted or holding.decided_by == KUEUE
+    return max(0, int((now - begin).total_seconds())) if lasts else 0
 
 
 def succeeded(world: World, group: Group, pod_set: str) -> int:

@@ -40,6 +40,7 @@ from podgroup.ids import GroupID, PodUID
 from podgroup.journal import At, Journal
 from podgroup.names import group_name
 from podgroup.objects import (
+    AdmissionCheckView,
     ClusterQueueView,
     CohortView,
     FlavorView,
@@ -228,6 +229,8 @@ def _put(world: World, view: QueueObject) -> None:
             world.cohorts[view.name] = view
         case FlavorView():
             world.flavors[view.name] = view
+        case AdmissionCheckView():
+            world.checks[view.name] = view
         case WorkloadPriorityClassView():
             world.workload_classes[view.name] = view
         case PriorityClassView():

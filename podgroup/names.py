@@ -115,6 +115,8 @@ MAX_REASON: Final[int] = 512
 ACTIVE_READY: Final[str] = "Ready"
 ACTIVE_STOPPED: Final[str] = "Stopped"
 ACTIVE_FLAVOR_NOT_FOUND: Final[str] = "FlavorNotFound"
+ACTIVE_CHECK_NOT_FOUND: Final[str] = "AdmissionCheckNotFound"
+ACTIVE_CHECK_INACTIVE: Final[str] = "AdmissionCheckInactive"
 ACTIVE_COHORT_CYCLE: Final[str] = "CohortCycle"
 ACTIVE_NO_CLUSTER_QUEUE: Final[str] = "ClusterQueueDoesNotExist"
 ACTIVE_CLUSTER_QUEUE_IS_NOT: Final[str] = "ClusterQueueIsInactive"
@@ -192,6 +194,7 @@ EVENT_ERR_WORKLOAD_COMPOSE: Final[str] = "ErrWorkloadCompose"
 EVENT_WORKLOAD_NAME_CONFLICT: Final[str] = "WorkloadNameConflict"
 EVENT_PRIORITY_CLASS_NOT_FOUND: Final[str] = "WorkloadPriorityClassNotFound"
 EVENT_OWNER_REFERENCES_ADDED: Final[str] = "OwnerReferencesAdded"
+EVENT_CHECK_REJECTED: Final[str] = "AdmissionCheckRejected"
 EVENT_MAX_EXEC_TIME: Final[str] = "MaximumExecutionTimeExceeded"
 
 # -- limits of the API -------------------------------------------------------------------------

@@ -181,6 +181,8 @@ class CheckView(View, frozen=True, kw_only=True):
     state: str
     message: str = ""
     updates: tuple[PodSetUpdate, ...] = ()
+    requeue_after_s: int = 0
+    """How long its group stays out of the queue after Retry."""
 
 
 class Assignment(View, frozen=True, kw_only=True):
@@ -331,6 +333,8 @@ class ClusterQueueView(View, tag_field="kind", tag="ClusterQueue", frozen=True, 
     because: str = ""
     """As in `LocalQueueView`."""
     checks: tuple[str, ...] = ()
+    check_flavors: dict[str, tuple[str, ...]] = {}
+    """Checks that are for some flavors only, by name."""
     weight_nano: int = WHOLE
     usage_based: bool = False
     active: tuple[str, ...] = ()
@@ -347,6 +351,18 @@ class FlavorView(View, tag_field="kind", tag="ResourceFlavor", frozen=True, kw_o
     node_labels: dict[str, str] = {}
     taints: tuple[Toleration, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+
+
+class AdmissionCheckView(View, tag_field="kind", tag="AdmissionCheck", frozen=True, kw_only=True):
+    """An AdmissionCheck: something besides quota that another controller has to agree to."""
+
+    uid: str
+    name: str
+    resource_version: str
+    namespace: str = ""
+    controller: str = ""
+    active: tuple[str, ...] = ()
+    """As in `LocalQueueView`; its controller writes it."""
 
 
 class WorkloadPriorityClassView(
@@ -388,6 +404,7 @@ QueueObject = (
     | ClusterQueueView
     | CohortView
     | FlavorView
+    | AdmissionCheckView
     | WorkloadPriorityClassView
     | PriorityClassView
     | NamespaceView
@@ -403,6 +420,7 @@ Kind = Literal[
     "PriorityClass",
     "Namespace",
     "Cohort",
+    "AdmissionCheck",
 ]
 
 WATCHED_KINDS: tuple[Kind, ...] = (
@@ -411,6 +429,7 @@ WATCHED_KINDS: tuple[Kind, ...] = (
     "WorkloadPriorityClass",
     "ResourceFlavor",
     "Cohort",
+    "AdmissionCheck",
     "ClusterQueue",
     "LocalQueue",
     "Workload",

@@ -25,6 +25,7 @@ from podgroup.names import (
     EVICTED_PODS_READY_TIMEOUT,
     EVICTED_PREEMPTED,
     EVICTED_REQUEUING_LIMIT,
+    NOT_ADMITTED_CHECKS,
     PENDING_DEACTIVATED,
     PENDING_EVALUATION,
     PENDING_EXCEEDS_MAX_QUOTA,
@@ -263,7 +264,8 @@ REASONS: Final = (
     _blocked(
         "ClusterQueueInactive",
         "the ClusterQueue cannot admit anything",
-        "the ResourceFlavors that ClusterQueue {cluster_queue} names",
+        "the ResourceFlavors that ClusterQueue {cluster_queue} names, and AdmissionChecks that "
+        "are active",
     ),
     _blocked(
         PENDING_MISCONFIGURED,
@@ -275,6 +277,12 @@ REASONS: Final = (
         PENDING_ON_HOLD,
         "its queue is stopped",
         "that stopPolicy of the queue is set back to None by its administrator",
+    ),
+    _waits(
+        NOT_ADMITTED_CHECKS,
+        "its quota is reserved, and not all admission checks agree yet",
+        "that the controllers of the AdmissionChecks it names say Ready in status.admissionChecks "
+        "of Workload {namespace}/{workload_name}",
     ),
     # -- quota --------------------------------------------------------------------------------
     _waits(

@@ -23,6 +23,7 @@ from podgroup.journal import Journal
 from podgroup.members import Members
 from podgroup.names import ADMISSION_GATE, POD_FINALIZER
 from podgroup.objects import (
+    AdmissionCheckView,
     ClusterQueueView,
     CohortView,
     DeclaredSet,
@@ -173,7 +174,10 @@ class Holding(Struct, frozen=True, gc=False):
     at: datetime
     seq: int
     admitted: bool = True
+    """False while admission checks are not through: quota is reserved, and nothing starts."""
     decided_by: str = ""
+    admitted_at: datetime | None = None
+    """When the checks were through, if there were any; `at` is when quota was reserved."""
 
 
 class Eviction(Struct, frozen=True, gc=False):
@@ -289,6 +293,8 @@ class Group(Struct, gc=False):
     was_short: bool = False
     checks_told: str = ""
     """Messages of pending admission checks that the pods were told of last."""
+    checks_stale: bool = False
+    """What its Workload says of checks is of an earlier reservation, and to be reset."""
     start_failed: str = ""
     """Why a pod can never start with what its admission gives it: the group ends over that."""
     parked: str = ""
@@ -391,6 +397,7 @@ class World(Struct):
     cluster_queues: dict[str, ClusterQueueView] = field(default_factory=dict)
     cohorts: dict[str, CohortView] = field(default_factory=dict)
     flavors: dict[str, FlavorView] = field(default_factory=dict)
+    checks: dict[str, AdmissionCheckView] = field(default_factory=dict)
     workload_classes: dict[str, WorkloadPriorityClassView] = field(default_factory=dict)
     classes: dict[str, PriorityClassView] = field(default_factory=dict)
     namespaces: dict[str, NamespaceView] = field(default_factory=dict)

@@ -104,6 +104,8 @@ def find_object(world: World, key: tuple[str, str, str]) -> Any:
             return world.cohorts.get(name)
         case "ResourceFlavor":
             return world.flavors.get(name)
+        case "AdmissionCheck":
+            return world.checks.get(name)
         case "WorkloadPriorityClass":
             return world.workload_classes.get(name)
         case "PriorityClass":

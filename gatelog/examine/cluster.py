@@ -116,6 +116,7 @@ async def _allowed(
 _WITHOUT = {
     "workloadpriorityclasses": "priorities come from PriorityClasses only",
     "cohorts": "cohorts have the quota of their ClusterQueues and no parents",
+    "admissionchecks": "ClusterQueues that ask for admission checks are inactive",
 }
 """What it means that an optional kind is not served."""
 

@@ -34,6 +34,7 @@ KINDS: dict[str, Kind] = {
     "localqueues": "LocalQueue",
     "clusterqueues": "ClusterQueue",
     "cohorts": "Cohort",
+    "admissionchecks": "AdmissionCheck",
     "resourceflavors": "ResourceFlavor",
     "workloadpriorityclasses": "WorkloadPriorityClass",
     "priorityclasses": "PriorityClass",

@@ -127,7 +127,7 @@ class Counting:
         for decision in decisions:
             command = decision.command
             group = world.groups.get(GroupID(decision.group))
-            if isinstance(command, AdmitGroup):
+            if isinstance(command, AdmitGroup) and not command.checks:
                 tally.admissions += 1
                 if group is not None and not early:
                     self._admitted(world, group, command.cluster_queue, now)

@@ -92,6 +92,7 @@ class _Fungibility(Wire, frozen=True):
 
 class _CheckRule(Wire, frozen=True):
     name: str
+    on_flavors: tuple[str, ...] | None = None
 
 
 class _CheckStrategy(Wire, frozen=True):
@@ -134,6 +135,17 @@ class ClusterQueueWire(ObjectWire, frozen=True):
     """kueue.x-k8s.io ClusterQueue, v1beta1 and v1beta2."""
 
     spec: _ClusterQueueSpec = _ClusterQueueSpec()
+    status: _Status = _Status()
+
+
+class _CheckSpec(Wire, frozen=True):
+    controller_name: str = ""
+
+
+class AdmissionCheckWire(ObjectWire, frozen=True):
+    """kueue.x-k8s.io AdmissionCheck, v1beta1 and v1beta2."""
+
+    spec: _CheckSpec = _CheckSpec()
     status: _Status = _Status()
 
 
@@ -221,7 +233,8 @@ def cluster_queue_view(wire: ClusterQueueWire) -> objects.ClusterQueueView:
     fungibility = spec.flavor_fungibility or _Fungibility()
     borrow, preempt = fungibility.when_can_borrow, fungibility.when_can_preempt
     strategy = spec.admission_checks_strategy or _CheckStrategy()
-    checks = [rule.name for rule in strategy.admission_checks or ()]
+    rules = strategy.admission_checks or ()
+    checks = [rule.name for rule in rules]
     return objects.ClusterQueueView(
         uid=meta.uid,
         name=meta.name,
@@ -240,6 +253,7 @@ def cluster_queue_view(wire: ClusterQueueWire) -> objects.ClusterQueueView:
         stop_policy=spec.stop_policy or "None",
         because=because(meta.annotations),
         checks=tuple(dict.fromkeys((*checks, *(spec.admission_checks or ())))),
+        check_flavors={rule.name: rule.on_flavors for rule in rules if rule.on_flavors},
         weight_nano=_weight(spec.fair_sharing),
         usage_based=scope.admission_mode == "UsageBasedAdmissionFairSharing",
         active=_active(wire.status),
@@ -251,6 +265,18 @@ def _active(status: _Status) -> tuple[str, ...]:
         if found.type == ACTIVE:
             return (found.status, found.reason, found.message)
     return ()
+
+
+def admission_check_view(wire: AdmissionCheckWire) -> objects.AdmissionCheckView:
+    """Return the view of an AdmissionCheck."""
+    meta = wire.metadata
+    return objects.AdmissionCheckView(
+        uid=meta.uid,
+        name=meta.name,
+        resource_version=meta.resource_version,
+        controller=wire.spec.controller_name,
+        active=_active(wire.status),
+    )
 
 
 def flavor_view(wire: FlavorWire) -> objects.FlavorView:

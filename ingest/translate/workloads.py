@@ -90,6 +90,7 @@ class _Check(Wire, frozen=True):
     state: str = "Pending"
     message: str = ""
     pod_set_updates: tuple[_Update, ...] | None = None
+    requeue_after_seconds: int | None = None
 
 
 class _Reclaimable(Wire, frozen=True):
@@ -197,6 +198,7 @@ def _check(found: _Check) -> objects.CheckView:
         state=found.state,
         message=cut(found.message),
         updates=tuple(_update(found.name, u) for u in found.pod_set_updates or ()),
+        requeue_after_s=max(0, found.requeue_after_seconds or 0),
     )
 
 

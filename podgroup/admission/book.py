@@ -759,7 +759,9 @@ class Book:
         inactive = []
         for name, queue in self.queues.items():
             queue.active = (
-                queue.spec.stop_policy == "None" and queue.offer.flavors <= self.flavors.keys()
+                queue.spec.stop_policy == "None"
+                and queue.spec.usable
+                and queue.offer.flavors <= self.flavors.keys()
             )
             queue.generation += 1
             queue.leaving = 0

@@ -47,7 +47,10 @@ class Fungibility(Struct, frozen=True):
 
 
 class ClusterQueue(Struct, frozen=True, kw_only=True):
-    """A ClusterQueue; `namespaces` None selects none."""
+    """A ClusterQueue; `namespaces` None selects none.
+
+    `usable`: all that it asks for besides flavors is there.
+    """
 
     name: str
     cohort: str = ""
@@ -59,6 +62,7 @@ class ClusterQueue(Struct, frozen=True, kw_only=True):
     weight: Fraction = Fraction(1)
     stop_policy: Literal["None", "Hold", "HoldAndDrain"] = "None"
     usage_based: bool = False
+    usable: bool = True
 
 
 class Cohort(Struct, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ from podgroup.decide.prebuilt import PREBUILT
 from podgroup.decide.reporting import REPORT
 from podgroup.decide.restoring import RESTORE
 from podgroup.decide.retaining import RETAIN
+from podgroup.decide.reviewing import REVIEW
 from podgroup.decide.rule import Rule
 from podgroup.decide.staffing import STAFF
 from podgroup.decide.starting import START, STOP
@@ -46,6 +47,7 @@ FIRST: tuple[Rule, ...] = (
     STAFF,
     FOLLOW,
     TAKE_OVER,
+    REVIEW,
     EXPIRE,
     DRAIN,
     STOP,

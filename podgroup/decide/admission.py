@@ -18,6 +18,7 @@ from podgroup.admission.verdicts import Admission, PreemptionVerdict, Verdicts
 from podgroup.admission.wording import ASSUMED, PREEMPTION_WHY, preempted
 from podgroup.commands import AdmitGroup, EvictGroup
 from podgroup.decide import snapshot
+from podgroup.decide.checks import required_checks
 from podgroup.decide.context import Deciding, Writer, group_ref
 from podgroup.decide.lineup import REFUSED, Lineup, lineup
 from podgroup.decide.queueing import circle_above
@@ -140,13 +141,15 @@ def retire_admissions(d: Deciding, group: Group) -> None:
     local = local_queue_of(d.world, group)
     queue = d.world.cluster_queues.get(holding.admission.cluster_queue)
     reason = message = ""
+    # A mere reservation goes as soon as its queue is stopped, an admission when it is drained.
+    drained = ("HoldAndDrain",) if holding.admitted else ("Hold", "HoldAndDrain")
     if group.workload is not None and not group.workload.active:
         reason = EVICTED_DEACTIVATED
         message = _why("The workload is deactivated", group.workload.because)
-    elif queue is not None and queue.stop_policy == "HoldAndDrain":
+    elif queue is not None and queue.stop_policy in drained:
         reason = EVICTED_CLUSTER_QUEUE_STOPPED
         message = _why("The ClusterQueue is stopped", queue.because)
-    elif local is not None and local.stop_policy == "HoldAndDrain":
+    elif local is not None and local.stop_policy in drained:
         reason = EVICTED_LOCAL_QUEUE_STOPPED
         message = _why("The LocalQueue is stopped", local.because)
     if reason:
@@ -255,6 +258,11 @@ def _inactive(d: Deciding, queue: ClusterQueueView) -> Reason | None:
                     f"ClusterQueue {queue.name} is inactive: "
                     f"ResourceFlavor {flavor.name} doesn't exist",
                 )
+    absent, idle = snapshot.unusable_checks(d.world.checks, queue)
+    for what, names in (("doesn't exist", absent), ("is not active", idle)):
+        if names:
+            said = f"ClusterQueue {queue.name} is inactive: AdmissionCheck {names[0]} {what}"
+            return "ClusterQueueInactive", said
     circle = circle_above(d.world, queue.cohort)
     if circle:
         said = f"ClusterQueue {queue.name} is inactive: it is below a circle of cohorts: {circle}"
@@ -276,15 +284,19 @@ def _admit(d: Deciding, group: Group, admission: Admission) -> None:
         for a in sets
     )
     borrowing = ", borrowing from its cohort" if admission.borrowing else ""
+    assignments = snapshot.assignments(sets)
+    checks = required_checks(d.world, admission.cluster_queue, assignments) or ()
+    waits = f"; waits for admission checks: {', '.join(checks)}" if checks else ""
     d.emit(
         group,
         "admit",
         "QuotaReserved",
-        f"fits the quota of ClusterQueue {admission.cluster_queue}{borrowing}: {amounts}",
+        f"fits the quota of ClusterQueue {admission.cluster_queue}{borrowing}: {amounts}{waits}",
         AdmitGroup(
             target=group_ref(group),
             cluster_queue=admission.cluster_queue,
-            assignments=snapshot.assignments(sets),
+            assignments=assignments,
+            checks=checks,
         ),
     )
 

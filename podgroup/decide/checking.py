@@ -1,4 +1,4 @@
-"""Rule about admission checks (kueue mode): what pending ones say is told to the waiting pods.
+"""Rule about admission checks: what pending ones say is told to the waiting pods.
 
 Quota is reserved and checks are pending: each with a message is named in one Event per pod, again
 only when the messages change. Large groups are told by their first pods, as with other reasons.

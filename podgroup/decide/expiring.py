@@ -36,7 +36,12 @@ BACKOFF = "backoff"
 def expiring(d: Deciding, group: Group) -> None:
     """Run the rules of this module."""
     holding = group.holding
-    if holding is None or group.evicted is not None or group.finish is not None:
+    if (
+        holding is None
+        or not holding.admitted
+        or group.evicted is not None
+        or group.finish is not None
+    ):
         _readied(d, group, ready=False, unready_at=None)
         no_wake(d, group, READY)
         no_wake(d, group, OVERRUN)
@@ -55,7 +60,7 @@ def _timeout(d: Deciding, group: Group, holding: Holding) -> None:
         return
     since = group.unready_at
     if since is None:
-        since = d.here.at if group.ready else holding.at
+        since = d.here.at if group.ready else holding.admitted_at or holding.at
         _readied(d, group, ready=group.ready, unready_at=since)
     limit_s = policy.pods_ready_timeout_s
     if group.ready:
@@ -65,10 +70,10 @@ def _timeout(d: Deciding, group: Group, holding: Holding) -> None:
         wake_at(d, group, READY, due)
     elif 0 <= policy.requeuing_limit <= group.timeouts:
         why = "exceeding the maximum number of re-queuing retries"
-        _deactivate(d, group, "timeout", EVICTED_REQUEUING_LIMIT, why)
+        deactivate(d, group, "timeout", EVICTED_REQUEUING_LIMIT, why)
     else:
         message = f"Exceeded the PodsReady timeout {group.namespace}/{group.workload_name}"
-        _evict(d, group, "timeout", EVICTED_PODS_READY_TIMEOUT, message)
+        evict(d, group, "timeout", EVICTED_PODS_READY_TIMEOUT, message)
 
 
 def _readied(d: Deciding, group: Group, *, ready: bool, unready_at: datetime | None) -> None:
@@ -81,12 +86,13 @@ def _overrun(d: Deciding, group: Group, holding: Holding) -> None:
     if workload is None or not workload.max_execution_s:
         no_wake(d, group, OVERRUN)
         return
-    due = holding.at + timedelta(seconds=workload.max_execution_s - group.executed_s)
+    begin = holding.admitted_at or holding.at
+    due = begin + timedelta(seconds=workload.max_execution_s - group.executed_s)
     if due > d.here.at:
         wake_at(d, group, OVERRUN, due)
         return
     why = "exceeding the maximum execution time"
-    _deactivate(d, group, "overrun", EVICTED_MAX_EXEC_TIME, why, event=EVENT_MAX_EXEC_TIME)
+    deactivate(d, group, "overrun", EVICTED_MAX_EXEC_TIME, why, event=EVENT_MAX_EXEC_TIME)
 
 
 def _backoff(d: Deciding, group: Group) -> None:
@@ -99,7 +105,7 @@ def _backoff(d: Deciding, group: Group) -> None:
         d.record(Requeued(group.id, waited=True))
 
 
-def _deactivate(
+def deactivate(
     d: Deciding, group: Group, rule: str, reason: str, why: str, event: str = ""
 ) -> None:
     """Set spec.active of the Workload to false and evict the group."""
@@ -114,16 +120,24 @@ def _deactivate(
         message,
         UpdateWorkload(target=workload_ref(group), active=False, events=events),
     )
-    _evict(d, group, rule, reason, message)
+    evict(d, group, rule, reason, message)
 
 
-def _evict(d: Deciding, group: Group, rule: str, reason: str, message: str) -> None:
+def evict(
+    d: Deciding, group: Group, rule: str, reason: str, message: str, requeue_after_s: int = 0
+) -> None:
+    """Evict the group; it stays out of the queue for `requeue_after_s` seconds at least."""
     d.emit(
         group,
         rule,
         reason,
         message,
-        EvictGroup(target=group_ref(group), reason=reason, message=message),
+        EvictGroup(
+            target=group_ref(group),
+            reason=reason,
+            message=message,
+            requeue_after_s=requeue_after_s,
+        ),
     )
 
 

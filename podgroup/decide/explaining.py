@@ -6,16 +6,17 @@ group leads to one that cannot follow, the group is parked in the state that it 
 A wait is an interval with one reason and one message. Wording is stable: it names what is missing,
 never how many are there so far, so that a group of a thousand pods has one reason, not a thousand.
 
-Invariant: a group that holds quota, or is over, waits for nothing.
+Invariant: a group that is admitted, or is over, waits for nothing.
 """
 
 from podgroup.changes import ALL_RELEASED, FIRST_RUNS
+from podgroup.decide.checks import holds, unchecked
 from podgroup.decide.context import Deciding
 from podgroup.decide.rule import Line, Rule
 from podgroup.facts import beyond_admission
 from podgroup.lifecycle import IllegalTransition, may_become, next_states
 from podgroup.members import Flag
-from podgroup.names import MANAGED_LABEL, PENDING_EVALUATION
+from podgroup.names import MANAGED_LABEL, NOT_ADMITTED_CHECKS, PENDING_EVALUATION
 from podgroup.quantities import format_amount
 from podgroup.reasons import (
     LARGER_THAN_ADMITTED,
@@ -89,7 +90,7 @@ def _state(d: Deciding, group: Group, blocked: bool) -> str:
         return "Finished" if done else "Finishing"
     if group.evicted is not None and (group.holding is not None or group.short is not None):
         return "Evicted"
-    if group.holding is not None:
+    if group.holding is not None and holds(group):
         return "Running" if members.count(Flag.RUNNING) else "Admitted"
     if blocked:
         return "Blocked"
@@ -105,7 +106,7 @@ def _why(d: Deciding, group: Group, waits_for: tuple[str, str] | None) -> tuple[
         return waits_for
     if group.evicted is not None:
         return group.evicted.reason, group.evicted.message
-    if group.holding is not None:
+    if group.holding is not None and holds(group):
         by = f"admitted by ClusterQueue {group.holding.admission.cluster_queue}"
         if group.workload_refused:
             return WORKLOAD_REFUSED, f"{by}; {refusal(group)}"
@@ -123,8 +124,14 @@ def _reason(d: Deciding, group: Group) -> tuple[str, str] | None:
         return None
     if group.parked:
         return PARKED, group.parked
-    if group.holding is not None:
+    if holds(group):
         return None
+    if group.holding is not None and group.evicted is None:
+        by = group.holding.admission.cluster_queue
+        return (
+            NOT_ADMITTED_CHECKS,
+            f"quota is reserved in ClusterQueue {by}; {unchecked(d.world, group)}",
+        )
     if group.queue_reason[0]:
         return group.queue_reason
     if d.world.mode == "kueue" and group.composed:

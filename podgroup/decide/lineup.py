@@ -186,7 +186,8 @@ class Lineup:
             case "ClusterQueue" if view is None:
                 book.remove_cluster_queue(str(key))
             case "ClusterQueue":
-                book.set_cluster_queue(snapshot.cluster_queue(view))
+                usable = not any(snapshot.unusable_checks(world.checks, view))
+                book.set_cluster_queue(snapshot.cluster_queue(view, usable=usable))
             case "Cohort" if view is None:
                 book.remove_cohort(str(key))
             case "Cohort":

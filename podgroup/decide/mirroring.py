@@ -13,18 +13,21 @@ Invariant: with nothing in flight and nothing changing, the rule is silent.
 
 from podgroup.changes import ALL_READY, SUCCEEDED, WORKLOAD
 from podgroup.commands import WriteWorkloadStatus
+from podgroup.decide.checks import awaits_checks, wanted_checks
 from podgroup.decide.context import Deciding, workload_free, workload_ref
 from podgroup.decide.rule import Line, Rule
 from podgroup.decide.timing import still_running
-from podgroup.facts import is_true, role_of
+from podgroup.facts import is_true, ran_s, role_of
 from podgroup.members import Flag
 from podgroup.names import (
     ADMITTED,
     EVICTED,
+    EVICTED_ADMISSION_CHECK,
     EVICTED_DEACTIVATED,
     EVICTED_PODS_READY_TIMEOUT,
     EVICTED_PREEMPTED,
     FINISHED,
+    NOT_ADMITTED_CHECKS,
     NOT_ADMITTED_NO_RESERVATION,
     PENDING_EVALUATION,
     PODS_READY,
@@ -47,6 +50,7 @@ from podgroup.view import Eviction, Group
 READY_MESSAGE = "All pods reached readiness and the workload is running"
 WAITING_MESSAGE = "Not all pods are ready or succeeded"
 RECOVERY_MESSAGE = "At least one pod has failed, waiting for recovery"
+UNCHECKED_MESSAGE = "Not all admission checks are ready"
 NO_RESERVATION_MESSAGE = "The workload has no reservation"
 
 Said = dict[str, Condition]
@@ -88,16 +92,27 @@ def mirroring(d: Deciding, group: Group) -> None:
     stale_admission = workload.cluster_queue != (
         holding.admission.cluster_queue if holding is not None else ""
     )
-    if changed or stale_admission or reclaim != workload.reclaimable:
-        _write(d, group, changed, clear=holding is None and stale_admission, reclaim=reclaim)
+    checks = wanted_checks(d.world, group, workload)
+    if changed or stale_admission or reclaim != workload.reclaimable or checks is not None:
+        clear = holding is None and stale_admission
+        _write(d, group, changed, clear=clear, reclaim=reclaim, checks=checks)
 
 
 def _write(
-    d: Deciding, group: Group, changed: list[Condition], *, clear: bool, reclaim: dict[str, int]
+    d: Deciding,
+    group: Group,
+    changed: list[Condition],
+    *,
+    clear: bool,
+    reclaim: dict[str, int],
+    checks: tuple[str, ...] | None = None,
 ) -> None:
     holding = group.holding
     mirror = holding is not None and d.world.mode != "kueue"
-    names = ", ".join(f"{c.type}={c.status}" for c in changed) or "admission or reclaimable pods"
+    names = (
+        ", ".join(f"{c.type}={c.status}" for c in changed)
+        or "admission, checks or reclaimable pods"
+    )
     d.emit(
         group,
         "mirror",
@@ -110,6 +125,8 @@ def _write(
             clear_admission=clear,
             reclaimable=reclaim,
             executed_s=_executed_s(d, group) if clear else None,
+            checks=checks,
+            reset_checks=checks is not None and not awaits_checks(group, stale=False),
         ),
     )
 
@@ -118,7 +135,7 @@ def _executed_s(d: Deciding, group: Group) -> int:
     holding = group.holding
     if holding is None:
         return group.executed_s
-    return group.executed_s + max(0, int((d.here.at - holding.at).total_seconds()))
+    return group.executed_s + ran_s(holding, d.here.at)
 
 
 def _mirror_finish(d: Deciding, group: Group, workload: WorkloadView) -> None:
@@ -165,7 +182,10 @@ def _quota(group: Group, said: Said, wanted: Wanted) -> None:
     if holding is not None:
         message = f"Quota reserved in ClusterQueue {holding.admission.cluster_queue}"
         wanted.append((QUOTA_RESERVED, True, QUOTA_RESERVED, message))
-        wanted.append((ADMITTED, True, ADMITTED, "The workload is admitted"))
+        if holding.admitted:
+            wanted.append((ADMITTED, True, ADMITTED, "The workload is admitted"))
+        else:
+            wanted.append((ADMITTED, False, NOT_ADMITTED_CHECKS, UNCHECKED_MESSAGE))
     else:
         reason, message = group.queue_reason
         if not reason and evicted is not None:
@@ -188,7 +208,7 @@ def _quota(group: Group, said: Said, wanted: Wanted) -> None:
 
 
 def _requeued(group: Group, evicted: Eviction) -> tuple[str, bool, str, str]:
-    if group.requeued and evicted.reason == EVICTED_PODS_READY_TIMEOUT:
+    if group.requeued and evicted.reason in (EVICTED_PODS_READY_TIMEOUT, EVICTED_ADMISSION_CHECK):
         return (REQUEUED, True, REQUEUED_BACKOFF_FINISHED, "The back-off is over")
     return (REQUEUED, group.requeued, evicted.reason, evicted.message)
 

@@ -16,8 +16,11 @@ Invariant: after each message every queue says, or was told to say, what is so.
 from podgroup.commands import ObjectRef, WriteQueueStatus
 from podgroup.decide.context import Deciding
 from podgroup.decide.rule import Line
+from podgroup.decide.snapshot import unusable_checks
 from podgroup.names import (
     ACTIVE,
+    ACTIVE_CHECK_INACTIVE,
+    ACTIVE_CHECK_NOT_FOUND,
     ACTIVE_CLUSTER_QUEUE_IS_NOT,
     ACTIVE_COHORT_CYCLE,
     ACTIVE_FLAVOR_NOT_FOUND,
@@ -32,8 +35,8 @@ Said = tuple[str, str, str]
 """Status, reason, message."""
 
 NOT_SUBMITTED = "Can't submit new workloads to clusterQueue"
-MOST_FLAVORS = 16
-"""Missing flavors that are named in a message."""
+MOST_NAMED = 16
+"""Missing flavors and checks that are named in a message."""
 
 
 def queueing(d: Deciding) -> None:
@@ -78,22 +81,22 @@ def cluster_queue_active(world: World, queue: ClusterQueueView) -> Said:
     named = dict.fromkeys(flavor.name for part in queue.groups for flavor in part.flavors)
     missing = [name for name in named if name not in world.flavors]
     if missing:
-        why.append(f"references missing ResourceFlavor(s): {','.join(missing[:MOST_FLAVORS])}")
+        why.append(f"references missing ResourceFlavor(s): {','.join(missing[:MOST_NAMED])}")
         reason = reason or ACTIVE_FLAVOR_NOT_FOUND
+    absent, idle = unusable_checks(world.checks, queue)
+    if absent:
+        why.append(f"references missing AdmissionCheck(s): {','.join(absent[:MOST_NAMED])}")
+        reason = reason or ACTIVE_CHECK_NOT_FOUND
+    if idle:
+        why.append(f"references inactive AdmissionCheck(s): {','.join(idle[:MOST_NAMED])}")
+        reason = reason or ACTIVE_CHECK_INACTIVE
     circle = circle_above(world, queue.cohort)
     if circle:
         why.append(f"is below a circle of cohorts: {circle}")
         reason = reason or ACTIVE_COHORT_CYCLE
     if why:
         return "False", reason, f"Can't admit new workloads: {', '.join(why)}."
-    unheeded = [
-        field
-        for field, asked in (
-            ("admissionChecksStrategy", bool(queue.checks)),
-            ("admissionScope", queue.usage_based),
-        )
-        if asked
-    ]
+    unheeded = [field for field, asked in (("admissionScope", queue.usage_based),) if asked]
     but = f"; not heeded: {', '.join(unheeded)}" if unheeded else ""
     return "True", ACTIVE_READY, f"Can admit new workloads{but}"
 

@@ -32,6 +32,7 @@ from podgroup.facts import set_named
 from podgroup.names import SINGLE_PODSET
 from podgroup.objects import (
     WHOLE,
+    AdmissionCheckView,
     Assignment,
     ClusterQueueView,
     CohortView,
@@ -52,8 +53,17 @@ def configuration(policy: Policy) -> Configuration:
     return Configuration(fair_strategies=strategies)
 
 
-def cluster_queue(view: ClusterQueueView) -> ClusterQueue:
-    """Return a ClusterQueue."""
+def unusable_checks(
+    checks: Mapping[str, AdmissionCheckView], view: ClusterQueueView
+) -> tuple[list[str], list[str]]:
+    """Return which AdmissionChecks of a ClusterQueue are missing, and which are not active."""
+    missing = [name for name in view.checks if name not in checks]
+    idle = [name for name in view.checks if name in checks and checks[name].active[:1] != ("True",)]
+    return missing, idle
+
+
+def cluster_queue(view: ClusterQueueView, *, usable: bool = True) -> ClusterQueue:
+    """Return a ClusterQueue; it is `usable` if its checks are."""
     preemption = {
         "within_cluster_queue": view.within_cluster_queue,
         "reclaim_within_cohort": view.reclaim_within_cohort,
@@ -75,6 +85,7 @@ def cluster_queue(view: ClusterQueueView) -> ClusterQueue:
         fungibility=msgspec.convert(fungibility, Fungibility),
         weight=Fraction(view.weight_nano, WHOLE),
         usage_based=view.usage_based,
+        usable=usable,
     )
     return msgspec.structs.replace(queue, **rest)
 

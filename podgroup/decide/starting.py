@@ -251,6 +251,7 @@ def _ungate(d: Deciding, group: Group, pod: Pod, queue: str, given: _Given) -> N
         annotations[SLICE_NAME] = given.slice_name
     for update in given.updates:
         annotations.update(update.annotations)
+    asked = any(update.labels or update.annotations for update in given.updates)
     two = TOPOLOGY_GATE in view.gates and not topology
     elastic = d.world.policy.elastic_jobs and SLICE_NAME in annotations
     d.emit(
@@ -266,6 +267,7 @@ def _ungate(d: Deciding, group: Group, pod: Pod, queue: str, given: _Given) -> N
             labels=given.labels,
             annotations=annotations,
             replaces=_ELASTIC if elastic else (),
+            workload=group.workload_name if asked and d.world.mode != "kueue" else "",
             events=given.events,
         ),
     )

@@ -309,9 +309,11 @@ def write_admission(
         cluster_queue=holding.admission.cluster_queue,
         assignments=holding.admission.assignments,
         queued_at=holding.queued_at,
-        admitted_at=holding.at,
+        admitted_at=holding.admitted_at or holding.at,
         admitted_seq=holding.seq,
-        released_at=None if released_at is None else max(holding.at, released_at.at),
+        released_at=None
+        if released_at is None
+        else max(holding.admitted_at or holding.at, released_at.at),
         release_reason=reason,
         decided_by=holding.decided_by,
     )

@@ -35,10 +35,14 @@ from podgroup.facts import role_of
 from podgroup.fold.common import EXCESS, REPLACED, expect, index, mark, note
 from podgroup.fold.placing import needed, replace
 from podgroup.fold.queues import say
-from podgroup.fold.workloads import admit, recharge, release
+from podgroup.fold.workloads import admit, checked, distrust_checks, recharge, release
 from podgroup.ids import PodUID
 from podgroup.journal import At
-from podgroup.names import EVICTED_PODS_READY_TIMEOUT, RULE_REPLACED
+from podgroup.names import (
+    EVICTED_ADMISSION_CHECK,
+    EVICTED_PODS_READY_TIMEOUT,
+    RULE_REPLACED,
+)
 from podgroup.state import Eviction, Expectation, Finish, Group, Hiding, Role, World
 
 
@@ -105,8 +109,12 @@ def _workload_is_changed(
 
 
 def _admitted(world: World, group: Group, decision: Decision, command: AdmitGroup) -> None:
+    here = At(decision.as_of, decision.at)
+    if group.holding is not None and not group.holding.admitted and not command.checks:
+        checked(world, here, group, group.holding, decision.id)
+        return
     admission = Admission(cluster_queue=command.cluster_queue, assignments=command.assignments)
-    admit(world, At(decision.as_of, decision.at), group, admission, decision.id)
+    admit(world, here, group, admission, decision.id, command.checks)
 
 
 def _evicted(world: World, group: Group, decision: Decision, command: EvictGroup) -> None:
@@ -115,8 +123,11 @@ def _evicted(world: World, group: Group, decision: Decision, command: EvictGroup
     if command.preempted_by and command.preempted_by not in group.beaten_by:
         group.beaten_by = (*group.beaten_by, command.preempted_by)
     world.quotas.news[group.id] = None  # what it holds is as good as free for those who wait
+    distrust_checks(group)
     if command.reason == EVICTED_PODS_READY_TIMEOUT:
         _back_off(world, here, group)
+    elif command.requeue_after_s:
+        group.requeue_at = here.at + timedelta(seconds=command.requeue_after_s)
     _note(world, here, group, "GroupEvicted", decision, command)
 
 
@@ -124,8 +135,11 @@ def _released(world: World, group: Group, decision: Decision, command: ReleaseQu
     release(world, At(decision.as_of, decision.at), group, command.reason)
     group.requeued = command.requeue
     group.queued_at = group.complete_at
-    if group.requeue_at is not None and group.evicted is not None:
-        group.queued_at = group.evicted.at  # behind those that did nothing wrong
+    evicted = group.evicted
+    if evicted is not None and (
+        group.requeue_at is not None or evicted.reason == EVICTED_ADMISSION_CHECK
+    ):
+        group.queued_at = evicted.at  # behind those that did nothing wrong
 
 
 def _finished(world: World, group: Group, decision: Decision, command: FinishGroup) -> None:

@@ -15,6 +15,7 @@ from podgroup.fold.common import listed, mark, note, stale
 from podgroup.ids import newer
 from podgroup.journal import At, QuotaRow
 from podgroup.objects import (
+    AdmissionCheckView,
     ClusterQueueView,
     CohortView,
     FlavorView,
@@ -60,6 +61,7 @@ def object_deleted(
         "ClusterQueue": world.cluster_queues,
         "Cohort": world.cohorts,
         "ResourceFlavor": world.flavors,
+        "AdmissionCheck": world.checks,
         "WorkloadPriorityClass": world.workload_classes,
         "PriorityClass": world.classes,
         "Namespace": world.namespaces,
@@ -70,7 +72,7 @@ def object_deleted(
             return
         del world.local_queues[(namespace, name)]
     else:
-        store: dict[str, Any] = stores[kind]  # type: ignore[assignment] # seven value types
+        store: dict[str, Any] = stores[kind]  # type: ignore[assignment] # eight value types
         known = store.get(name)
         if known is None or known.uid != uid:
             return
@@ -154,6 +156,8 @@ def _place(world: World, view: QueueObject) -> tuple[Any, Any]:
             return world.cohorts, view.name
         case FlavorView():
             return world.flavors, view.name
+        case AdmissionCheckView():
+            return world.checks, view.name
         case WorkloadPriorityClassView():
             return world.workload_classes, view.name
         case PriorityClassView():
@@ -164,6 +168,11 @@ def _place(world: World, view: QueueObject) -> tuple[Any, Any]:
 
 def _concerns(world: World, kind: str, namespace: str, name: str) -> None:
     """Touch the groups whose admission may now be answered differently."""
+    if kind == "AdmissionCheck":
+        for queue in sorted(world.cluster_queues):
+            if name in world.cluster_queues[queue].checks:
+                _concerns(world, "ClusterQueue", "", queue)
+        return
     if kind in ("ClusterQueue", "Cohort", "ResourceFlavor"):
         unsay(world)
     if kind in ("Cohort", "ResourceFlavor"):

@@ -148,11 +148,12 @@ def _infer(world: World, here: At, kind: str, seen: set[str], filtered: bool) ->
         "ClusterQueue": world.cluster_queues,
         "Cohort": world.cohorts,
         "ResourceFlavor": world.flavors,
+        "AdmissionCheck": world.checks,
         "WorkloadPriorityClass": world.workload_classes,
         "PriorityClass": world.classes,
         "Namespace": world.namespaces,
     }
-    gone = [view for view in stores[kind].values() if view.uid not in seen]  # type: ignore[attr-defined] # seven value types
+    gone = [view for view in stores[kind].values() if view.uid not in seen]  # type: ignore[attr-defined] # eight value types
     for view in gone:
         object_deleted(
             world, here, kind, view.namespace, view.name, view.uid, view.resource_version

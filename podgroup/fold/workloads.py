@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from podgroup.changes import EVERYTHING, of_workload, same_but_status
 from podgroup.commands import Admission
-from podgroup.facts import beyond_admission, condition, is_true, role_of, succeeded
+from podgroup.facts import KUEUE, beyond_admission, condition, is_true, ran_s, role_of, succeeded
 from podgroup.fold.common import (
     end_expectation,
     listed,
@@ -35,6 +35,7 @@ from podgroup.names import (
     FINISHED,
     IS_GROUP_WORKLOAD,
     JOB_UID,
+    QUOTA_RESERVED,
     SINGLE_PODSET,
     WAITING_FOR_REPLACEMENT_PODS,
     WORKLOAD_FINALIZER,
@@ -43,8 +44,8 @@ from podgroup.objects import WorkloadView
 from podgroup.quota import Charge
 from podgroup.state import GROUP, SINGLE, Eviction, Finish, Group, Holding, Role, World
 
-ADOPTED, KUEUE = "adopted", "kueue"
-"""Who decided an admission that is not a decision of ours."""
+ADOPTED = "adopted"
+"""Who decided an admission that stood before we came."""
 
 
 def workload_applied(world: World, here: At, view: WorkloadView, relist: str) -> None:
@@ -223,10 +224,15 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
     _take_finish(world, here, group, view)
     if world.mode == "kueue":
         _take_admission(world, here, group, view)
-    elif before is None and group.holding is None and group.finish is None:
-        # First sight of a Workload that says admitted: a standing admission of an earlier epoch.
-        if is_true(view, ADMITTED) and view.cluster_queue:
-            hold(world, here, group, view, decided_by=ADOPTED)
+    else:
+        if before is None and group.holding is None and group.finish is None:
+            # First sight of a Workload that says admitted: an admission of an earlier epoch.
+            if is_true(view, ADMITTED) and view.cluster_queue:
+                hold(world, here, group, view, decided_by=ADOPTED)
+            else:
+                distrust_checks(group)
+        if group.checks_stale and all(check.state == "Pending" for check in view.checks):
+            group.checks_stale = False
     ours = (
         before is not None and not owned and world.mode != "kueue" and same_but_status(before, view)
     )
@@ -332,8 +338,30 @@ def hold(world: World, here: At, group: Group, view: WorkloadView, *, decided_by
     admit(world, here, group, admission, decided_by)
 
 
-def admit(world: World, here: At, group: Group, admission: Admission, decided_by: str) -> None:
-    """Record that the group holds quota from now on."""
+def distrust_checks(group: Group) -> None:
+    """Note that what was said of admission checks is not about a reservation to come."""
+    checks = group.workload.checks if group.workload is not None else ()
+    group.checks_stale = any(check.state != "Pending" for check in checks)
+
+
+def checked(world: World, here: At, group: Group, held: Holding, decision: str) -> None:
+    """Record that all admission checks agreed: what was reserved is an admission."""
+    holding = replace(held, admitted=True, admitted_at=here.at, decided_by=decision)
+    group.holding = holding
+    write_admission(world, group, holding)
+    _note_admitted(world, here, group, holding)
+    mark(world, group.id)
+
+
+def admit(
+    world: World,
+    here: At,
+    group: Group,
+    admission: Admission,
+    decided_by: str,
+    checks: tuple[str, ...] = (),
+) -> None:
+    """Record that the group holds quota from now on; with `checks` it is not admitted yet."""
     group.admissions += 1
     group.holding = Holding(
         number=group.admissions,
@@ -341,25 +369,43 @@ def admit(world: World, here: At, group: Group, admission: Admission, decided_by
         queued_at=group.queued_at,
         at=here.at,
         seq=here.position,
+        admitted=not checks,
         decided_by=decided_by,
     )
     group.evicted = None
     group.requeued = True
     group.queue_reason = ("", "")
     group.kept = None
-    write_admission(world, group, group.holding)
+    if checks:
+        note(
+            world,
+            here,
+            "QuotaReserved",
+            group=group.id,
+            reason=QUOTA_RESERVED,
+            message=f"in ClusterQueue {admission.cluster_queue}, for admission checks: "
+            + ", ".join(checks),
+            decision=decided_by,
+        )
+    else:
+        write_admission(world, group, group.holding)
+        _note_admitted(world, here, group, group.holding)
+    world.quotas.dequeue(group.id)
+    recharge(world, group)
+    mark(world, group.id)
+
+
+def _note_admitted(world: World, here: At, group: Group, holding: Holding) -> None:
+    decided_by = holding.decided_by
     note(
         world,
         here,
         "GroupAdmitted",
         group=group.id,
         reason="Adopted" if decided_by == ADOPTED else ADMITTED,
-        message=f"in ClusterQueue {admission.cluster_queue}",
+        message=f"in ClusterQueue {holding.admission.cluster_queue}",
         decision="" if decided_by in (ADOPTED, KUEUE) else decided_by,
     )
-    world.quotas.dequeue(group.id)
-    recharge(world, group)
-    mark(world, group.id)
 
 
 def release(world: World, here: At, group: Group, reason: str) -> None:
@@ -367,9 +413,12 @@ def release(world: World, here: At, group: Group, reason: str) -> None:
     holding = group.holding
     if holding is None:
         return
-    group.executed_s += max(0, int((here.at - holding.at).total_seconds()))
+    group.executed_s += ran_s(holding, here.at)
     group.holding = None
-    write_admission(world, group, holding, released_at=here, reason=reason)
+    if holding.admitted or world.mode == "kueue":
+        write_admission(world, group, holding, released_at=here, reason=reason)
+    if world.mode != "kueue":
+        distrust_checks(group)
     note(world, here, "QuotaReleased", group=group.id, reason=reason)
     world.quotas.discharge(group.id)
     mark(world, group.id)

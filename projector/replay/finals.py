@@ -158,6 +158,7 @@ def _objects(world: World) -> Iterable[tuple[str, str, str]]:
         ("ClusterQueue", world.cluster_queues),
         ("Cohort", world.cohorts),
         ("ResourceFlavor", world.flavors),
+        ("AdmissionCheck", world.checks),
         ("WorkloadPriorityClass", world.workload_classes),
         ("PriorityClass", world.classes),
         ("Namespace", world.namespaces),

@@ -38,7 +38,7 @@ from projector.replay.log import Entry
 _NAMES = frozenset(
     (
         *("name", "namespace", "node", "queue", "cluster_queue", "priority_class", "by"),
-        *("cohort", "checks"),
+        *("cohort", "parent", "checks"),
     )
 )
 """Fields whose text is a name."""

@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
 
 from actuator import fence
@@ -122,3 +123,25 @@ async def test_it_costs_no_request_where_pods_are_started_and_stopped(lab: Lab) 
     # One that was never written to is looked at once.
     await carry_out(lab, DeletePod(target=await lab.pod("excess")))
     assert asked == {"PATCH": 16, "DELETE": 6, "GET": 1}
+
+
+def test_labels_that_no_ready_check_of_the_workload_wants_are_refused() -> None:
+    """In builtin mode a command may name a Workload, whose checks have the last word."""
+    command = ungate(pod_ref(), labels={"zone": "a"}, annotations={"example.com/r": "1"})
+    command = msgspec.structs.replace(command, workload="g")
+    assert fence.forbidden(command, labels_of_checks=False) == ""
+    assert fence.strange_keys(command)
+
+    def workload(state: str, **update: object) -> dict[str, object]:
+        check = {"name": "c", "state": state, "podSetUpdates": [{"name": "main", **update}]}
+        return {"status": {"admissionChecks": [check]}}
+
+    both = {"labels": {"zone": "a"}, "annotations": {"example.com/r": "1"}}
+    assert fence.unasked(command, workload("Ready", **both)) == ""
+    assert "labels zone" in fence.unasked(command, workload("Pending", **both))
+    assert "labels zone" in fence.unasked(command, {})
+    assert "annotations" in fence.unasked(command, workload("Ready", labels={"zone": "a"}))
+    other = {"labels": {"zone": "b"}, "annotations": {"example.com/r": "1"}}
+    assert "labels zone" in fence.unasked(command, workload("Ready", **other))
+    mine = msgspec.structs.replace(command, labels={names.QUEUE_NAME: "q"})
+    assert fence.forbidden(mine, labels_of_checks=False), "whose a pod is is its owner's to write"

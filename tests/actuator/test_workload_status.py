@@ -156,3 +156,30 @@ def test_merging_loses_no_type_and_is_idempotent(
     assert len(types) == len(set(types))
     assert set(types) == {"Preempted", *(c.type for c in first), *(c.type for c in second)}
     assert workload_status.merge_conditions(both, second, 1, NOW) == both
+
+
+def test_new_checks_are_pending_and_what_controllers_said_stays() -> None:
+    ready = {"name": "a", "state": "Ready", "message": "m", "podSetUpdates": [{"name": "main"}]}
+    gone = {"name": "gone", "state": "Ready", "message": ""}
+    after = patched(command(checks=("a", "b")), live(admissionChecks=[ready, gone]))
+    new = {
+        "name": "b",
+        "state": "Pending",
+        "message": "",
+        "lastTransitionTime": after["admissionChecks"][1]["lastTransitionTime"],
+    }
+    assert after["admissionChecks"] == [ready, new]
+
+
+def test_checks_that_are_reset_say_what_they_were_and_count_retries() -> None:
+    retry = {"name": "a", "state": "Retry", "message": "m", "requeueAfterSeconds": 9}
+    again = {"name": "b", "state": "Retry", "message": "m", "retryCount": 2}
+    waits = {"name": "c", "state": "Pending", "message": "in line"}
+    ready = {"name": "d", "state": "Ready", "podSetUpdates": [{"name": "main"}]}
+    wanted = command(checks=("a", "b", "c", "d"), reset_checks=True)
+    found = patched(wanted, live(admissionChecks=[retry, again, waits, ready]))["admissionChecks"]
+    assert [one["state"] for one in found] == ["Pending"] * 4
+    assert [one.get("retryCount") for one in found] == [1, 3, None, None]
+    assert found[0]["message"] == "Pending again; was Retry"
+    assert found[2] == waits
+    assert not any("podSetUpdates" in one or "requeueAfterSeconds" in one for one in found)

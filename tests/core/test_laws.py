@@ -77,6 +77,8 @@ def reloaded(world: World) -> World:
         [
             *world.local_queues.values(),
             *world.cluster_queues.values(),
+            *world.cohorts.values(),
+            *world.checks.values(),
             *world.flavors.values(),
             *world.workload_classes.values(),
             *world.classes.values(),

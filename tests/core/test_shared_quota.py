@@ -158,10 +158,10 @@ def test_a_circle_of_cohorts_takes_nobody_in_and_is_named() -> None:
 
 def test_what_builtin_mode_does_not_heed_is_said() -> None:
     toy = Toy()
-    team(toy, "red", 4, checks=("budget",), usage_based=True)
+    team(toy, "red", 4, usage_based=True)
     status, _, message = toy.world.cluster_queues["red"].active
     assert status == "True"
-    assert message.endswith("; not heeded: admissionChecksStrategy, admissionScope")
+    assert message.endswith("; not heeded: admissionScope")
 
 
 @pytest.mark.parametrize("strategies", [(), ("LessThanOrEqualToFinalShare",)])

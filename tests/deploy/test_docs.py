@@ -97,7 +97,8 @@ def rules() -> set[str]:
         "_stop": 3,
         "_stop_all": 2,
         "_evict": 2,
-        "_deactivate": 2,
+        "evict": 2,
+        "deactivate": 2,
     }
     for path in (ROOT / "podgroup" / "decide").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -1,0 +1,77 @@
+"""Admission checks in builtin mode: which hold for a group, what they say, what is to be listed.
+
+Theory. A ClusterQueue may ask for AdmissionChecks: other controllers that have to agree once quota
+is reserved (a machine is being made, a budget is asked). Each writes its state into the Workload's
+status, which is no mirror here. What was said about one reservation is not about the next: the
+states are reset when the group is evicted or gives its reservation up, and nothing is believed
+before that was seen.
+
+Invariant: nothing is changed here.
+"""
+
+from collections.abc import Iterable
+
+from podgroup.objects import Assignment, CheckView, WorkloadView
+from podgroup.view import Group, World
+
+PENDING, READY = "Pending", "Ready"
+
+
+def required_checks(
+    world: World, cluster_queue: str, assignments: Iterable[Assignment]
+) -> tuple[str, ...] | None:
+    """Return the checks that hold for flavors of a ClusterQueue, None if the queue is not there."""
+    queue = world.cluster_queues.get(cluster_queue)
+    if queue is None:
+        return None
+    if not queue.checks:
+        return ()
+    given = {flavor for one in assignments for flavor in one.flavors.values()}
+    return tuple(
+        name
+        for name in queue.checks
+        if name not in queue.check_flavors or given.intersection(queue.check_flavors[name])
+    )
+
+
+def holds(group: Group) -> bool:
+    """Tell whether a group holds quota and may use it."""
+    return group.holding is not None and group.holding.admitted
+
+
+def awaits_checks(group: Group, *, stale: bool = True) -> bool:
+    """Tell whether a group has a reservation; not `stale`: one that checks have been told of."""
+    waits = group.holding is not None and not group.holding.admitted and group.evicted is None
+    return waits and (stale or not group.checks_stale)
+
+
+def wanted_checks(world: World, group: Group, workload: WorkloadView) -> tuple[str, ...] | None:
+    """Return which checks the Workload's status should list anew, None if it is right as it is."""
+    listed = tuple(check.name for check in workload.checks)
+    settled = all(check.state == PENDING for check in workload.checks)
+    holding = group.holding
+    if holding is not None and awaits_checks(group):
+        admission = holding.admission
+        names = required_checks(world, admission.cluster_queue, admission.assignments)
+        wrong = names is not None and set(names) != set(listed)
+        return (names or ()) if wrong or (group.checks_stale and not settled) else None
+    over = holding is None or group.evicted is not None
+    return listed if over and not settled else None
+
+
+def unchecked(world: World, group: Group) -> str:
+    """Say which checks a reservation waits for."""
+    holding = group.holding
+    assert holding is not None
+    names = required_checks(world, holding.admission.cluster_queue, holding.admission.assignments)
+    if names is None:
+        return f"ClusterQueue {holding.admission.cluster_queue} is gone, and its checks with it"
+    states = states_of(group)
+    open_ = [name for name in names if name not in states or states[name].state != READY]
+    return f"waits for admission checks: {', '.join(open_)}"
+
+
+def states_of(group: Group) -> dict[str, CheckView]:
+    """Return what is said of the reservation that a group has now, by check."""
+    checks = group.workload.checks if group.workload is not None else ()
+    return {} if group.checks_stale else {check.name: check for check in checks}
