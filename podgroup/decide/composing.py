@@ -17,6 +17,7 @@ Composition is the one pass over all pods of a group. Invariant: once composed, 
 change no more for this Workload.
 """
 
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from podgroup.commands import (
@@ -49,6 +50,9 @@ from podgroup.names import (
 )
 from podgroup.view import Group, Pod
 
+Roles = dict[str, list[Pod]]
+"""The pods of each role, oldest first."""
+
 
 class Problem(NamedTuple):
     """Why a group cannot be composed: a word and a sentence."""
@@ -64,13 +68,13 @@ def composing(d: Deciding, group: Group) -> None:
     _release_inactive(d, group)
     problem = _incomplete(d, group)
     if problem is None:
-        _drop_surplus(d, group)
-        problem = _unfit(d, group)
-    if problem is None:
-        d.pending(group, "", "")
-        if workload_free(group):
-            _compose(d, group)
-        return
+        roles = _roles(d, group, _drop_surplus(d, group))
+        problem = _unfit(d, group, roles)
+        if problem is None:
+            d.pending(group, "", "")
+            if workload_free(group):
+                _compose(d, group, roles)
+            return
     d.pending(group, *problem)
 
 
@@ -141,11 +145,10 @@ def _too_few(d: Deciding, group: Group) -> Problem | None:
     )
 
 
-def _unfit(d: Deciding, group: Group) -> Problem | None:
+def _unfit(d: Deciding, group: Group, roles: Roles) -> Problem | None:
     clash = copy_problem(d, group)
     if clash is not None:
         return Problem(*clash)
-    roles = _roles(d, group)
     if group.dialect:
         found = unfit(roles)
         return Problem(*found) if found is not None else _class_problem(d, group)
@@ -164,20 +167,28 @@ def _unfit(d: Deciding, group: Group) -> Problem | None:
     return _class_problem(d, group)
 
 
-def _drop_surplus(d: Deciding, group: Group) -> None:
+def _drop_surplus(d: Deciding, group: Group) -> frozenset[str]:
+    """Delete pods beyond the total; return all that are not to be counted in, by uid.
+
+    One whose write is in flight, or was refused, is deleted later (`staffing`).
+    """
     members = d.members(group)
     surplus = members.count(Flag.ACTIVE) - group.total
     if group.single or group.dialect or surplus <= 0:
-        return
+        return frozenset()
     pods = sorted((d.pod(uid) for uid in members.with_flags(Flag.ACTIVE)), key=active_key)
-    for pod in pods[group.total :]:
+    beyond = pods[group.total :]
+    for pod in beyond:
         if pod.free:
             delete_excess(d, group, pod, f"the group wants {group.total} pods, this one is beyond")
+    return frozenset(pod.view.uid for pod in beyond)
 
 
-def _roles(d: Deciding, group: Group) -> dict[str, list[Pod]]:
-    roles: dict[str, list[Pod]] = {}
+def _roles(d: Deciding, group: Group, without: AbstractSet[str]) -> Roles:
+    roles: Roles = {}
     for uid in d.members(group).with_flags(Flag.ACTIVE):
+        if uid in without:
+            continue
         pod = d.pod(uid)
         roles.setdefault(pod.role, []).append(pod)
     return {
@@ -217,8 +228,7 @@ def _class_problem(d: Deciding, group: Group) -> Problem | None:
     )
 
 
-def _compose(d: Deciding, group: Group) -> None:
-    roles = _roles(d, group)
+def _compose(d: Deciding, group: Group, roles: Roles) -> None:
     if not roles:
         return
     if group.dialect:
