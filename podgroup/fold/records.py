@@ -14,10 +14,14 @@ from podgroup import records as r
 from podgroup.fold.common import note, park
 from podgroup.fold.outcomes import REPORT
 from podgroup.fold.placing import replace_all
-from podgroup.fold.pods import close_wait, renew, report_timer, retire
+from podgroup.fold.pods import close_wait, lead, renew, report_timer, retire
 from podgroup.ids import GroupID
 from podgroup.journal import At, WaitRow
 from podgroup.state import Group, Timer, Wait, World
+
+LED_ANEW = 3
+"""Rules since which a group that is composed anew is what its first pod says at once; before, from
+the next event on: a log of then is folded as it was."""
 
 
 def apply_record(world: World, here: At, record: r.AnyRecord) -> None:
@@ -108,6 +112,9 @@ def _reopened(world: World, _: At, group: Group, record: r.Reopened) -> None:
     for role in group.roles.values():
         role.count = role.succeeded_gone = 0
     replace_all(world, group)
+    said = world.meta.settings
+    if said is not None and said.rules >= LED_ANEW:
+        lead(world, group)
     world.quotas.dequeue(group.id)
 
 
