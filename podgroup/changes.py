@@ -110,6 +110,8 @@ def of_pod(world: World, group: Group, old: int, new: int) -> int:
         return EVERYTHING
     if not runs(world, group):
         return EVERYTHING
+    if old & _STANDS_OUT and _overfull(world, group):
+        return EVERYTHING  # it may be the one that has to go, now that nothing is in flight
     if not changed & _COUNTS:
         return 0
     count = world.members[group.id].count
@@ -127,6 +129,15 @@ def of_pod(world: World, group: Group, old: int, new: int) -> int:
         over = old & Flag.SUCCEEDED or count(Flag.SUCCEEDED) + gone >= total
         found |= SUCCEEDED | ALL_SUCCEEDED if over else SUCCEEDED
     return found
+
+
+def _overfull(world: World, group: Group) -> bool:
+    """Tell whether a role has more pods than places."""
+    count = world.members[group.id].count
+    return any(
+        count(Flag.SOLID, role.name) > role.count - role.succeeded_gone
+        for role in group.roles.values()
+    )
 
 
 def _of_released(world: World, group: Group, old: int, new: int) -> int:
