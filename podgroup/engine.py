@@ -212,6 +212,7 @@ def _look(world: World, d: Deciding) -> dict[GroupID, int]:
     while True:
         batch = {g: changed for g, changed in world.touched.items() if g in world.groups}
         world.touched.clear()
+        held = {g for g in batch if world.groups[g].holding is not None}
         for identity, changed in batch.items():
             looked_at[identity] = looked_at.get(identity, 0) | changed
         for identity, changed in batch.items():
@@ -220,14 +221,14 @@ def _look(world: World, d: Deciding) -> dict[GroupID, int]:
         if world.mode == "builtin":
             admit_pending(d)
         world.quotas.told()
-        evicted = [g for g in world.touched if _needs_another_look(world, g)]
+        again = [g for g in world.touched if _needs_another_look(world, g, g in held)]
         for identity, changed in world.touched.items():
             if identity in world.groups:
                 looked_at[identity] = looked_at.get(identity, 0) | changed
         world.touched.clear()
-        if not evicted:
+        if not again:
             break
-        world.touched.update(dict.fromkeys(evicted, EVERYTHING))
+        world.touched.update(dict.fromkeys(again, EVERYTHING))
     for identity, changed in looked_at.items():
         if changed and identity in world.groups:
             _run(d, world.groups[identity], changed, first=False)
@@ -235,11 +236,12 @@ def _look(world: World, d: Deciding) -> dict[GroupID, int]:
     return looked_at
 
 
-def _needs_another_look(world: World, identity: GroupID) -> bool:
+def _needs_another_look(world: World, identity: GroupID, held: bool) -> bool:
+    """Tell whether a group was evicted, or gave back what it `held`: earlier rules read that."""
     group = world.groups.get(identity)
     if group is None or group.parked or group.finish is not None:
         return False
-    return group.evicted is not None and group.holding is not None
+    return held if group.holding is None else group.evicted is not None
 
 
 Plan = tuple[tuple[int, Callable[[Deciding, Group], None]], ...]
