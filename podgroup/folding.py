@@ -55,7 +55,7 @@ from podgroup.objects import (
 )
 from podgroup.policy import Policy
 from podgroup.records import AsOf, Concluded
-from podgroup.sharing import one, one_map_of_times, one_time, share_new
+from podgroup.sharing import one, one_map_of_times, one_time, shared
 from podgroup.state import GROUP, SINGLE, Group, Meta, Pod, World
 
 
@@ -210,7 +210,7 @@ def read_back(pod: Pod) -> Pod:
 
     Pod by pod as they are read: all of them unshared take several times the memory of the state.
     """
-    share_new(pod.view)
+    pod.view = shared(pod.view)
     pod.group, pod.role = one(pod.group), one(pod.role)
     pod.gate_added = one_map_of_times(pod.gate_added)
     for name in ("ungated_at", "scheduled_at", "started_at"):

@@ -9,13 +9,13 @@ Tables are bounded: one that is full is emptied, which costs memory only. Their 
 what compares equal and would be written differently (the order of a mapping, the offset of a
 time), so nothing depends on what a process has seen before.
 
-Invariant: sharing changes the identity of values, never a value; a shared mapping never changes.
+Invariant: no view is changed; the one that is made equals it, and a shared mapping never changes.
 """
 
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
-from msgspec.structs import force_setattr, replace
+from msgspec.structs import replace
 
 from podgroup.objects import Condition, PodView
 
@@ -123,67 +123,49 @@ def resembling(view: PodView, like: PodView) -> PodView | None:
     return made if made == view else None
 
 
-def share_new(view: PodView, like: PodView = _NOBODY) -> None:
-    """Let a view share what other views said: a pod's first, or one that says other things.
+def shared(view: PodView, like: PodView = _NOBODY) -> PodView:
+    """Return a view that shares what others say: a pod's first, or one that says other things.
 
     `like` says mostly the same, as another pod of the group does, or the pod itself before:
     comparing costs less than looking up.
     """
-    put = force_setattr
-    labels, known = view.labels, like.labels
-    same = labels == known and list(labels) == list(known)
-    put(view, "labels", known if same else one_map(labels))
-    if notes := view.annotations:
-        known = like.annotations
-        same = notes == known and list(notes) == list(known)
-        put(view, "annotations", known if same else one_map(notes))
-    put(view, "created_at", one_time(view.created_at))
-    _share_parts(view, like)
+    return replace(
+        view,
+        namespace=_as(view.namespace, like.namespace),
+        created_at=one_time(view.created_at),
+        labels=_map_as(view.labels, like.labels),
+        annotations=_map_as(view.annotations, like.annotations),
+        phase=_as(view.phase, like.phase),
+        role=_as(view.role, like.role),
+        node=_as(view.node, like.node),
+        scheduler=_as(view.scheduler, like.scheduler),
+        qos=_as(view.qos, like.qos),
+        writer=_as(view.writer, like.writer),
+        priority_class=_as(view.priority_class, like.priority_class),
+        finalizers=_as(view.finalizers, like.finalizers),
+        gates=_as(view.gates, like.gates),
+        requests=like.requests if view.requests == like.requests else one_map(view.requests),
+        node_selector=one_map(view.node_selector) if view.node_selector else view.node_selector,
+        owners=_as(view.owners, like.owners),
+        tolerations=_as(view.tolerations, like.tolerations),
+        node_terms=_as(view.node_terms, like.node_terms),
+        conditions=_conditions(view.conditions, like.conditions),
+    )
 
 
-def _share_parts(view: PodView, like: PodView) -> None:
-    put = force_setattr
-    value = view.namespace
-    put(view, "namespace", like.namespace if value == like.namespace else one(value))
-    value = view.phase
-    put(view, "phase", like.phase if value == like.phase else one(value))
-    if value := view.role:
-        put(view, "role", like.role if value == like.role else one(value))
-    if value := view.node:
-        put(view, "node", like.node if value == like.node else one(value))
-    if value := view.scheduler:
-        put(view, "scheduler", like.scheduler if value == like.scheduler else one(value))
-    if value := view.qos:
-        put(view, "qos", like.qos if value == like.qos else one(value))
-    if value := view.writer:
-        put(view, "writer", like.writer if value == like.writer else one(value))
-    if value := view.priority_class:
-        put(view, "priority_class", one(value))
-    if some := view.finalizers:
-        put(view, "finalizers", like.finalizers if some == like.finalizers else one(some))
-    if some := view.gates:
-        put(view, "gates", like.gates if some == like.gates else one(some))
-    if requests := view.requests:
-        put(view, "requests", like.requests if requests == like.requests else one_map(requests))
-    if selector := view.node_selector:
-        put(view, "node_selector", one_map(selector))
-    if owners := view.owners:
-        put(view, "owners", like.owners if owners == like.owners else one(owners))
-    if tolerations := view.tolerations:
-        seen = like.tolerations
-        put(view, "tolerations", seen if tolerations == seen else one(tolerations))
-    if terms := view.node_terms:
-        put(view, "node_terms", like.node_terms if terms == like.node_terms else one(terms))
-    if conditions := view.conditions:
-        have = like.conditions
-        put(view, "conditions", have if conditions == have else _conditions(conditions, have))
+def _as(value: _T, known: _T) -> _T:
+    return known if value == known else one(value)
+
+
+def _map_as(value: dict[str, str], known: dict[str, str]) -> dict[str, str]:
+    return known if value == known and list(value) == list(known) else one_map(value)
 
 
 def _conditions(
     conditions: tuple[Condition, ...], known: tuple[Condition, ...]
 ) -> tuple[Condition, ...]:
-    if not conditions:
-        return conditions
+    if conditions == known:
+        return known
     timeless = True
     for condition in conditions:
         timeless = timeless and condition.at is None
@@ -194,7 +176,12 @@ def _conditions(
         if condition in known:
             found.append(known[known.index(condition)])
             continue
-        for name in ("type", "status", "reason", "message"):
-            force_setattr(condition, name, one(getattr(condition, name)))
-        found.append(one(condition) if condition.at is None else condition)
+        made = replace(
+            condition,
+            type=one(condition.type),
+            status=one(condition.status),
+            reason=one(condition.reason),
+            message=one(condition.message),
+        )
+        found.append(one(made) if made.at is None else made)
     return one(tuple(found)) if timeless else tuple(found)

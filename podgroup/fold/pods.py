@@ -61,7 +61,7 @@ from podgroup.names import (
 )
 from podgroup.objects import PodView
 from podgroup.quantities import format_amount
-from podgroup.sharing import one_map_of_times, renewed, resembling, share_new
+from podgroup.sharing import one_map_of_times, renewed, resembling, shared
 from podgroup.state import GROUP, SINGLE, Group, Hiding, Pod, Role, World
 
 QUIET = timedelta(minutes=10)
@@ -84,7 +84,7 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
         before = known.view
         made = renewed(view, before)
         if made is None:
-            share_new(view, before)
+            view = shared(view, before)
         else:
             view = made
             if made.labels is before.labels and made.labels.get(MANAGED_LABEL) == MANAGED_VALUE:
@@ -278,9 +278,9 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
     first = members.first()
     made = None
     if first is None:
-        share_new(view)
+        view = shared(view)
     elif (made := resembling(view, like := world.pods[first].view)) is None:
-        share_new(view, like)
+        view = shared(view, like)
     else:
         view = made
     gated = ADMISSION_GATE in view.gates

@@ -11,7 +11,7 @@ from podgroup.codec import decode_batch
 from podgroup.engine import load_world, new_world, read_back, step
 from podgroup.events import PodApplied
 from podgroup.objects import Condition, PodView
-from podgroup.sharing import MOST, one, one_map, one_time, renewed, resembling, share_new
+from podgroup.sharing import MOST, one, one_map, one_time, renewed, resembling, shared
 from podgroup.state import Pod, World
 
 
@@ -74,8 +74,7 @@ def test_a_condition_that_changed_is_told_and_the_others_are_kept() -> None:
     def condition(kind: str, status: str) -> Condition:
         return Condition(type=kind, status=status, at=at)
 
-    before = view("1", condition("PodScheduled", "True"), condition("Ready", "False"))
-    share_new(before)
+    before = shared(view("1", condition("PodScheduled", "True"), condition("Ready", "False")))
     wanted = view("2", condition("PodScheduled", "True"), condition("Ready", "True"))
     after = view("2", condition("PodScheduled", "True"), condition("Ready", "True"))
     made = renewed(after, before)
