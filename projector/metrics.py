@@ -30,7 +30,10 @@ PARK_REASONS = (
     "DecisionRefused",
     PARKED_DECISION,
     "WrongSource",
+    "RulesFailed",
+    "IllegalTransition",
 )
+"""Why something is set aside, as rows of `parked` say it."""
 BATCH_EVENTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 DELAY_S = (*FAST_S, 30.0, 60.0, 300.0, 900.0, 3600.0)
 

@@ -6,8 +6,14 @@ from typing import Any
 import pytest
 
 from ingest.metrics import reason_class
+from podgroup.decide.context import Deciding
+from podgroup.fold.writing import Writing
+from podgroup.journal import At
+from podgroup.lifecycle import IllegalTransition
 from podgroup.runtime.metrics import UNBOUNDED, Family
+from projector.metrics import PARK_REASONS
 from tests.metrics.reference import PAGE, everything, tables, written
+from tests.support.toy import Toy
 
 FAMILIES = list(everything().families.values())
 UNITS = ("seconds", "bytes", "events")
@@ -97,3 +103,18 @@ def test_classes_of_relists_in_the_page_are_those_of_the_code() -> None:
     written_words = set(re.findall(r"`(\w+)`", row))
     assert written_words | {"start"} == {word for _, word in _CLASSES} | {"other"}
     assert reason_class("something new") == "other"
+
+
+def test_every_reason_for_setting_something_aside_is_told_and_counted_from_nothing() -> None:
+    row = next(
+        line for line in PAGE.read_text().splitlines() if "`reason` of what is parked" in line
+    )
+    assert tuple(re.findall(r"`(\w+)`", row.split("|")[2])) == PARK_REASONS
+    stopped = Toy()
+    stopped.pod("a0", "g", 1)
+    group = stopped.group("g")
+    deciding = Deciding(stopped.world, At(9, stopped.now), Writing(stopped.world))
+    for error in (ValueError("a bug"), IllegalTransition("not so")):
+        deciding.park(group, error)
+    assert {row.reason for row in stopped.world.journal.parked} <= set(PARK_REASONS)
+    assert len(stopped.world.journal.parked) == 2
