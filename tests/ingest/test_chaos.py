@@ -4,7 +4,9 @@ One run takes some seconds; for a longer look raise STEPS by hand."""
 
 import asyncio
 import random
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +33,8 @@ class Chaos:
         self.alive: list[str] = []
 
     async def step(self, kube: Client) -> None:
-        acts = [self.create] * 6 + [self.delete] * 4 + [self.ungate] * 3
+        acts: list[Callable[[Client], Coroutine[Any, Any, None]]] = []
+        acts += [self.create] * 6 + [self.delete] * 4 + [self.ungate] * 3
         acts += [self.drop, self.reset, self.compact, self.refuse, self.trouble]
         acts += [self.crash, self.restart, self.lose_nats]
         await self.random.choice(acts)(kube)
@@ -50,7 +53,7 @@ class Chaos:
 
     async def ungate(self, kube: Client) -> None:
         for name in self.random.sample(self.alive, min(len(self.alive), 5)):
-            patch = {"spec": {"schedulingGates": []}}
+            patch: dict[str, Any] = {"spec": {"schedulingGates": []}}
             await kube.patch("pods", name, patch, "default")
 
     async def drop(self, _: Client) -> None:

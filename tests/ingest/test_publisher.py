@@ -2,11 +2,13 @@
 
 import asyncio
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from ingest.bounds import MAX_EVENT_BYTES
 from ingest.publisher import PROGRESS_S, EventPublisher
+from ingest.resume import LogMessage
 from podgroup import codec, subjects
 from podgroup.events import (
     Batch,
@@ -43,6 +45,9 @@ class Sink:
             self.store()
         return await stored
 
+    async def last(self, stream: str, subject: str) -> LogMessage | None:
+        raise AssertionError("nobody asks it")
+
     def store(self) -> None:
         for stored, sequence in self.waiting:
             stored.set_result(sequence)
@@ -61,7 +66,7 @@ class Clock:
         return self.now
 
 
-def pod(name: str, version: int, **more: object) -> PodView:
+def pod(name: str, version: int, **more: Any) -> PodView:
     return PodView(
         uid=f"u-{name}",
         namespace="ns",
@@ -77,7 +82,7 @@ def applied(name: str, version: int, relist: str = "", **more: object) -> PodApp
 
 
 def publisher(sink: Sink, **more) -> EventPublisher:
-    given = {"cluster": "c", "shards": 1, "batch_bytes": 50_000, "positions": {}}
+    given: dict[str, Any] = {"cluster": "c", "shards": 1, "batch_bytes": 50_000, "positions": {}}
     given |= {"lasts": {}} | more
     return EventPublisher(sink, **given)
 
@@ -128,7 +133,8 @@ async def test_under_load_events_share_messages_and_keep_their_order(running):
     await settle()
     assert [len(b.events) for b in sink.batches] == [1, 9]
     assert sink.after == [0, 1]
-    told = [e.pod.resource_version for b in sink.batches for e in b.events]
+    events: list[Any] = [e for b in sink.batches for e in b.events]
+    told = [e.pod.resource_version for e in events]
     assert told == [str(v) for v in range(1, 11)]
     assert sink.batches[-1].positions == {"Pod": "10"}
 

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from ingest.registration import own_certificates, registration
+from ingest.webhook.install import ServiceEndpoint, UrlEndpoint
 from podgroup.runtime.settings import NatsSettings, Settings, WebhookSettings
 from podgroup.subjects import check_cluster
 from simcluster.client import ApiFailure
@@ -76,16 +77,20 @@ async def test_with_certificates_of_others_the_registration_is_theirs_too(
 
 
 def test_where_the_api_server_finds_us():
-    service = registration(Settings(), b"ca", "https://127.0.0.1:9443")
-    assert service.endpoint.name == "gatelog-webhook"
-    assert service.endpoint.namespace == "gatelog-system"
+    service = registration(Settings(), b"ca", "https://127.0.0.1:9443").endpoint
+    assert isinstance(service, ServiceEndpoint)
+    assert (service.name, service.namespace) == ("gatelog-webhook", "gatelog-system")
     url = msgspec.structs.replace(Settings(), webhook=WebhookSettings(url="https://host:0"))
     found = registration(url, b"ca", "https://0.0.0.0:1234")
-    assert found.endpoint.url == "https://host:1234"
+    assert found.endpoint == UrlEndpoint("https://host:1234")
     six = msgspec.structs.replace(Settings(), webhook=WebhookSettings(url="https://[::1]:0"))
-    assert registration(six, b"ca", "https://[::1]:1234").endpoint.url == "https://[::1]:1234"
+    assert registration(six, b"ca", "https://[::1]:1234").endpoint == UrlEndpoint(
+        "https://[::1]:1234"
+    )
     fixed = msgspec.structs.replace(Settings(), webhook=WebhookSettings(url="https://host:9"))
-    assert registration(fixed, b"ca", "https://0.0.0.0:1234").endpoint.url == "https://host:9"
+    assert registration(fixed, b"ca", "https://0.0.0.0:1234").endpoint == UrlEndpoint(
+        "https://host:9"
+    )
 
 
 def test_the_certificate_names_what_the_api_server_calls(tmp_path: Path):
