@@ -120,6 +120,7 @@ async def door(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
             await kube.close()
 
 
+@pytest.mark.parity("B24")
 async def test_a_queue_that_another_policy_names_too_late_is_no_way_round(door: Door) -> None:
     """Such a pod had come out without a gate, and ran uncounted; a webhook of ours comes later."""
     late = {"metadata": {"labels": {names.QUEUE_NAME: "q"}}}

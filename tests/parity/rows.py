@@ -428,6 +428,7 @@ B20 Y the pod that failed first is released first
 B21 Y what runs keeps its quota until it has ended or is gone
 B22 Y nobody but the actuator takes a pod out of its queue
 B23 Y pods whose owner Kueue queues, by policy
+B24 Y a queue that others name after admission has passed the pod
 """,
 }
 

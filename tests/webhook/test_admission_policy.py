@@ -224,6 +224,7 @@ def test_creations_as_the_webhook_judges_them(raw: RAW, errors: list[Any]) -> No
     check(raw, None, errors)
 
 
+@pytest.mark.parity("B24")
 def test_a_queue_named_after_mutation_is_refused() -> None:
     """The server asks a mutating policy that passed a pod by no second time."""
     job = raw_pod(labels=Q | {names.PODSET_LABEL: "main"}, owner=("batch/v1", "Job", "j"))

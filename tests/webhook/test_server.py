@@ -117,6 +117,7 @@ async def test_pod_without_queue_passes_untouched(client: Client) -> None:
     assert client.server.counts["mutate", "no_queue"] == 1
 
 
+@pytest.mark.parity("B24")
 async def test_a_queue_named_after_mutation_is_refused(client: Client, cluster: Cluster) -> None:
     """The server asks a mutating webhook that passed a pod by no second time."""
     annotations = {"kubernetes.io/config.mirror": "x"}
