@@ -9,7 +9,8 @@ of one kind, what is not delivered in the frame is gone: the fold infers its del
 
 Schema history: 2026-11 first version of everything (v1); `WorkloadView.owner_pods` (new field);
 `DecisionRefused`, `SettingsRecorded` (new events); `PodDeleted.filtered`,
-`RelistCompleted.filtered`, `RelistStarted.by_settings`, `OutcomeRecorded.parked` (new fields).
+`RelistCompleted.filtered`, `RelistStarted.by_settings`, `OutcomeRecorded.parked`,
+`ContainerEnd.restarts` (new fields).
 Invariant: an event never changes once published, and equal deltas have equal `event_id`.
 """
 

@@ -102,6 +102,26 @@ class ParkedRow(Struct, frozen=True, gc=False, kw_only=True):
     raw: bytes = b""
 
 
+class FailureRow(Struct, frozen=True, gc=False, kw_only=True):
+    """A container that ended badly, or ("") a pod that its node or the cluster put an end to.
+
+    `requests` is what the pod asked for then, `finished_at` what the kubelet says of the end.
+    """
+
+    pod: str
+    container: str
+    seq: int
+    at: datetime
+    group: str
+    reason: str
+    message: str = ""
+    exit_code: int = 0
+    restarts: int = 0
+    finished_at: datetime | None = None
+    node: str = ""
+    requests: dict[str, int]
+
+
 class QuotaRow(Struct, frozen=True, gc=False):
     """Nominal quota of a ClusterQueue from `seq` on: flavor -> resource -> amount; {}: none."""
 
@@ -135,6 +155,7 @@ class Journal(Struct, kw_only=True):
     gates: dict[tuple[str, str], GateRow] = field(default_factory=dict)
     outcomes: list[OutcomeRow] = field(default_factory=list)
     parked: list[ParkedRow] = field(default_factory=list)
+    failures: dict[tuple[str, str, int], FailureRow] = field(default_factory=dict)
     quotas: dict[tuple[str, int], QuotaRow] = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
     concluded: list[Concluded] = field(default_factory=list)

@@ -78,12 +78,13 @@ class Condition(View, frozen=True, kw_only=True):
 
 
 class ContainerEnd(View, frozen=True, kw_only=True):
-    """How a container of a pod last ended."""
+    """How a container of a pod last ended, and how often it was started again."""
 
     name: str
     exit_code: int = 0
     reason: str = ""
     finished_at: Time | None = None
+    restarts: int = 0
 
 
 class DeclaredSet(View, frozen=True, kw_only=True):

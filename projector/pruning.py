@@ -50,6 +50,7 @@ WHERE_OVER: dict[str, str] = {
     "waits": "to_at < :before",
     "admissions": "released_at < :before",
     "decisions": "issued_at < :before AND status IS NOT NULL",
+    "failures": "at < :before",
     "parked": "resolved_at < :before AND resolution <> ''",
     "estimates": "came_at < :before",
 }
@@ -71,6 +72,7 @@ _WHEN = {
     "waits": "from_at",
     "admissions": "admitted_at",
     "decisions": "issued_at",
+    "failures": "at",
     "parked": "at",
     "estimates": "given_at",
 }

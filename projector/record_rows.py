@@ -50,6 +50,7 @@ _gate = row_of(tables.gates)
 _note = row_of(tables.history)
 _wait = row_of(tables.waits)
 _admission_row = row_of(tables.admissions)
+_failure = row_of(tables.failures)
 _quota = row_of(tables.quotas)
 _decision_row = row_of(tables.decisions)
 _conclusion = row_of(tables.conclusions)
@@ -163,6 +164,25 @@ def build(
             for w in journal.waits.values()
         ],
         "admissions": [_admission(cluster, row) for row in journal.admissions.values()],
+        "failures": [
+            _failure(
+                cluster=cluster,
+                shard=shard,
+                pod_uid=f.pod,
+                container=f.container,
+                seq=f.seq,
+                at=f.at,
+                group_id=f.group,
+                reason=f.reason,
+                message=f.message,
+                exit_code=f.exit_code,
+                restarts=f.restarts,
+                finished_at=f.finished_at,
+                node=f.node,
+                requests=as_json(f.requests),
+            )
+            for f in journal.failures.values()
+        ],
         "quotas": [
             _quota(
                 cluster=cluster,

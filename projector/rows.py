@@ -228,6 +228,8 @@ def _pod(world: World, pod: Pod, shard: int) -> Row:
         deleted_at=view.deleted_at,
         gone_at=pod.gone_at,
         qos=view.qos,
+        owner=next((f"{one.kind}/{one.name}" for one in view.owners if one.controller), ""),
+        restarts=sum([end.restarts for end in view.ends]),
         seen_seq=pod.seen_seq,
         as_of_seq=world.meta.position,
         folded=pack(pod) if pod.gone_at is None else None,

@@ -74,6 +74,7 @@ class _ContainerStatus(Wire, frozen=True):
     name: str = ""
     state: _ContainerState | None = None
     last_state: _ContainerState | None = None
+    restart_count: int = 0
     allocated_resources: Raw = _EMPTY
     resources: Raw = _EMPTY
 
@@ -205,6 +206,7 @@ def _ends(status: _PodStatus) -> tuple[objects.ContainerEnd, ...]:
                         exit_code=end.exit_code,
                         reason=end.reason,
                         finished_at=end.finished_at,
+                        restarts=container.restart_count,
                     )
                 )
     return tuple(ends)

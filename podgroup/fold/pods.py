@@ -35,6 +35,7 @@ from podgroup.fold.common import (
     stale,
     write_admission,
 )
+from podgroup.fold.failures import failures
 from podgroup.fold.naming import claim_name, give_up_name
 from podgroup.fold.placing import declare, declared_total, larger, place, replace
 from podgroup.ids import GroupID, PodUID, group_id, newer
@@ -106,6 +107,8 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
             known, moved = None, True
     if known is None:
         _join(world, here, _life(world, here, wanted, view, moved=moved), view)
+        if not moved and (view.ends or view.conditions):
+            failures(world, here, world.pods[PodUID(uid)], None)
     else:
         _change(world, here, world.groups[known.group], known, view, False)
 
@@ -373,6 +376,7 @@ def _see(world: World, here: At, group: Group, pod: Pod, view: PodView, same: bo
                 _ungated(world, here, group, pod, gate, before)
     if deleted or view.phase != before.phase or view.node != before.node:
         _progress(world, here, group, pod, before)
+    failures(world, here, pod, before)
     if not same:
         if view.requests != before.requests:
             _resized(world, here, group, pod, before)

@@ -50,6 +50,7 @@ OVER = {
     "history": "t.at",
     "outcomes": "t.at",
     "quotas": "t.at",
+    "failures": "t.at",
     "pods": "t.gone_at",
     "groups": "t.gone_at",
     "gates": "(SELECT p.gone_at FROM pods p WHERE p.cluster = t.cluster AND p.uid = t.pod_uid)",

@@ -141,10 +141,15 @@ def number(name: str, comment: str, *, key: bool = False, null: bool = False) ->
     )
 
 
-def count(name: str, comment: str, *, key: bool = False) -> Column[int]:
-    """A 32-bit integer column: counters and small numbers."""
+def count(name: str, comment: str, *, key: bool = False, default: int | None = None) -> Column[int]:
+    """A 32-bit integer column: counters and small numbers. `default` is what older rows have."""
     return Column(
-        name, Integer, primary_key=key, nullable=False, autoincrement=False, comment=comment
+        *(name, Integer),
+        primary_key=key,
+        nullable=False,
+        autoincrement=False,
+        server_default=None if default is None else literal_column(str(default)),
+        comment=comment,
     )
 
 

@@ -123,6 +123,16 @@ pods = Table(
         "Guaranteed, Burstable or BestEffort; empty: not told, or from before schema 0002",
         default="",
     ),
+    text(
+        "owner",
+        "Its controller, e.g. Job/train; empty: none, or from before schema 0006",
+        default="",
+    ),
+    count(
+        "restarts",
+        "How often its containers were started again; 0 in rows from before schema 0006",
+        default=0,
+    ),
     number("seen_seq", "Position at which it was first seen"),
     number("as_of_seq", AS_OF),
     blob("folded", FOLDED),

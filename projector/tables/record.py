@@ -103,6 +103,32 @@ Index(
     sqlite_where=_a.released_at.is_(None),
 )
 
+failures = Table(
+    "failures",
+    metadata,
+    cluster(),
+    shard(),
+    text("pod_uid", "Pod", key=True),
+    text("container", "Container that ended badly; empty: the pod was put an end to", key=True),
+    number("seq", "Position at which that was seen", key=True),
+    time("at", "Timestamp of the log", null=False),
+    text("group_id", "Group"),
+    text("reason", "OOMKilled, Error, Evicted, DeletionByTaintManager, ..."),
+    text("message", "Why, in words; empty: nothing was said"),
+    count("exit_code", "Exit code of the container; 0: none"),
+    count("restarts", "How often the container had been started again by then"),
+    time("finished_at", "When it ended, as the kubelet says"),
+    text("node", "Node it was on; empty: none"),
+    document(
+        "requests",
+        "Resources the pod asked for then: cpu in thousandths, others in whole units",
+    ),
+    comment="One row per container that ended badly, eviction by a node and disruption",
+    info=rows("replace", kept="{t}.seq <= :floor"),
+)
+
+Index("ix_failures_at", failures.c.at)
+
 quotas = Table(
     "quotas",
     metadata,

@@ -14,7 +14,7 @@ from projector.tables.base import utc_text
 from tests.projector.support import NOW, Writer, busy_toy
 
 Rows = list[dict[str, Any]]
-LATER = ("conclusions", "quotas")
+LATER = ("conclusions", "failures", "quotas")
 """Tables that came after the first version, with a log that fills them."""
 FORECASTS = ("estimates", "forecasts")
 """Those that no log fills."""
@@ -110,7 +110,9 @@ def test_everything_is_there_after_the_upgrade(
     migrate.check(empty_url)
     engine = writer(empty_url)
     assert contents(engine) == {
-        name: [row | {"qos": ""} if name == "pods" else row for row in rows]
+        name: [
+            row | {"qos": "", "owner": "", "restarts": 0} if name == "pods" else row for row in rows
+        ]
         for name, rows in model.items()
     }
     fresh = f"sqlite:///{tmp_path}/fresh.sqlite3"

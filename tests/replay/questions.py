@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from podgroup import events as e
 from podgroup.names import PRIORITY_CLASS
-from podgroup.objects import ContainerEnd
+from podgroup.objects import ContainerEnd, OwnerRef
 from projector import migrate
 from projector.database import reader
 from tests.projector.support import Writer
@@ -38,7 +38,8 @@ def history() -> Toy:
         toy.pod(f"train-{i}", "training", 4, cpu=2, labels=red | low)
     toy.wait(20)
     toy.run(*(f"train-{i}" for i in range(4)))
-    toy.pod("etl", cpu=2, labels=blue)
+    job = OwnerRef(kind="Job", name="etl", uid="j1", controller=True)
+    toy.pod("etl", cpu=2, labels=blue, owners=(job,))
     toy.wait(5)
     toy.run("etl")
     for i in range(2):
@@ -49,7 +50,11 @@ def history() -> Toy:
     toy.change(
         toy.named("etl").uid,
         phase="Failed",
-        ends=(ContainerEnd(name="job", exit_code=137, reason="OOMKilled", finished_at=toy.now),),
+        ends=(
+            ContainerEnd(
+                name="job", exit_code=137, reason="OOMKilled", finished_at=toy.now, restarts=2
+            ),
+        ),
     )
     toy.wait(10)
     for i in range(2):

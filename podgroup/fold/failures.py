@@ -1,0 +1,72 @@
+"""Fold of how pods fail: containers that end badly, evictions by nodes, disruptions.
+
+Theory. A pod says how each container last ended and why its node or the cluster put an end to it.
+What it did not say before happened now, and is written down with what the pod asked for at the
+time, because that may be changed later (`pods/resize`). Of an end that the condition tells first
+and the phase afterwards the first is written down.
+
+Invariant: nothing of the state changes here; what failed decides nothing by this.
+"""
+
+from datetime import datetime
+
+from podgroup.journal import At, FailureRow
+from podgroup.objects import Condition, PodView
+from podgroup.state import Pod, World
+
+OOM_KILLED = "OOMKilled"
+DISRUPTION = "DisruptionTarget"
+"""Condition by which a kubelet, kube-scheduler or the eviction API says that it ends a pod."""
+
+
+def failures(world: World, here: At, pod: Pod, before: PodView | None) -> None:
+    """Write down what ended badly since `before` (None: all that the pod tells)."""
+    view = pod.view
+    if before is not None and view.ends == before.ends and view.conditions is before.conditions:
+        return
+    known = before.ends if before is not None else ()
+    for end in view.ends:
+        if end not in known and (end.exit_code or end.reason == OOM_KILLED):
+            reason = end.reason or f"exit code {end.exit_code}"
+            _row(
+                world, here, pod, end.name, reason, "", end.finished_at, end.exit_code, end.restarts
+            )
+    if before is not None and _disruption(before) is not None:
+        return
+    disruption = _disruption(view)
+    if view.phase == "Failed" and view.reason and (before is None or not before.reason):
+        _row(world, here, pod, "", view.reason, view.message)
+    elif disruption is not None:
+        _row(world, here, pod, "", disruption.reason, disruption.message)
+
+
+def _disruption(view: PodView) -> Condition | None:
+    told = (c for c in view.conditions if c.type == DISRUPTION and c.status == "True")
+    return next(told, None)
+
+
+def _row(
+    world: World,
+    here: At,
+    pod: Pod,
+    container: str,
+    reason: str,
+    message: str,
+    finished_at: datetime | None = None,
+    exit_code: int = 0,
+    restarts: int = 0,
+) -> None:
+    world.journal.failures[pod.view.uid, container, here.position] = FailureRow(
+        pod=pod.view.uid,
+        container=container,
+        seq=here.position,
+        at=here.at,
+        group=pod.group,
+        reason=reason,
+        message=message,
+        exit_code=exit_code,
+        restarts=restarts,
+        finished_at=finished_at,
+        node=pod.view.node,
+        requests=pod.view.requests,
+    )

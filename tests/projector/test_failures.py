@@ -1,0 +1,109 @@
+"""How pods failed, with what they asked for at the time. Both databases."""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from ingest.translate.pods import PodWire, pod_view
+from podgroup.names import TERMINATION_TARGET
+from podgroup.objects import Condition, ContainerEnd, OwnerRef
+from podgroup.roles import Variant
+from tests.projector.support import Writer
+from tests.projector.test_views import ask
+from tests.support.toy import Toy
+
+ROWS = (
+    "SELECT p.name, f.container, f.reason, f.exit_code, f.restarts, f.node, "
+    "CAST(f.requests ->> 'cpu' AS int) AS cpu FROM failures f JOIN pods p ON p.uid = f.pod_uid "
+    "ORDER BY f.seq, f.container"
+)
+
+
+def killed(toy: Toy, times: int) -> tuple[ContainerEnd, ...]:
+    good = ContainerEnd(name="side", finished_at=toy.now)
+    at = toy.now + timedelta(seconds=times)
+    return (
+        good,
+        ContainerEnd(
+            name="main", exit_code=137, reason="OOMKilled", restarts=times, finished_at=at
+        ),
+    )
+
+
+def story() -> Toy:
+    """One is killed twice, resized between, and evicted; one is disrupted, another just fails."""
+    toy = Toy(cpu=20)
+    job = OwnerRef(kind="Job", name="etl", uid="j", controller=True)
+    for name in ("a", "b", "c"):
+        toy.pod(name, cpu=2, owners=(OwnerRef(kind="Node", name="n", uid="n"), job))
+        toy.run(name)
+    uid = toy.named("a").uid
+    ends = killed(toy, 1)
+    toy.change(uid, ends=ends)
+    toy.change(uid, ends=ends, conditions=())
+    toy.change(uid, requests={"cpu": 3000})
+    toy.change(uid, ends=killed(toy, 2))
+    toy.change(uid, phase="Failed", reason="Evicted", message="The node was low on memory.")
+    told = Condition(type="DisruptionTarget", status="True", reason="DeletionByTaintManager")
+    other = Condition(type=TERMINATION_TARGET, status="True", reason="x")
+    uid = toy.named("b").uid
+    toy.change(uid, conditions=(other, told))
+    toy.change(uid, conditions=(told, other))
+    toy.change(uid, phase="Failed", reason="Terminated", conditions=(told,))
+    end = ContainerEnd(name="main", exit_code=3)
+    toy.change(toy.named("c").uid, phase="Failed", ends=(end,))
+    return toy
+
+
+WANTED = [
+    ("a", "main", "OOMKilled", 137, 1, "node", 2000),
+    ("a", "main", "OOMKilled", 137, 2, "node", 3000),
+    ("a", "", "Evicted", 0, 0, "node", 3000),
+    ("b", "", "DeletionByTaintManager", 0, 0, "node", 2000),
+    ("c", "main", "exit code 3", 3, 0, "node", 2000),
+]
+
+
+def told(url: str) -> list[tuple[Any, ...]]:
+    return [(*row.values(),) for row in ask(url, ROWS)]
+
+
+def test_each_failure_is_told_once_with_what_was_asked_for_then(url: str) -> None:
+    write = Writer(url).feed(story().messages)
+    write.store.close()
+    assert told(url) == WANTED
+    rows = ask(url, "SELECT name, owner, restarts FROM pods ORDER BY name")
+    assert [(r["name"], r["owner"], r["restarts"]) for r in rows] == [
+        ("a", "Job/etl", 2),
+        ("b", "Job/etl", 0),
+        ("c", "Job/etl", 0),
+    ]
+
+
+def test_a_projector_that_starts_anywhere_tells_the_same(url: str) -> None:
+    messages = story().messages
+    for first in range(0, len(messages), 5):
+        write = Writer(url).load()
+        write.feed(messages[first : first + 5])
+        write.store.close()
+    assert told(url) == WANTED
+
+
+def test_restarts_are_read_from_the_status() -> None:
+    raw = msgspec.json.encode(
+        {
+            "metadata": {"uid": "u", "name": "p", "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "status": {
+                "containerStatuses": [
+                    {
+                        "name": "main",
+                        "restartCount": 7,
+                        "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+                    }
+                ]
+            },
+        }
+    )
+    view = pod_view(msgspec.json.decode(raw, type=PodWire), raw, "kueue")
+    assert [(end.reason, end.restarts) for end in view.ends] == [("OOMKilled", 7)]
