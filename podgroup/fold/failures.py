@@ -22,7 +22,12 @@ DISRUPTION = "DisruptionTarget"
 def failures(world: World, here: At, pod: Pod, before: PodView | None) -> None:
     """Write down what ended badly since `before` (None: all that the pod tells)."""
     view = pod.view
-    if before is not None and view.ends == before.ends and view.conditions is before.conditions:
+    if (
+        before is not None
+        and view.conditions is before.conditions
+        and view.reason == before.reason
+        and view.ends == before.ends
+    ):
         return
     known = before.ends if before is not None else ()
     for end in view.ends:

@@ -8,7 +8,6 @@ import msgspec
 from ingest.translate.pods import PodWire, pod_view
 from podgroup.names import TERMINATION_TARGET
 from podgroup.objects import Condition, ContainerEnd, OwnerRef
-from podgroup.roles import Variant
 from tests.projector.support import Writer
 from tests.projector.test_views import ask
 from tests.support.toy import Toy
