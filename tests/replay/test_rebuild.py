@@ -48,7 +48,7 @@ def checkpoint(url: str) -> dict[str, Any]:
 
 
 def test_every_table_is_merged() -> None:
-    told = {"checkpoints", "conclusions", "epochs", "pruned"}
+    told = {"checkpoints", "conclusions", "epochs", "estimates", "forecasts", "pruned"}
     assert set(MERGED) | told == set(tables.metadata.tables)
     assert {table.name for table in EVERY} == set(MERGED)
 
