@@ -1,8 +1,8 @@
 """`gatelog doctor`: everything gatelog needs, looked at once, with what to do where it is wrong.
 
 Theory. Most trouble is a part that is missing or cannot be reached, and the parts are four:
-settings, database, log, cluster. They are looked at in that order and independently, so one that
-is down does not hide the others.
+settings, database, log, cluster. They are told in that order and looked at independently, so one
+that is down does not hide the others. With nothing but a kubeconfig the cluster is looked at alone.
 
 Invariant: the exit status is 1 exactly when a finding is `fail`; findings keep their order.
 """
@@ -10,8 +10,9 @@ Invariant: the exit status is 1 exactly when a finding is `fail`; findings keep 
 from rich.table import Table
 from rich.text import Text
 
+from gatelog import statedir
 from gatelog.console import BAD, GOOD, QUIET, WAIT
-from gatelog.examine.findings import Finding
+from gatelog.examine.findings import Finding, skip
 from podgroup.runtime.settings import Settings
 
 _STYLE = {"ok": GOOD, "warn": WAIT, "fail": f"bold {BAD}", "skip": QUIET}
@@ -23,12 +24,26 @@ async def examine(settings: Settings) -> list[Finding]:
 
     from gatelog.examine import cluster, eventlog, readmodel
 
-    findings = [_settings(settings)]
-    seen = await asyncio.to_thread(readmodel.examine, settings)
-    findings += seen.findings
-    findings += await eventlog.examine(settings, seen.checkpoint)
-    findings += await cluster.examine(settings)
-    return findings
+    there = await cluster.examine(settings)
+    installed = any(f.area == "deployments" and f.verdict != "skip" for f in there)
+    if installed and _elsewhere(settings):
+        here = [skip(area, "reachable", _FROM_AFAR) for area in ("database", "log")]
+    else:
+        seen = await asyncio.to_thread(readmodel.examine, settings)
+        here = [*seen.findings, *await eventlog.examine(settings, seen.checkpoint)]
+    return [_settings(settings), *here, *there]
+
+
+_FROM_AFAR = (
+    "it is the deployments' in the cluster, and no setting here says where: gatelog doctor as the "
+    "Job of deploy/doctor (helm test) looks at it"
+)
+
+
+def _elsewhere(settings: Settings) -> bool:
+    """Tell whether nothing here names a log or a read model, as on somebody's laptop."""
+    known = settings.database.url or settings.nats.url
+    return not known and not statedir.of(settings).path.exists()
 
 
 def _settings(settings: Settings) -> Finding:

@@ -9,9 +9,11 @@ Invariant: nothing is written but access reviews, which store nothing.
 import asyncio
 from typing import Any
 
+import msgspec
+
 from gatelog import clusterinfo, crds, manifests
 from gatelog.errors import CommandFailed, explain
-from gatelog.examine import gating, leases, topology
+from gatelog.examine import gating, installed, leases, topology
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
 from podgroup.runtime.kube import KubeClient, KubeError, connect
 from podgroup.runtime.settings import Settings
@@ -35,17 +37,32 @@ async def examine(settings: Settings) -> list[Finding]:
     try:
         version = await clusterinfo.version(kube)
         findings = [_version(kube.server, version)]
+        parts = await installed.deployments(kube, settings.webhook.service_namespace)
+        away = any(finding.verdict != "skip" for finding in parts)
+        if away and not settings.lease.enabled:
+            settings = _as_installed(settings)
         for name, file in _ROLES:
-            findings.append(await _permissions(kube, settings, name, file))
+            findings.append(await _permissions(kube, settings, name, file, away=away))
         findings.append(await kinds(kube))
         findings += await _admission(kube, settings)
         findings += await leases.examine(kube, settings)
+        findings += parts
+        findings += await installed.queues(kube)
+        if away:
+            findings.append(await installed.groups(kube))
         return findings
     except (KubeError, CommandFailed) as error:
         remedy = "is the API server up, and does kubectl work with the same kubeconfig?"
         return [fail(AREA, "reachable", explain(error).sentence, remedy)]
     finally:
         await kube.close()
+
+
+def _as_installed(settings: Settings) -> Settings:
+    """Return the settings with the Leases that the deployments of the cluster hold."""
+    space = settings.webhook.service_namespace
+    lease = msgspec.structs.replace(settings.lease, enabled=True, namespace=space)
+    return msgspec.structs.replace(settings, lease=lease)
 
 
 def _version(server: str, version: clusterinfo.Version) -> Finding:
@@ -55,15 +72,17 @@ def _version(server: str, version: clusterinfo.Version) -> Finding:
     return warn(AREA, "reachable", detail, "gatelog is made for Kubernetes 1.30 or later")
 
 
-async def _permissions(kube: KubeClient, settings: Settings, name: str, file: str) -> Finding:
+async def _permissions(
+    kube: KubeClient, settings: Settings, name: str, file: str, *, away: bool
+) -> Finding:
     """Say whether who carries out a part may do what it needs.
 
-    That is this user, but in a pod of another part the account of that one is asked about, for
-    which most accounts have no right.
+    That is this user, but where the parts are deployments (`away`), and in a pod of another part,
+    the account of that one is asked about, for which most accounts have no right.
     """
     ours = f"system:serviceaccount:{settings.webhook.service_namespace}:gatelog-"
     me, account = await clusterinfo.user(kube), f"{ours}{name}"
-    other = account if me.startswith(ours) and me != account else ""
+    other = account if (away or me.startswith(ours)) and me != account else ""
     asked = [
         (group, resource, verb)
         for role in manifests.read(file)

@@ -11,7 +11,10 @@ Verdict = Literal["ok", "warn", "fail", "skip"]
 
 
 class Finding(Struct, frozen=True):
-    """`area` is settings, database, log or cluster; `skip`: could not be looked at."""
+    """`area`: settings, database, log, cluster, leases, deployments or queues.
+
+    Verdict `skip`: it could not be looked at.
+    """
 
     area: str
     what: str

@@ -1,0 +1,135 @@
+"""Looking at what runs in the cluster, through the API server alone: deployments, queues, groups.
+
+Theory. A laptop has a kubeconfig and neither log nor database. What the API server shows is how
+many replicas of each part are ready, which queues say that they admit nobody, and, where `gatelog
+serve` is installed, which groups wait.
+
+Invariant: nothing is written; what may not be looked at is skipped and said, never called absent.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gatelog import clusterinfo
+from gatelog.examine.findings import Finding, fail, ok, skip, warn
+from gatelog.removal.ownership import COMPONENT_LABEL, NAME_LABEL, OWN_NAME
+from gatelog.viacluster.asking import BASE
+from podgroup.names import ACTIVE
+from podgroup.runtime.kube import KubeClient
+
+AREA = "deployments"
+QUEUES = "queues"
+MOST = 500
+"""Objects of a kind that are looked at."""
+_NAMED = 5
+_PARTS = ("ingest", "projector", "actuator")
+
+
+async def deployments(kube: KubeClient, namespace: str) -> list[Finding]:
+    """Say how the parts run; [] where none is installed in the namespace."""
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+    found = await clusterinfo.seen(kube, f"{path}?labelSelector={NAME_LABEL}%3D{OWN_NAME}")
+    if found is None:
+        return [skip(AREA, "parts", f"this account may not look at deployments in {namespace}")]
+    by_part: dict[str, dict[str, Any]] = {}
+    for obj in found.get("items") or ():
+        part = (obj["metadata"].get("labels") or {}).get(COMPONENT_LABEL, obj["metadata"]["name"])
+        by_part[part] = obj
+    if not by_part:
+        return []
+    findings = [_deployment(part, obj, namespace) for part, obj in sorted(by_part.items())]
+    absent = [part for part in _PARTS if part not in by_part]
+    if absent:
+        findings.append(
+            fail(
+                AREA,
+                "parts",
+                f"{namespace} has no deployment of {', '.join(absent)}",
+                "apply the overlay again, or helm upgrade",
+            )
+        )
+    return findings
+
+
+def _deployment(part: str, obj: dict[str, Any], namespace: str) -> Finding:
+    name, status = obj["metadata"]["name"], obj.get("status") or {}
+    wanted = (obj.get("spec") or {}).get("replicas", 1)
+    ready = status.get("readyReplicas", 0)
+    detail = f"{ready} of {wanted} ready ({namespace}/{name})"
+    look = f"kubectl -n {namespace} describe deployment {name}, and logs deploy/{name}"
+    if wanted == 0 or not ready:
+        return fail(AREA, part, detail, look)
+    if ready < wanted:
+        return warn(AREA, part, detail, look)
+    return ok(AREA, part, detail)
+
+
+async def queues(kube: KubeClient) -> list[Finding]:
+    """Say which queues are there, and which of them admit nobody."""
+    version = (await clusterinfo.kueue(kube)).version
+    if not version:
+        return []
+    return [
+        await _queues(kube, f"/apis/{clusterinfo.KUEUE_GROUP}/{version}/{plural}", plural)
+        for plural in ("clusterqueues", "localqueues")
+    ]
+
+
+async def _queues(kube: KubeClient, path: str, plural: str) -> Finding:
+    found = await clusterinfo.seen(kube, f"{path}?limit={MOST}")
+    if found is None:
+        return skip(QUEUES, plural, f"this account may not list {plural}")
+    items = found.get("items") or []
+    if not items:
+        return warn(
+            QUEUES,
+            plural,
+            "there is none: nobody can be admitted",
+            f"gatelog create {plural.removesuffix('s')}, or apply deploy/examples/first-queue.yaml",
+        )
+    idle = [said for obj in items if (said := _inactive(obj))]
+    count = f"{len(items)}{' at least' if (found.get('metadata') or {}).get('continue') else ''}"
+    if not idle:
+        return ok(QUEUES, plural, f"{count}, none of them says that it is inactive")
+    more = f"; and {len(idle) - _NAMED} more" if len(idle) > _NAMED else ""
+    return warn(
+        QUEUES,
+        plural,
+        f"{len(idle)} of {count} admit nobody: {'; '.join(idle[:_NAMED])}{more}",
+        "gatelog resume one that was stopped; of the others the message says what is missing",
+    )
+
+
+def _inactive(obj: Mapping[str, Any]) -> str:
+    meta = obj["metadata"]
+    for condition in (obj.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == ACTIVE and condition.get("status") == "False":
+            place = f"{meta['namespace']}/" if meta.get("namespace") else ""
+            return f"{place}{meta['name']} ({condition.get('reason')}: {condition.get('message')})"
+    return ""
+
+
+async def groups(kube: KubeClient) -> Finding:
+    """Say what waits, as `gatelog serve` tells it."""
+    what = "groups"
+    answer = await kube.request("GET", f"{BASE}/podgroups?limit={MOST}")
+    if answer.status in (401, 403):
+        return skip(QUEUES, what, "this account may not ask gatelog serve for all groups")
+    if answer.status == 404:
+        return skip(QUEUES, what, "gatelog serve is not installed: it would tell them from here")
+    if answer.status != 200:
+        return warn(
+            QUEUES,
+            what,
+            f"gatelog serve answers {answer.status}: {answer.message()}",
+            "kubectl get apiservices v1beta1.gatelog.io says why",
+        )
+    states: dict[str, int] = {}
+    for item in (answer.json() or {}).get("items") or ():
+        state = str((item.get("status") or {}).get("state") or "unknown")
+        states[state] = states.get(state, 0) + 1
+    said = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+    blocked = states.get("Blocked", 0)
+    if blocked:
+        return warn(QUEUES, what, said, "kubectl gatelog why -A tells what each is blocked by")
+    return ok(QUEUES, what, said or "none")

@@ -1,0 +1,100 @@
+"""`gatelog doctor` with nothing but a kubeconfig: what the API server shows, and no more."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatelog import install
+from podgroup.runtime.kube import KubeClient, connect
+from podgroup.runtime.settings import KubernetesSettings
+from simcluster import Settings as SimSettings
+from simcluster import SimCluster
+from simcluster.access import User
+from tests.cli.conftest import Ran
+
+Gatelog = Callable[..., Ran]
+Bare = tuple[SimCluster, KubeClient]
+SYSTEM = "gatelog-system"
+QUEUES = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues"
+
+
+async def post(kube: KubeClient, path: str, kind: str, name: str, **more: Any) -> None:
+    labels = {"app.kubernetes.io/name": "gatelog", "app.kubernetes.io/component": name[8:]}
+    body = {"kind": kind, "metadata": {"name": name, "labels": labels}, **more}
+    group = path.split("/")[2:4]
+    body["apiVersion"] = "/".join(group) if path.startswith("/apis") else "v1"
+    status, answer = await kube.json("POST", path, body=body)
+    assert status == 201, answer
+
+
+async def say(kube: KubeClient, path: str, status: dict[str, Any]) -> None:
+    kind = "application/merge-patch+json"
+    code, answer = await kube.json(
+        "PATCH", f"{path}/status", body={"status": status}, content_type=kind
+    )
+    assert code == 200, answer
+
+
+@pytest.fixture
+async def away(tmp_path: Path) -> AsyncIterator[Bare]:
+    """A cluster with the three deployments, of which actuators are not ready, and two queues."""
+    users = {"stranger-token": User(name="stranger")}
+    async with SimCluster(SimSettings(kueue_kinds=False, users=users)) as cluster:
+        file = cluster.kubeconfig(tmp_path / "kubeconfig")
+        cluster.kubeconfig(tmp_path / "stranger", token="stranger-token")
+        kube = await connect(KubernetesSettings(kubeconfig=str(file)))
+        await install.install_kinds(kube)
+        await post(kube, "/api/v1/namespaces", "Namespace", SYSTEM)
+        for part, count in (("ingest", 2), ("projector", 1), ("actuator", 0)):
+            path = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments"
+            spec: dict[str, Any] = {"replicas": 2, "selector": {}, "template": {"metadata": {}}}
+            await post(kube, path, "Deployment", f"gatelog-{part}", spec=spec)
+            await say(kube, f"{path}/gatelog-{part}", {"readyReplicas": count})
+        for name, said in (("idle", "False"), ("busy", "True")):
+            await post(kube, QUEUES, "ClusterQueue", name, spec={})
+            condition = {"type": "Active", "status": said, "reason": "R", "message": f"{name} m"}
+            condition["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+            await say(kube, f"{QUEUES}/{name}", {"conditions": [condition]})
+        yield cluster, kube
+        await kube.close()
+
+
+async def examine(gatelog: Gatelog, *words: str) -> tuple[int, dict[Any, Any]]:
+    code, out, err = await asyncio.to_thread(gatelog, "doctor", "--json", *words)
+    assert err == ""
+    return code, {(f["area"], f["what"]): f for f in json.loads(out)}
+
+
+async def test_what_the_api_server_shows(gatelog: Gatelog, away: Bare, tmp_path: Path) -> None:
+    words = ("--kubeconfig", str(tmp_path / "kubeconfig"), "--state-dir", str(tmp_path / "none"))
+    code, found = await examine(gatelog, *words)
+    assert code == 1, "actuators are not ready"
+    verdicts = {what: found["deployments", what]["verdict"] for what in ("ingest", "projector")}
+    assert verdicts == {"ingest": "ok", "projector": "warn"}
+    assert found["deployments", "actuator"]["verdict"] == "fail"
+    assert "0 of 2 ready" in found["deployments", "actuator"]["detail"]
+    for area in ("database", "log"):
+        assert found[area, "reachable"]["verdict"] == "skip"
+        assert "deploy/doctor" in found[area, "reachable"]["detail"]
+    idle = found["queues", "clusterqueues"]
+    assert idle["verdict"] == "warn" and "1 of 2 admit nobody: idle (R: idle m)" in idle["detail"]
+    assert found["queues", "groups"]["verdict"] == "skip", "gatelog serve is not installed"
+    assert found["leases", "ingest"]["verdict"] == "fail", "nobody holds the Lease"
+    assert f"{SYSTEM}/gatelog-ingest-default" in found["leases", "ingest"]["detail"]
+
+
+async def test_not_allowed_to_look_is_not_absent(
+    gatelog: Gatelog, away: Bare, tmp_path: Path
+) -> None:
+    words = ("--kubeconfig", str(tmp_path / "stranger"), "--state-dir", str(tmp_path / "none"))
+    _, found = await examine(gatelog, *words)
+    assert found["deployments", "parts"]["verdict"] == "skip"
+    for plural in ("clusterqueues", "localqueues"):
+        assert found["queues", plural]["verdict"] == "skip"
+        assert "may not list" in found["queues", plural]["detail"]
+    assert found["cluster", "gating"]["verdict"] == "warn"
+    assert "may not see" in found["cluster", "gating"]["detail"]
