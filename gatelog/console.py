@@ -20,7 +20,8 @@ from rich.text import Text
 from gatelog.rows import GroupRow, SummaryRow
 from gatelog.timeline import Line, duration, listed
 
-PIPED_WIDTH = 160
+PIPED_WIDTH = 10_000
+"""Columns in a pipe, where whoever reads wants a row on one line, unless COLUMNS says otherwise."""
 GOOD, BAD, WAIT, OVER, EVICTED, QUIET = (
     "#008700",
     "#d70000",

@@ -47,6 +47,20 @@ def test_rows_in_a_pipe_are_lines_and_values_are_whole(gatelog: Gatelog, busy_db
     assert out.splitlines() == [row]
 
 
+def test_a_story_in_a_pipe_folds_nothing(
+    gatelog: Gatelog, busy_db: Db, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, text, _ = ask(gatelog, busy_db, "history", "ns/a", "--json")
+    said = max((entry["message"] for entry in json.loads(text)[0]["entries"]), key=len)
+    assert len(said) > 60
+    _, folded, _ = ask(gatelog, busy_db, "history", "ns/a", "--full")
+    assert said not in folded, "COLUMNS is obeyed"
+    monkeypatch.delenv("COLUMNS")
+    _, whole, _ = ask(gatelog, busy_db, "history", "ns/a", "--full")
+    assert any(said in line for line in whole.splitlines())
+    assert all(line == line.rstrip() for line in whole.splitlines())
+
+
 def test_why_of_a_namespace_in_every_form(gatelog: Gatelog, busy_db: Db) -> None:
     code, table, err = ask(gatelog, busy_db, "why", "-n", "ns")
     assert (code, err) == (0, "")
