@@ -42,6 +42,7 @@ class Rule(msgspec.Struct, kw_only=True):
 
     ``status`` 0 only delays. ``count`` requests are hit (``None``: until cleared), or a
     ``fraction`` of them. ``after``: the request takes effect and only its answer is an error.
+    ``text``: what the error says.
     """
 
     status: int = 0
@@ -52,6 +53,7 @@ class Rule(msgspec.Struct, kw_only=True):
     retry_after_s: int | None = None
     delay_ms: float = 0.0
     after: bool = False
+    text: str = ""
     hits: int = 0
 
     def matches(self, method: str, path: str) -> bool:
@@ -70,7 +72,7 @@ class Rule(msgspec.Struct, kw_only=True):
         if self.retry_after_s is not None:
             headers["Retry-After"] = str(self.retry_after_s)
             details["retryAfterSeconds"] = self.retry_after_s
-        text = _TEXTS.get(status, "simulated fault")
+        text = self.text or _TEXTS.get(status, "simulated fault")
         return ApiError(status, _REASONS.get(status), text, details or None, headers)
 
 

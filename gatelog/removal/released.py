@@ -9,6 +9,9 @@ Invariant: no pod is deleted, and every write names the object as it was looked 
 meanwhile is looked at again.
 """
 
+import asyncio
+import re
+import time
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -35,6 +38,11 @@ QUEUE_KINDS = (
 )
 """Kinds whose objects may carry the finalizer of what is in use."""
 GATES = (ADMISSION_GATE, TOPOLOGY_GATE)
+IN_FORCE_S = 30.0
+"""Seconds for which policies and webhooks of ours that were deleted may still be in force."""
+_PAUSE_S = 0.2
+_OURS_SAYS = re.compile(r"'gatelog-[a-z-]+'|\"[a-z.]+\.gatelog\"")
+"""How the API server names a policy or webhook of ours that refused a request."""
 TRIES = 8
 """Looks at an object that changes under our hands, before that is an error."""
 
@@ -120,7 +128,8 @@ async def release(kube: KubeClient, kind: Kind, obj: Object, gates: Gates) -> bo
         CommandFailed: refused, or it changes all the time.
     """
     path = path_of(kind, obj)
-    for _ in range(TRIES):
+    began_s, tries = time.monotonic(), 0
+    while tries < TRIES:
         patch = pod_patch(obj, gates) if kind == PODS else finalizer_patch(obj)
         if not patch:
             return False
@@ -134,6 +143,11 @@ async def release(kube: KubeClient, kind: Kind, obj: Object, gates: Gates) -> bo
             return True
         if answer.status == 404:
             return False
+        if _OURS_SAYS.search(answer.message()) and time.monotonic() - began_s < IN_FORCE_S:
+            # It was deleted before this, and an API server hears of that a moment later.
+            await asyncio.sleep(_PAUSE_S)
+            continue
+        tries += 1
         if answer.status not in (409, 422, 429):
             raise CommandFailed(
                 f"cannot release {kind.kind} {path}: the API server answered {answer.status}: "

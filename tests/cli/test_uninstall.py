@@ -21,6 +21,7 @@ from podgroup.names import (
 from podgroup.runtime.kube import KubeClient
 from podgroup.runtime.settings import Settings
 from simcluster import SimCluster
+from simcluster.faults import Rule
 
 Bare = tuple[SimCluster, KubeClient]
 SYSTEM, TEAM = "gatelog-system", "team-a"
@@ -159,6 +160,19 @@ async def test_what_runs_runs_on_and_nothing_of_ours_is_left(installed: Bare) ->
     for kind in ("clusterroles", "clusterrolebindings"):
         assert not {n for n in names(cluster, "rbac.authorization.k8s.io", kind) if "gatelog" in n}
     assert len(cluster.objects("apiextensions.k8s.io", "customresourcedefinitions")) >= 5
+
+
+async def test_a_policy_that_is_still_in_force_for_a_moment_is_waited_for(installed: Bare) -> None:
+    """An API server hears a little later that a policy was deleted; seen on a real one."""
+    cluster, kube = installed
+    said = "pods \"runs\" is forbidden: ValidatingAdmissionPolicy 'gatelog-pods' denied request"
+    pods = Rule(status=403, method="PATCH", path="/pods/runs", count=3, text=said)
+    hook = 'Internal error occurred: failed calling webhook "vpod.validate.gatelog": refused'
+    cluster.faults.add(pods)
+    cluster.faults.add(Rule(status=500, method="PATCH", path="/pods/waits", count=2, text=hook))
+    done = await run(kube)
+    assert pods.hits == 3 and done["pods"] == 3
+    assert await leftovers(kube, "open") == 0
 
 
 async def test_kept_gates_wait_for_a_gatelog_that_comes_back(installed: Bare) -> None:
