@@ -25,6 +25,7 @@ from bench import (
     asking,
     behind,
     core,
+    forecasting,
     ingesting,
     latency,
     listing,
@@ -63,6 +64,7 @@ PARTS: dict[str, Callable[[], AsyncIterator[Figure]]] = {
     "sizes": sizes.run,
     "queries": asking.run,
     "queues": queues.run,
+    "forecast": forecasting.run,
     "pending": pending.run,
     "kueue-load": load.run,
 }

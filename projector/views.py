@@ -153,6 +153,23 @@ SELECT e.cluster, e.cluster_queue, e.position, e.group_id, e.namespace, e.name, 
 """
 
 
+def _estimates_tried(d: Dialect) -> str:
+    """Estimates of groups that started, against what came."""
+    late = d.seconds.format(a="e.expected_at", b="e.came_at")
+    plain = d.seconds.format(a="e.plain_at", b="e.came_at")
+    return f"""
+SELECT e.cluster, e.cluster_queue, e.queue, e.group_id, e.namespace, e.name, e.priority,
+       e.given_at, e.expected_at, e.latest_at, e.plain_at, e.came_at,
+       CASE WHEN e.never <> '' THEN 1 ELSE 0 END AS said_never,
+       CASE WHEN e.came_at <= e.latest_at THEN 1 WHEN e.latest_at IS NOT NULL THEN 0 END AS inside,
+       CASE WHEN e.expected_at IS NOT NULL THEN {late} END AS late_seconds,
+       CASE WHEN e.plain_at IS NOT NULL THEN {plain} END AS plain_late_seconds,
+       {d.seconds.format(a="e.given_at", b="e.came_at")} AS ahead_seconds
+  FROM estimates e
+ WHERE e.came = 'started'
+"""
+
+
 def _queue_pending_hourly(d: Dialect) -> str:
     """Waits that follow each other without a break are one, cut at full hours."""
     columns = ("cluster", "cluster_queue", "group_id", "from_at", "to_at")
@@ -241,6 +258,7 @@ VIEWS = {
     "v_queue_usage_hourly": _queue_usage_hourly,
     "v_queue_position": _queue_position,
     "v_expected_starts": _expected_starts,
+    "v_estimates_tried": _estimates_tried,
     "v_queue_pending_hourly": _queue_pending_hourly,
     "v_namespace_cost": _namespace_cost,
     "v_pod_usage_daily": _pod_usage_daily,
@@ -255,6 +273,8 @@ COMMENTS = {
     "v_queue_usage_hourly": "Quota held per ClusterQueue, flavor, resource and hour (UTC)",
     "v_queue_position": "Queued groups with their place in ClusterQueue and LocalQueue, first is 1",
     "v_expected_starts": "Groups that wait, with when each is expected to start (gatelog forecast)",
+    "v_estimates_tried": "Estimates of groups that started: whether that was inside the range "
+    "(9 in 10), how much later than expected, and than after the mean wait of the day before",
     "v_queue_pending_hourly": "Groups that waited per ClusterQueue and hour (UTC): how many, "
     "how many still at its end (or now), and the longest wait by then",
     "v_namespace_cost": "Requested resource-hours per namespace and day (UTC), while pods ran",

@@ -37,6 +37,9 @@ MOST_RUNS = 10_000
 """Admissions that are looked at, the newest."""
 LATELY = timedelta(days=1)
 """What came in it is let come again."""
+QUIET = timedelta(hours=1)
+"""Time without anybody that stands before a log of less than a day: a few minutes in which many
+came say little about a day."""
 
 _RUNS = """
 SELECT a.group_id, a.number, a.cluster_queue, a.queued_at, a.admitted_at, a.released_at,
@@ -116,7 +119,7 @@ def _present(
         group = world.groups[GroupID(identity)]
         if group.queued_at is not None and group.queued_at <= now and not group.admissions:
             came[identity] = (group.queued_at, snapshot.workload(world, group), keys[identity])
-    begin = max(now - LATELY, min((at for at, _, _ in came.values()), default=now))
+    begin = max(now - LATELY, min((at for at, _, _ in came.values()), default=now) - QUIET)
     if len(rows) == MOST_RUNS:
         begin = max(begin, since)
     ordered = sorted((one for one in came.values() if one[0] >= begin), key=lambda one: one[0])

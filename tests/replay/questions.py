@@ -16,6 +16,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from gatelog.forecast.refreshing import refresh
 from podgroup import events as e
 from podgroup.names import PRIORITY_CLASS
 from podgroup.objects import ContainerEnd, OwnerRef
@@ -99,10 +100,14 @@ def history() -> Toy:
 
 
 def filled(url: str) -> sa.Engine:
-    """A read model of `history` in an empty database."""
+    """A read model of `history` in an empty database, with forecasts made on the way."""
     migrate.upgrade(url)
     writer = Writer(url, cluster="default")
-    writer.feed(history().messages)
+    messages = history().messages
+    for start in range(0, len(messages), 30):
+        some = messages[start : start + 30]
+        writer.feed(some)
+        refresh(url, "default", some[-1][1], label="team", budget_s=0)
     writer.store.close()
     return reader(url)
 
