@@ -88,6 +88,6 @@ def _one(
     if read is None:
         return None
     loaded, begin = read
-    found = forecast(begin, seed=loaded.checkpoint.seq, budget_s=budget_s)
+    found = forecast(begin, budget_s=budget_s)
     drawn_from = {"runs": begin.runtimes.count, "coming": len(begin.coming)}
     return Made(shard, begin.world, now, loaded.checkpoint.seq, found, drawn_from)

@@ -9,8 +9,9 @@ import json
 import re
 import tempfile
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +105,9 @@ def filled(url: str) -> sa.Engine:
     migrate.upgrade(url)
     writer = Writer(url, cluster="default")
     messages = history().messages
-    for start in range(0, len(messages), 30):
-        some = messages[start : start + 30]
+    begin = messages[0][1]
+    for _, part in groupby(messages, key=lambda one: (one[1] - begin) // timedelta(minutes=2)):
+        some = list(part)
         writer.feed(some)
         refresh(url, "default", some[-1][1], label="team", budget_s=0)
     writer.store.close()
