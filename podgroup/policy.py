@@ -24,7 +24,8 @@ class Policy(Struct, frozen=True, kw_only=True):
 
     `compatibility` "kueue" decides on quota as Kueue does, weak points included. `fair_sharing` are
     the strategies by which who shares fairly may preempt, none if shares do not decide. Both hold
-    in builtin mode only.
+    in builtin mode only, and so do the next three, of admission fair sharing: how fast use is
+    forgotten (-1: it is off), how often it is looked at, and `resource=weight`.
 
     `topology_aware_scheduling`, `elastic_jobs`, `fast_quota_release` and `skip_reassignment` stand
     for Kueue's feature gates TopologyAwareScheduling, ElasticJobsViaWorkloadSlices,
@@ -48,3 +49,6 @@ class Policy(Struct, frozen=True, kw_only=True):
     retention_after_deactivation_s: int = -1
     compatibility: str = "better"
     fair_sharing: tuple[str, ...] = ()
+    usage_half_life_s: int = -1
+    usage_sampling_s: int = 300
+    usage_weights: tuple[str, ...] = ()

@@ -131,6 +131,17 @@ class PodRefused(Record, frozen=True, tag="pod_refused"):
     uid: str
 
 
+class Used(Record, frozen=True, tag="used"):
+    """What a LocalQueue (`namespace/name`) is remembered to have used, as of `at`; of no group.
+
+    Decimal text per resource, in standard units; None: it is remembered no longer.
+    """
+
+    queue: str = ""
+    consumed: tuple[tuple[str, str], ...] | None = None
+    at: datetime | None = None
+
+
 class Parked(Record, frozen=True, tag="parked"):
     """The rules failed for it, or it was to take an illegal step: it stands still, in the open."""
 
@@ -172,6 +183,7 @@ AnyRecord = (
     | RefusalReported
     | RecountReported
     | PodRefused
+    | Used
     | Parked
     | AsOf
     | Renewed

@@ -37,7 +37,7 @@ from podgroup.objects import (
 )
 from podgroup.policy import Policy
 from podgroup.quota import Quotas
-from podgroup.records import Kept
+from podgroup.records import Kept, Used
 
 SINGLE = "single"
 GROUP = "group"
@@ -368,6 +368,8 @@ class Meta(Struct):
     """The log is about to say it, and nothing is decided before."""
     decided_in: int = 0
     """Epoch of the last decision."""
+    used: dict[str, Used] = {}
+    """What LocalQueues used lately, where they share by that: `namespace/name` -> the record."""
 
 
 Key = tuple[str, str]

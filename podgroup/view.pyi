@@ -19,7 +19,7 @@ from podgroup.objects import (
 )
 from podgroup.policy import Policy
 from podgroup.quota import Charge, FlavorResource
-from podgroup.records import Kept
+from podgroup.records import Kept, Used
 from podgroup.state import SINGLE as SINGLE
 from podgroup.state import Eviction as Eviction
 from podgroup.state import Expectation, Finish, Hiding, Key, QueueKey, Timer, Wait
@@ -222,6 +222,8 @@ class Meta(Protocol):
     def timers(self) -> Mapping[str, Timer]: ...
     @property
     def refused(self) -> Mapping[str, Refusal]: ...
+    @property
+    def used(self) -> Mapping[str, Used]: ...
 
 class Quotas(Protocol):
     @property

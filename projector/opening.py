@@ -43,6 +43,9 @@ def policy_of(settings: QueueingSettings) -> Policy:
         retention_after_deactivation_s=settings.retention_after_deactivation_s,
         compatibility=settings.compatibility,
         fair_sharing=settings.fair_sharing,
+        usage_half_life_s=settings.usage_half_life_s,
+        usage_sampling_s=settings.usage_sampling_s,
+        usage_weights=settings.usage_weights,
     )
 
 

@@ -338,14 +338,19 @@ class Book:
 
     # Passes
 
-    def settle(self, now: float) -> None:
-        """Bring everything up to date for a pass at `now`."""
+    def begin(self, now: float) -> None:
+        """Let what is entered next have happened at `now`."""
         self.now = max(self.now, now)
+
+    def settle(self, now: float, *, look: bool = True) -> None:
+        """Bring everything up to date for a pass at `now`; `look`: use is sampled as well."""
+        self.begin(now)
         if self._stale:
             self._build()
         self._wake()
         self.try_again()
-        self._look_at_use()
+        if look:
+            self._look_at_use()
 
     def try_again(self) -> None:
         """Let those be tried again for whom something became free."""
@@ -729,6 +734,8 @@ class Book:
         self._use(holding, -1)
 
     def _use(self, holding: Holding, sign: int) -> None:
+        if self.ways.remember_all_use:
+            self._look(holding.local_queue)
         in_use = self._in_use.setdefault(holding.local_queue, {})
         for (_, resource), amount in holding.usage.items():
             in_use[resource] = in_use.get(resource, 0) + sign * amount
@@ -797,13 +804,19 @@ class Book:
             queue.blocked, queue.reserved = False, {}
             self._to_try.add(queue.spec.name)
 
+    def _look(self, key: tuple[str, str]) -> None:
+        """Bring what a LocalQueue used up to date, if that matters."""
+        queue = self.local_queues.get(key)
+        if self.ledger is None or queue is None or queue.stop_policy != "None":
+            return
+        if self.by_use(queue.cluster_queue) or not self.ways.remember_all_use:
+            self.ledger.look(queue, self._in_use.get(key, {}), self.now)
+
     def _look_at_use(self) -> None:
         if self.ledger is None:
             return
         for key in sorted(self.local_queues):
-            queue = self.local_queues[key]
-            if queue.stop_policy == "None":
-                self.ledger.look(queue, self._in_use.get(key, {}), self.now)
+            self._look(key)
         for one in self.queues.values():
             if one.blocked and one.lines.by_use:
                 self._unblock(one)  # use may have changed who is first

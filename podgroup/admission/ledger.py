@@ -40,11 +40,22 @@ class Ledger:
         self._sharing = sharing
         self._weights = dict(sharing.weights)
         self._accounts: dict[Key, _Account] = {}
+        self.stirred: set[Key] = set()
+        """Accounts that changed since somebody asked."""
 
     def consumed(self, key: Key) -> dict[str, Decimal]:
         """Return what a LocalQueue is remembered to have used, per resource."""
         account = self._accounts.get(key)
         return {} if account is None else dict(account.consumed)
+
+    def as_of(self, key: Key) -> float | None:
+        """Return when an account was last brought up to date, None if there is none."""
+        account = self._accounts.get(key)
+        return None if account is None else account.at
+
+    def restore(self, key: Key, consumed: Mapping[str, str], at: float) -> None:
+        """Open an account as it was."""
+        self._accounts[key] = _Account(at, consumed)
 
     def used(self, queue: LocalQueue) -> float:
         """Return a LocalQueue's use as one number, by resource weights and its own."""
@@ -66,8 +77,10 @@ class Ledger:
         account = self._accounts.get(key)
         if account is None:
             account = self._accounts[key] = _Account(now, dict(queue.consumed))
+            self.stirred.add(key)
         elif now - account.at < self._sharing.sampling_s:
             return
+        self.stirred.add(key)
         if self._sharing.half_life_s == 0:
             account.consumed, account.at = {}, now
         else:
@@ -80,6 +93,7 @@ class Ledger:
         account = self._accounts.get(key)
         if account is None:
             account = self._accounts[key] = _Account(now, {})
+        self.stirred.add(key)
         self._settle(account, usage, now)
         share = self._alpha(self._sharing.sampling_s)
         for resource, amount in requests.items():
@@ -89,7 +103,8 @@ class Ledger:
 
     def forget(self, key: Key) -> None:
         """Close an account."""
-        self._accounts.pop(key, None)
+        if self._accounts.pop(key, None) is not None:
+            self.stirred.add(key)
 
     def _settle(self, account: _Account, usage: Mapping[str, int], now: float) -> None:
         share = self._alpha(max(0.0, now - account.at))

@@ -49,6 +49,10 @@ class Ways(Struct, frozen=True, kw_only=True):
     always_a_reason: bool = True
     """A workload that asks for a resource nobody covers is told so in every case."""
 
+    remember_all_use: bool = True
+    """What a LocalQueue uses is looked at before it changes, so no use is forgotten for which
+    nobody looked while it lasted."""
+
 
 BETTER = Ways()
 KUEUE = Ways(**dict.fromkeys(Ways.__struct_fields__, False))

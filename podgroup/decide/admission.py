@@ -11,8 +11,10 @@ Invariant: the sum of what is admitted never exceeds what quota, borrowing and l
 """
 
 import re
+from datetime import UTC, datetime
 
 from podgroup.admission.book import Claim
+from podgroup.admission.ledger import Ledger
 from podgroup.admission.scheduler import Scheduler
 from podgroup.admission.verdicts import Admission, PreemptionVerdict, Verdicts
 from podgroup.admission.wording import ASSUMED, PREEMPTION_WHY, preempted
@@ -36,7 +38,7 @@ from podgroup.names import (
     PENDING_ON_HOLD,
 )
 from podgroup.objects import ClusterQueueView
-from podgroup.records import Kept, Requeued
+from podgroup.records import Kept, Requeued, Used
 from podgroup.view import Group, World
 
 Reason = tuple[str, str]
@@ -163,6 +165,7 @@ def admit_pending(d: Deciding) -> None:
     while quotas.news or quotas.objects:
         told.update(quotas.news)
         line = lineup(d.world, d.write)
+        line.scheduler.book.begin(d.here.at.timestamp())
         ill = line.follow(d.world)
         d.write.heard()
         for identity, error in ill.items():
@@ -218,6 +221,10 @@ def _carry_out(d: Deciding, line: Lineup, verdicts: Verdicts) -> None:
     for identity in sorted(book.stirred):
         _keep(d, identity, book.claims.get(identity))
     book.stirred.clear()
+    if book.ledger is not None:
+        for key in sorted(book.ledger.stirred):
+            _use(d, book.ledger, key)
+        book.ledger.stirred.clear()
 
 
 def _keep(d: Deciding, identity: str, claim: Claim | None) -> None:
@@ -231,6 +238,16 @@ def _keep(d: Deciding, identity: str, claim: Claim | None) -> None:
         kept = Kept(group.id, claim.queue, sets, claim.borrowing, claim.victims)
     if group.kept != kept:
         d.record(kept or Kept(group.id))
+
+
+def _use(d: Deciding, ledger: Ledger, key: tuple[str, str]) -> None:
+    """Conclude what a LocalQueue is remembered to have used: that outlives a restart."""
+    at = ledger.as_of(key)
+    if at is None:
+        d.record(Used("", "/".join(key)))
+        return
+    consumed = tuple((name, str(amount)) for name, amount in sorted(ledger.consumed(key).items()))
+    d.record(Used("", "/".join(key), consumed, datetime.fromtimestamp(at, UTC)))
 
 
 def _tell(d: Deciding, identity: str) -> None:

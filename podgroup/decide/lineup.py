@@ -58,7 +58,12 @@ class Lineup:
                 self._object(world, kind, key)
         for identity in world.quotas.charges:
             self._guarded(world, identity, self._charged)
-        book.settle(0)
+        if book.ledger is not None:
+            for key, used in world.meta.used.items():
+                namespace, _, name = key.partition("/")
+                at = used.at.timestamp() if used.at is not None else 0.0
+                book.ledger.restore((namespace, name), dict(used.consumed or ()), at)
+        book.settle(0, look=False)
         for identity in world.quotas.waiting:
             self._guarded(world, identity)
         for identity in {**world.quotas.charges, **world.quotas.waiting}:

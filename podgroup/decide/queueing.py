@@ -96,8 +96,8 @@ def cluster_queue_active(world: World, queue: ClusterQueueView) -> Said:
         reason = reason or ACTIVE_COHORT_CYCLE
     if why:
         return "False", reason, f"Can't admit new workloads: {', '.join(why)}."
-    unheeded = [field for field, asked in (("admissionScope", queue.usage_based),) if asked]
-    but = f"; not heeded: {', '.join(unheeded)}" if unheeded else ""
+    off = queue.usage_based and world.policy.usage_half_life_s < 0
+    but = "; not heeded: admissionScope (queueing.usage_half_life_s is not set)" if off else ""
     return "True", ACTIVE_READY, f"Can admit new workloads{but}"
 
 

@@ -26,6 +26,7 @@ from podgroup.admission.model import (
     PodSetAssignment,
     Preemption,
     Reservation,
+    UsageSharing,
     Workload,
 )
 from podgroup.facts import set_named
@@ -50,7 +51,15 @@ from podgroup.view import Group, Role, World
 def configuration(policy: Policy) -> Configuration:
     """Return what an operator chose that Kueue keeps in its configuration."""
     strategies: Any = policy.fair_sharing or None
-    return Configuration(fair_strategies=strategies)
+    sharing = None
+    if policy.usage_half_life_s >= 0:
+        pairs = (text.rpartition("=") for text in policy.usage_weights)
+        sharing = UsageSharing(
+            half_life_s=policy.usage_half_life_s,
+            sampling_s=policy.usage_sampling_s,
+            weights=tuple((resource, float(weight)) for resource, _, weight in pairs),
+        )
+    return Configuration(fair_strategies=strategies, usage_sharing=sharing)
 
 
 def unusable_checks(

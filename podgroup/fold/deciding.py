@@ -51,7 +51,13 @@ def _words(before: SettingsRecorded | None, now: SettingsRecorded) -> str:
     )
 
 
-_LATER = {"queueing.compatibility": "better", "queueing.fair_sharing": "none"}
+_LATER = {
+    "queueing.compatibility": "better",
+    "queueing.fair_sharing": "none",
+    "queueing.usage_half_life_s": "-1",
+    "queueing.usage_sampling_s": "300",
+    "queueing.usage_weights": "none",
+}
 """Settings that came after the first logs with settings, and what held before: a log from then
 still says what it said."""
 

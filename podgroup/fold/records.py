@@ -32,6 +32,12 @@ def apply_record(world: World, here: At, record: r.AnyRecord) -> None:
             refusal.told = True
             world.meta.untold -= 1
         return
+    if isinstance(record, r.Used):
+        if record.consumed is None:
+            world.meta.used.pop(record.queue, None)
+        else:
+            world.meta.used[record.queue] = record
+        return
     group = world.groups.get(GroupID(record.group))
     if group is not None:
         _APPLIED[type(record)](world, here, group, record)

@@ -494,6 +494,31 @@ class QueueingSettings(Section, frozen=True, kw_only=True):
             "not decide. Builtin mode.",
         ),
     ] = ()
+    usage_half_life_s: Annotated[
+        int,
+        Meta(
+            ge=-1,
+            description="Time in which what a LocalQueue used counts half, in ClusterQueues whose "
+            "admissionScope asks for admission fair sharing (Kueue's usageHalfLifeTime). 0: all "
+            "is forgotten at once; -1: there is no such sharing. Builtin mode.",
+        ),
+    ] = -1
+    usage_sampling_s: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="How often use is looked at (Kueue's usageSamplingInterval); an admission "
+            "counts at once for what it will have used by then.",
+        ),
+    ] = 300
+    usage_weights: Annotated[
+        tuple[Annotated[str, Meta(pattern=r"^[^=,\s]+=[0-9]+(\.[0-9]+)?$")], ...],
+        Meta(
+            max_length=32,
+            description="What a unit of a resource counts for (Kueue's resourceWeights), as "
+            "`cpu=1`, `nvidia.com/gpu=10`; 1 where nothing is said.",
+        ),
+    ] = ()
     topology_aware_scheduling: Annotated[
         bool,
         Meta(

@@ -1,4 +1,4 @@
-"""Each way in which gatelog decides better than Kueue (docs/differences.md, Q1 to Q12), alone."""
+"""Each way in which gatelog decides better than Kueue (docs/differences.md, Q1 to Q13), alone."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -17,6 +17,7 @@ from podgroup.admission.model import (
     PodSet,
     Preemption,
     Reservation,
+    UsageSharing,
     Workload,
 )
 from podgroup.admission.verdicts import Verdicts
@@ -460,3 +461,26 @@ def test_a_verdict_says_which_node_was_short_of_what() -> None:
     tree.submit("five", "a", requests={"cpu": 6})
     (short,) = tree.decide().heads[0].shortages
     assert (short.node, short.wanted, short.available) == ("a", 6, 5)
+
+
+def test_use_for_which_nobody_looked_while_it_lasted_is_remembered() -> None:
+    """Q13: it held a core for an hour, and nothing else happened."""
+    sharing = Configuration(usage_sharing=UsageSharing(half_life_s=3600, sampling_s=60))
+    used = {}
+    for ways in (BETTER, replace(BETTER, remember_all_use=False)):
+        tree = Tree(ways, queue("a", {"f": {"cpu": 4000}}, usage_based=True))
+        tree.scheduler = Scheduler(sharing, ways)
+        book = tree.scheduler.book
+        book.set_namespace("ns", {})
+        book.set_flavor(Flavor(name="f"))
+        book.set_cluster_queue(queue("a", {"f": {"cpu": 4000}}, usage_based=True))
+        book.set_local_queue(LocalQueue(namespace="ns", name="a", cluster_queue="a"))
+        tree.book = book
+        tree.submit("one", "a", requests={"cpu": 1000})
+        tree.decide()
+        book.begin(tree.now + 3600)
+        book.remove("one")
+        tree.scheduler.decide(tree.now + 3600)
+        used[ways.remember_all_use] = book.used_by(("ns", "a")) or 0.0
+    assert 0.5 <= used[True] < 0.52
+    assert used[False] < 0.01

@@ -18,6 +18,7 @@ from tests.oracle.play import Play
 PAGE = Path(__file__).parents[2] / "docs" / "differences.md"
 ORDER = (
     "always_a_reason",
+    "remember_all_use",
     "count_pods",
     "hear_every_release",
     "ask_for_older",
