@@ -48,7 +48,7 @@ def disowning(d: Deciding, group: Group) -> None:
             f"pod {name} is not in our hands any more",
             FinalizePod(target=target, events=(event,)),
         )
-        if gated:
+        if gated and uid not in d.world.pods:  # one that came back is told by the rules for members
             d.emit(
                 group,
                 "report",
