@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.processes import KUEUE, Api, pod
+from tests.support.processes import Api, pod
 from tests.support.stack import Stack, running_stack
 
 pytestmark = [
@@ -99,37 +99,3 @@ async def test_a_stopped_group_is_evicted_and_comes_back(stack: Stack) -> None:
             await api.call("POST", PODS.format(team), pod(name, "a", 2))
         await told(stack, api, "it runs again", state, "Running")
         assert "mended" in await done(stack, "history", f"{team}/a", "--full", "--all")
-
-
-async def test_what_cannot_be_is_refused_with_what_to_do(stack: Stack) -> None:
-    for words, code, said in (
-        (("stop", "cq", "nowhere"), 1, "there is no clusterqueue nowhere"),
-        (("stop", "lq", "user-queue"), 2, "name the localqueue as NAMESPACE/NAME, or with -n"),
-        (("stop", "group", "x/nobody"), 1, "nor a pod of that name"),
-        (("stop", "group", "x/a", "--keep-already-running"), 2, "is for queues"),
-        (("resume", "pod", "a"), 2, "name a clusterqueue"),
-        (("create", "lq", "x/q", "-c", "nowhere"), 1, "create it first, or add -i"),
-        (("create", "cq", "Big"), 2, "is no name of an object"),
-        (("create", "cq", "c", "--nominal-quota", "cpu=9"), 2, "FLAVOR:cpu=9"),
-        (("create", "cq", "c", "--nominal-quota", "f:cpu=x"), 2, "f cpu"),
-        (("create", "cq", "c", "--lending-limit", "f:cpu=1"), 2, "no --nominal-quota"),
-        (("create", "rf", "f", "--node-taints", "a=b"), 2, "KEY=VALUE:EFFECT"),
-    ):
-        found = await asyncio.to_thread(stack.command, *words)
-        assert found.returncode == code and said in found.stderr, (words, found.stderr)
-
-
-async def test_a_dry_run_creates_nothing_and_prints_what_would_be(stack: Stack) -> None:
-    words = (
-        "--node-labels",
-        "pool=a",
-        "--tolerations",
-        "gpu:NoSchedule",
-        "--dry-run",
-        "-o",
-        "yaml",
-    )
-    said = await done(stack, "create", "rf", "spot", *words)
-    assert "nodeLabels:\n    pool: a" in said and "effect: NoSchedule" in said
-    async with stack.api() as api:
-        await api.call("GET", f"{KUEUE}/resourceflavors/spot", ok=(404,))
