@@ -33,6 +33,7 @@ from podgroup.commands import (
     KeepPod,
     ReleaseQuota,
     ReportPod,
+    ReportQueue,
     StopPod,
     UngatePod,
     UpdateWorkload,
@@ -91,6 +92,8 @@ async def _once(api: KubeApi, emitter: Emitter, decision: Decision) -> Verdict |
             return await workloadwrites.finalize(api, command)
         case WriteQueueStatus() as command:
             return await queuewrites.write_status(api, command, decision.at)
+        case ReportQueue() as command:
+            return await queuewrites.report(api, command)
         case EmitEvent():
             return await _emit(emitter, decision)
         case AdmitGroup() | EvictGroup() | ReleaseQuota() | FinishGroup():

@@ -1,32 +1,88 @@
-"""Carrying out commands on queues: a condition in the status of a ClusterQueue or LocalQueue.
+"""Carrying out commands on queues: the status of a ClusterQueue, Cohort or LocalQueue.
 
 Theory. There are few of these and they change seldom, so each write is made from a fresh read and
-guarded by its resource version; the conditions of others are kept.
+guarded by its resource version; what others wrote there is kept. Amounts are in the form in which
+the API server writes quantities, so that what is there already is found to be the same.
 
-Invariant: nothing but the one condition is changed, and a repetition changes nothing.
+Invariant: nothing is changed but what the command names, and a repetition changes nothing.
 """
 
+from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 from actuator.kubeapi import MERGE_PATCH, KubeApi
+from actuator.patches import Json
 from actuator.verdicts import Verdict, applied, gone_from, judge
 from actuator.workload_status import merge_conditions
-from podgroup.commands import WriteQueueStatus
+from podgroup.commands import Command, ReportQueue, WriteQueueStatus
+from podgroup.quantities import format_amount
+from podgroup.standing import Amount, Standing
+
+MOST = 64
+"""Flavors, and resources of a flavor, that fit into a status."""
 
 
 async def write_status(api: KubeApi, command: WriteQueueStatus, at: datetime) -> Verdict:
     """Merge the condition; `at`, the time of the decision, is when it came to hold."""
+
+    def wanted(live: Json, status: Json) -> Json:
+        before, generation = status.get("conditions") or [], live["metadata"].get("generation", 0)
+        return {"conditions": merge_conditions(before, (command.condition,), generation, at)}
+
+    return await _write(api, command, wanted)
+
+
+async def report(api: KubeApi, command: ReportQueue) -> Verdict:
+    """Write counts and usage."""
+    return await _write(api, command, lambda _, __: status_of(command))
+
+
+async def _write(
+    api: KubeApi, command: Command, wanted: Callable[[Json, Json], dict[str, Any]]
+) -> Verdict:
     target = command.target
     found = await api.get(target)
     gone = gone_from(found, target)
     if gone is not None:
         return gone
     live = found.object()
-    meta = live["metadata"]
-    before = (live.get("status") or {}).get("conditions") or []
-    after = merge_conditions(before, (command.condition,), meta.get("generation", 0), at)
-    if after == before:
+    meta, status = live["metadata"], live.get("status") or {}
+    changed = {k: v for k, v in wanted(live, status).items() if status.get(k) != v}
+    if not changed:
         return applied(found, f"{found.path}: is so already")
     guard = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
-    body = {"metadata": guard, "status": {"conditions": after}}
+    body = {"metadata": guard, "status": changed}
     return judge(await api.patch(target, body, MERGE_PATCH, subresource="status"))
+
+
+def status_of(command: ReportQueue) -> dict[str, Any]:
+    """Return the fields of a status, as v1beta2 names them; None takes one away."""
+    standing, kind = command.standing, command.target.kind
+    share = {"weightedShare": standing.share} if command.fair_sharing else None
+    if kind == "Cohort":
+        return {"fairSharing": share}
+    found: dict[str, Any] = {
+        "pendingWorkloads": standing.pending,
+        "reservingWorkloads": standing.reserving,
+        "admittedWorkloads": standing.admitted,
+        "flavorsReservation": _flavors(standing, kind, lambda a: a.reserved),
+        "flavorsUsage": _flavors(standing, kind, lambda a: a.used),
+    }
+    return found if kind == "LocalQueue" else found | {"fairSharing": share}
+
+
+def _flavors(standing: Standing, kind: str, taken: Callable[[Amount], int]) -> list[Json]:
+    flavors: dict[str, list[Json]] = {}
+    for amount in standing.amounts:
+        total = taken(amount)
+        one = {"name": amount.resource, "total": format_amount(amount.resource, total)}
+        if kind == "ClusterQueue":
+            # Of what is admitted, as Kueue has it: its own quota is used first.
+            above = max(0, total - amount.nominal) if standing.cohort else 0
+            one["borrowed"] = format_amount(amount.resource, above)
+        flavors.setdefault(amount.flavor, []).append(one)
+    return [
+        {"name": name, "resources": resources[:MOST]}
+        for name, resources in list(flavors.items())[:MOST]
+    ]

@@ -72,5 +72,8 @@ ACTIONS = {
     "CreateWorkload": ("write the Workload", ""),
 }
 QUIET_ACTIONS = frozenset(
-    {"WriteWorkloadStatus", "UpdateWorkload", "FinalizeWorkload", "WriteQueueStatus", "EmitEvent"}
+    {
+        *("WriteWorkloadStatus", "UpdateWorkload", "FinalizeWorkload"),
+        *("WriteQueueStatus", "ReportQueue", "EmitEvent"),
+    }
 )

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from podgroup.objects import Assignment, CheckView, Condition, Toleration, WorkloadView
+from podgroup.standing import Standing
 
 
 class Value(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
@@ -223,6 +224,16 @@ class WriteQueueStatus(Command, tag="WriteQueueStatus", frozen=True, kw_only=Tru
     condition: Condition
 
 
+class ReportQueue(Command, tag="ReportQueue", frozen=True, kw_only=True):
+    """Write counts and usage into the status of a ClusterQueue, Cohort or LocalQueue.
+
+    `fair_sharing`: the share as well. Of a Cohort nothing else is written.
+    """
+
+    standing: Standing
+    fair_sharing: bool = False
+
+
 class EmitEvent(Command, tag="EmitEvent", frozen=True, kw_only=True):
     """Write nothing but the Kubernetes Events in `events`."""
 
@@ -278,6 +289,7 @@ Write = (
     | WriteWorkloadStatus
     | FinalizeWorkload
     | WriteQueueStatus
+    | ReportQueue
     | EmitEvent
 )
 Record = AdmitGroup | EvictGroup | ReleaseQuota | FinishGroup

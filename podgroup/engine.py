@@ -27,6 +27,7 @@ from podgroup.changes import EVERYTHING
 from podgroup.decide import FIRST, THEN
 from podgroup.decide.admission import admit_pending, prepare
 from podgroup.decide.context import Deciding
+from podgroup.decide.counting import counting
 from podgroup.decide.disowning import tell_refused
 from podgroup.decide.explaining import explain
 from podgroup.decide.holding import enlist
@@ -152,6 +153,8 @@ def decide(
         tell_refused(d)
     if world.unsaid:
         queueing(d)
+    if world.quotas.moved:
+        counting(d)
     rest = d.apply_rest() if recorded is not None and concluded is None else []
     for decision in rest:
         group = world.groups.get(GroupID(decision.group))
@@ -181,7 +184,7 @@ def _due(world: World) -> bool:
         if changed:
             return True
     quotas = world.quotas
-    return bool(world.meta.untold or world.unsaid or quotas.news or quotas.objects)
+    return bool(world.meta.untold or world.unsaid or quotas.news or quotas.objects or quotas.moved)
 
 
 def _before_timers(world: World, here: At) -> datetime:

@@ -54,8 +54,10 @@ from podgroup.objects import (
     kind_of,
 )
 from podgroup.policy import Policy
+from podgroup.quota import QueueKey
 from podgroup.records import AsOf, Concluded
 from podgroup.sharing import one, one_map_of_times, one_time, shared
+from podgroup.standing import Told
 from podgroup.state import GROUP, SINGLE, Group, Meta, Pod, World
 
 
@@ -165,6 +167,8 @@ def load_world(
     objects: Iterable[QueueObject],
     workloads: Iterable[WorkloadView],
     policy: Policy | None = None,
+    *,
+    told: Iterable[tuple[QueueKey, Told]] = (),
 ) -> World:
     """Rebuild the world, indices included, from what was stored; pods as `read_back` gave them.
 
@@ -200,6 +204,7 @@ def load_world(
         _put(world, view)
     for workload in workloads:
         world.workloads[(workload.namespace, workload.name)] = workload
+    world.told.update(told)
     line_up(world)
     world.journal = Journal()
     return world

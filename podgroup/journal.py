@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from podgroup.events import Decision
 from podgroup.objects import Assignment
 from podgroup.records import Concluded
+from podgroup.standing import Amount, Standing, Told
 
 
 class At(Struct, frozen=True, gc=False):
@@ -146,6 +147,20 @@ class EpochRow(Struct, frozen=True, gc=False, kw_only=True):
     lost_to: int | None = None
 
 
+class UsageRow(Struct, frozen=True, gc=False, kw_only=True):
+    """What was taken through a queue or cohort of one resource, until `to_at` (None: now)."""
+
+    kind: str
+    namespace: str
+    name: str
+    amount: Amount
+    standing: Standing
+    from_at: datetime
+    from_seq: int
+    to_at: datetime | None = None
+    to_seq: int | None = None
+
+
 class Journal(Struct, kw_only=True):
     """Everything that changed since the last `take`, in order."""
 
@@ -160,6 +175,10 @@ class Journal(Struct, kw_only=True):
     decisions: list[Decision] = field(default_factory=list)
     concluded: list[Concluded] = field(default_factory=list)
     """What rules concluded besides, one entry per message of the log."""
+    usage: dict[tuple[str, str, str, str, str, int], UsageRow] = field(default_factory=dict)
+    """By kind, namespace, name, flavor, resource and position."""
+    told: dict[tuple[str, str, str], Told] = field(default_factory=dict)
+    """How queues and cohorts stand, by kind, namespace and name."""
     pods: set[str] = field(default_factory=set)
     """Pods whose row changed and that are still in the state."""
     groups: set[str] = field(default_factory=set)

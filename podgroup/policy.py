@@ -27,6 +27,9 @@ class Policy(Struct, frozen=True, kw_only=True):
     in builtin mode only, and so do the next three, of admission fair sharing: how fast use is
     forgotten (-1: it is off), how often it is looked at, and `resource=weight`.
 
+    `status_interval_s` is how long at least lies between two times that it is told how a queue
+    stands, in its status and in the ledger; 0: it is not told. Builtin mode only.
+
     `topology_aware_scheduling`, `elastic_jobs`, `fast_quota_release` and `skip_reassignment` stand
     for Kueue's feature gates TopologyAwareScheduling, ElasticJobsViaWorkloadSlices,
     FastQuotaReleaseInPodIntegration and SkipReassignmentForPodOwnedWorkloads, with Kueue's
@@ -52,3 +55,4 @@ class Policy(Struct, frozen=True, kw_only=True):
     usage_half_life_s: int = -1
     usage_sampling_s: int = 300
     usage_weights: tuple[str, ...] = ()
+    status_interval_s: int = 0

@@ -1,9 +1,10 @@
 """Quotas: who holds how much of which ClusterQueue, who waits for some, and what of that is news.
 
 Theory. An index kept by difference: usage per (flavor, resource), the groups that are charged for
-it, and those that wait. Who of them is next is none of its business: what decides that remembers
-more (`decide.lineup`) and is told here what it has to look at again, so that nothing is worked out
-anew for the sake of one event.
+it, and those that wait; and of every queue how many these are, so that nobody has to count them.
+Who of them is next is none of its business: what decides that remembers more (`decide.lineup`) and
+is told here what it has to look at again, so that nothing is worked out anew for the sake of one
+event.
 
 Invariant: `usage` is the sum of `charges`, and a waiting group is charged for nothing but pods
 that run without ever having been gated.
@@ -15,6 +16,15 @@ from datetime import datetime
 from msgspec import Struct, field
 
 FlavorResource = tuple[str, str]
+QueueKey = tuple[str, str, str]
+"""Kind, namespace and name of a ClusterQueue, Cohort or LocalQueue."""
+Places = tuple[QueueKey, QueueKey]
+"""A LocalQueue and its ClusterQueue."""
+
+
+def places(local_queue: tuple[str, str], cluster_queue: str) -> Places:
+    """Return the queues that a group is counted in; `local_queue` is namespace and name."""
+    return ("LocalQueue", *local_queue), ("ClusterQueue", "", cluster_queue)
 
 
 class Charge(Struct, frozen=True, gc=False):
@@ -24,6 +34,25 @@ class Charge(Struct, frozen=True, gc=False):
     usage: dict[FlavorResource, int]
     priority: int
     at: datetime
+    local_queue: tuple[str, str] = ("", "")
+    holds: bool = False
+    """It is for an admission, not for pods that run without one."""
+    admitted: bool = False
+
+    @property
+    def places(self) -> Places:
+        """The queues it is counted in."""
+        return places(self.local_queue, self.cluster_queue)
+
+
+class Tally(Struct):
+    """What is counted of a queue: groups, and what they are charged."""
+
+    pending: int = 0
+    reserving: int = 0
+    admitted: int = 0
+    reserved: Counter[FlavorResource] = field(default_factory=Counter)
+    used: Counter[FlavorResource] = field(default_factory=Counter)
 
 
 class Quotas(Struct):
@@ -31,26 +60,66 @@ class Quotas(Struct):
 
     usage: dict[str, Counter[FlavorResource]] = field(default_factory=dict)
     charges: dict[str, Charge] = field(default_factory=dict)
-    waiting: dict[str, None] = field(default_factory=dict)
+    waiting: dict[str, Places] = field(default_factory=dict)
     news: dict[str, None] = field(default_factory=dict)
     """Groups of which something may have changed that admission asks for."""
     objects: dict[tuple[str, str, str], None] = field(default_factory=dict)
     """(kind, namespace, name) of objects of which the same is true."""
+    tallies: dict[QueueKey, Tally] = field(default_factory=dict)
+    stirred: dict[QueueKey, None] = field(default_factory=dict)
+    """Queues that may stand otherwise than was told."""
+    unsure: bool = True
+    """So may all others: an object changed, or all this was made anew."""
+    moved: bool = True
+    """One of the two since somebody looked, or it is time to look again."""
 
-    def enqueue(self, group: str) -> None:
-        """Let `group` wait, or have what it asks for looked at again."""
-        self.waiting[group] = None
+    def enqueue(self, group: str, where: Places) -> None:
+        """Let `group` wait there, or have what it asks for looked at again."""
+        self.wait(group, where)
         self.news[group] = None
+
+    def wait(self, group: str, where: Places) -> None:
+        """Enter that `group` waits there."""
+        known = self.waiting.get(group)
+        self.waiting[group] = where
+        if known != where:
+            if known is not None:
+                self._pending(known, -1)
+            self._pending(where, 1)
 
     def dequeue(self, group: str) -> None:
         """Let `group` wait no longer, if it does."""
-        if group in self.waiting:
-            del self.waiting[group]
+        where = self.waiting.pop(group, None)
+        if where is not None:
+            self._pending(where, -1)
             self.news[group] = None
+
+    def tally(self, queue: QueueKey) -> Tally:
+        """Return what is counted of a queue."""
+        return self.tallies.get(queue) or Tally()
+
+    def counted(self, *, told: bool) -> None:
+        """Nothing has moved since somebody looked; `told`: nor since it was told."""
+        self.moved = False
+        if told:
+            for queue in self.stirred:
+                if self.tallies.get(queue) == Tally():
+                    del self.tallies[queue]
+            self.stirred.clear()
+            self.unsure = False
+
+    def stir(self, queue: QueueKey) -> None:
+        """Let a queue be looked at that may stand otherwise than was told."""
+        self.stirred[queue] = None
+        self.moved = True
+
+    def all_stirred(self) -> None:
+        """Let every queue be looked at that may stand otherwise than was told."""
+        self.unsure = self.moved = True
 
     def recall(self) -> None:
         """Have everybody looked at again who waits."""
-        self.news.update(self.waiting)
+        self.news.update(dict.fromkeys(self.waiting))
 
     def told(self) -> None:
         """Nothing is news any more."""
@@ -83,3 +152,25 @@ class Quotas(Struct):
                 usage[flavor_resource] = total
             else:
                 usage.pop(flavor_resource, None)
+        for place in charge.places:
+            tally = self._stir(place)
+            tally.reserving += sign * charge.holds
+            tally.admitted += sign * charge.admitted
+            _count(tally.reserved, charge.usage, sign)
+            if charge.admitted or not charge.holds:
+                _count(tally.used, charge.usage, sign)
+
+    def _pending(self, where: Places, sign: int) -> None:
+        for place in where:
+            self._stir(place).pending += sign
+
+    def _stir(self, place: QueueKey) -> Tally:
+        self.stir(place)
+        return self.tallies.setdefault(place, Tally())
+
+
+def _count(total: Counter[FlavorResource], amounts: dict[FlavorResource, int], sign: int) -> None:
+    for key, amount in amounts.items():
+        total[key] += sign * amount
+        if not total[key]:
+            del total[key]

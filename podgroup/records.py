@@ -16,6 +16,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from podgroup.objects import Assignment
+from podgroup.standing import Standing
 
 
 class Record(Struct, frozen=True, array_like=True, omit_defaults=True, gc=False):
@@ -151,6 +152,22 @@ class Parked(Record, frozen=True, tag="parked"):
     reason: str = "RulesFailed"
 
 
+class Counted(Record, frozen=True, tag="counted"):
+    """How a queue or cohort stands whose status is not written; None: there is none any more."""
+
+    kind: str
+    namespace: str
+    name: str
+    standing: Standing | None = None
+    uid: str = ""
+
+
+class CountsTimed(Record, frozen=True, tag="counts_timed"):
+    """When it is to be told again how queues stand; None: nothing waits for that."""
+
+    at: datetime | None = None
+
+
 class AsOf(Record, frozen=True, tag="as_of"):
     """What follows holds as of another time than that of the message: after a start."""
 
@@ -185,6 +202,8 @@ AnyRecord = (
     | PodRefused
     | Used
     | Parked
+    | Counted
+    | CountsTimed
     | AsOf
     | Renewed
     | Retired

@@ -36,8 +36,9 @@ from podgroup.objects import (
     WorkloadView,
 )
 from podgroup.policy import Policy
-from podgroup.quota import Quotas
+from podgroup.quota import QueueKey, Quotas
 from podgroup.records import Kept, Used
+from podgroup.standing import Told
 
 SINGLE = "single"
 GROUP = "group"
@@ -370,11 +371,11 @@ class Meta(Struct):
     """Epoch of the last decision."""
     used: dict[str, Used] = {}
     """What LocalQueues used lately, where they share by that: `namespace/name` -> the record."""
+    counted_at: datetime | None = None
+    """When it was last told how queues stand."""
 
 
 Key = tuple[str, str]
-QueueKey = tuple[str, str, str]
-"""Kind, namespace and name of a ClusterQueue or LocalQueue."""
 
 
 class World(Struct):
@@ -409,6 +410,8 @@ class World(Struct):
     the rest at any time, and is never stored."""
     unsaid: dict[QueueKey, None] = field(default_factory=dict)
     """Queues whose condition Active may have to say something else; a start looks at all."""
+    told: dict[QueueKey, Told] = field(default_factory=dict)
+    """How queues and cohorts were said to stand."""
     journal: Journal = field(default_factory=Journal)
     gone_pods: dict[str, Pod] = field(default_factory=dict)
     """Pods that left the state since the last journal was taken: their last row is still due."""

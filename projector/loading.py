@@ -22,7 +22,9 @@ from podgroup.events import Decision
 from podgroup.folding import read_back
 from podgroup.journal import ParkedRow
 from podgroup.objects import QueueObject, WorkloadView
+from podgroup.quota import QueueKey
 from podgroup.records import Concluded
+from podgroup.standing import Told
 from podgroup.state import Group, Meta, Pod
 from projector import tables
 from projector.checkpoint import Checkpoint
@@ -31,6 +33,7 @@ from projector.packing import (
     unpack_meta,
     unpack_object,
     unpack_pod,
+    unpack_told,
     unpack_workload,
 )
 
@@ -48,6 +51,7 @@ class Loaded(Struct):
     pods: list[Pod]
     objects: list[QueueObject]
     workloads: list[WorkloadView]
+    told: list[tuple[QueueKey, Told]]
 
 
 def load_shard(connection: Connection, cluster: str, shard: int) -> Loaded | None:
@@ -81,8 +85,23 @@ def load_shard(connection: Connection, cluster: str, shard: int) -> Loaded | Non
         groups=groups,
         pods=pods,
         objects=[unpack_object(data) for data in folded(views, ~unlinked, *views.primary_key)],
+        told=_told(connection, cluster, shard),
         workloads=[unpack_workload(data) for data in folded(views, unlinked, *views.primary_key)],
     )
+
+
+def _told(connection: Connection, cluster: str, shard: int) -> list[tuple[QueueKey, Told]]:
+    """Return how queues and cohorts were said to stand that are there."""
+    s = tables.standings.c
+    query = (
+        select(s.kind, s.namespace, s.name, s.folded)
+        .where(s.cluster == cluster, s.shard == shard, s.gone_at.is_(None))
+        .order_by(s.kind, s.namespace, s.name)
+    )
+    return [
+        ((row.kind, row.namespace, row.name), unpack_told(bytes(row.folded)))
+        for row in connection.execute(query)
+    ]
 
 
 def load_checkpoint(connection: Connection, cluster: str, shard: int) -> Checkpoint | None:

@@ -46,6 +46,7 @@ def policy_of(settings: QueueingSettings) -> Policy:
         usage_half_life_s=settings.usage_half_life_s,
         usage_sampling_s=settings.usage_sampling_s,
         usage_weights=settings.usage_weights,
+        status_interval_s=settings.status_interval_s,
     )
 
 
@@ -64,6 +65,7 @@ def world_of(loaded: Loaded | None, cluster: str, mode: str, policy: Policy | No
         loaded.objects,
         loaded.workloads,
         policy,
+        told=loaded.told,
     )
 
 

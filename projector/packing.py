@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from podgroup.objects import QueueObject, WorkloadView
+from podgroup.standing import Told
 from podgroup.state import Frame, Group, Meta, Pod
 
 T = TypeVar("T")
@@ -60,4 +61,5 @@ unpack_meta: Unpacker[Meta] = Unpacker(Meta)
 unpack_group: Unpacker[Group] = Unpacker(Group)
 unpack_pod: Unpacker[Pod] = Unpacker(Pod)
 unpack_object: Unpacker[QueueObject] = Unpacker(QueueObject)
+unpack_told: Unpacker[Told] = Unpacker(Told)
 unpack_workload: Unpacker[WorkloadView] = Unpacker(WorkloadView)

@@ -18,7 +18,7 @@ from msgspec import Struct
 from podgroup.codec import encode_concluded
 from podgroup.commands import RECORDS, ObjectRef
 from podgroup.events import Batch, Decision, OperatorActed, Undecodable
-from podgroup.journal import AdmissionRow, EpochRow, Journal, ParkedRow
+from podgroup.journal import AdmissionRow, EpochRow, Journal, ParkedRow, UsageRow
 from podgroup.outcomes import FINAL
 from projector import tables
 from projector.layout import Row, row_of
@@ -56,6 +56,7 @@ _decision_row = row_of(tables.decisions)
 _conclusion = row_of(tables.conclusions)
 _outcome = row_of(tables.outcomes)
 _parked_row = row_of(tables.parked)
+_usage_row = row_of(tables.usage)
 _epoch = row_of(tables.epochs)
 
 
@@ -221,6 +222,7 @@ def build(
             )
             for o in journal.outcomes
         ],
+        "usage": [_usage(cluster, shard, row) for row in journal.usage.values()],
         "parked": [_parked(cluster, shard, p) for p in journal.parked],
     }
 
@@ -244,6 +246,31 @@ def _admission(cluster: str, row: AdmissionRow) -> Row:
         released_at=row.released_at,
         release_reason=row.release_reason,
         decided_by=row.decided_by,
+    )
+
+
+def _usage(cluster: str, shard: int, row: UsageRow) -> Row:
+    amount, standing = row.amount, row.standing
+    return _usage_row(
+        cluster=cluster,
+        kind=row.kind,
+        namespace=row.namespace,
+        name=row.name,
+        flavor=amount.flavor,
+        resource=amount.resource,
+        from_seq=row.from_seq,
+        shard=shard,
+        cohort=standing.cohort,
+        root=standing.root,
+        nominal=amount.nominal,
+        quota=amount.quota,
+        reserved=amount.reserved,
+        used=amount.used,
+        borrowed=amount.borrowed,
+        share=standing.share,
+        from_at=row.from_at,
+        to_at=row.to_at,
+        to_seq=row.to_seq,
     )
 
 

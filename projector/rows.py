@@ -17,6 +17,8 @@ from podgroup.facts import cluster_queue_name
 from podgroup.folding import Taken
 from podgroup.ids import GroupID, PodUID
 from podgroup.members import Flag, Members
+from podgroup.quota import QueueKey
+from podgroup.standing import Standing, Told
 from podgroup.state import Group, Pod, Role, World
 from projector import record_rows, tables
 from projector.layout import Row, row_of
@@ -27,6 +29,7 @@ _group_row = row_of(tables.groups)
 _role_row = row_of(tables.roles)
 _pod_row = row_of(tables.pods)
 _object_row = row_of(tables.objects)
+_standing_row = row_of(tables.standings)
 
 
 class Rows(Struct):
@@ -67,6 +70,9 @@ def build(world: World, taken: Taken, shard: int) -> Rows:
         ],
         **record_rows.build(journal, cluster, shard, resolved),
     }
+    found["standings"] = [
+        _standing(cluster, shard, key, told) for key, told in journal.told.items()
+    ]
     found["objects"] = []
     for key in journal.objects:
         view = find_object(world, key)
@@ -88,6 +94,28 @@ def build(world: World, taken: Taken, shard: int) -> Rows:
     rows.tables = {name: some for name, some in found.items() if some}
     rows.resolved = list(resolved.values())
     return rows
+
+
+def _standing(cluster: str, shard: int, key: QueueKey, told: Told) -> Row:
+    kind, namespace, name = key
+    standing = told.standing or Standing()
+    return _standing_row(
+        cluster=cluster,
+        shard=shard,
+        kind=kind,
+        namespace=namespace,
+        name=name,
+        cohort=standing.cohort,
+        root=standing.root,
+        pending=standing.pending,
+        reserving=standing.reserving,
+        admitted=standing.admitted,
+        share=standing.share,
+        at=told.at,
+        gone_at=told.at if told.standing is None else None,
+        as_of_seq=told.seq,
+        folded=pack(told),
+    )
 
 
 def find_object(world: World, key: tuple[str, str, str]) -> Any:

@@ -3,7 +3,7 @@
 Invariant: exit code 0 exactly when every story came out as it should.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -14,11 +14,14 @@ from gatelog.narrator import Narrator
 HELP = (
     "Show it without a cluster: starts a simulated one, runs all of gatelog against it over real "
     "HTTP, NATS and SQLite, plays the stories of KEP-976 and some mishaps, and prints what the "
-    "read model has to tell about them. Takes less than a minute."
+    "read model has to tell about them. Takes less than a minute. --story two-teams: how two teams "
+    "lend, borrow, take back and share."
 )
 EPILOG = """[bold]Examples[/]
 
 gatelog demo
+
+gatelog demo --story two-teams
 
 gatelog demo --keep
 
@@ -34,15 +37,26 @@ def demo(
             "--state-dir", metavar="DIR", help="Where log and read model are left; made anew."
         ),
     ] = DEFAULT_DIR,
+    story: Annotated[
+        Literal["pods", "two-teams"],
+        typer.Option(
+            "--story",
+            help="pods: stories of KEP-976 and mishaps. two-teams: how two teams share quota.",
+        ),
+    ] = "pods",
     keep: Annotated[
         bool,
         typer.Option("--keep", help="Go on when the stories are over, with the console, until ^C."),
     ] = False,
+    db: options.Database = None,
     verbose: options.Verbose = False,
 ) -> int | None:
     """Run `gatelog demo`; see HELP."""
     from gatelog.demo.play import play
+    from gatelog.demo.stories import PODS
+    from gatelog.demo.teams import TEAMS
     from podgroup.runtime.settings import LogSettings
 
     narrator = Narrator(LogSettings(), "demo", verbose=verbose, plain=True)
-    return None if play(state_dir, narrator, keep=keep) else FAILED
+    programme = TEAMS if story == "two-teams" else PODS
+    return None if play(state_dir, narrator, programme, keep=keep, database=db or "") else FAILED

@@ -104,8 +104,9 @@ class Stage:
         does: str = "run=0.5s,succeed",
         priority: str = "",
         image: str = "job",
+        team: str = NAMESPACE,
     ) -> None:
-        """Create a pod; `does` is the script its kubelet will play."""
+        """Create a pod in the namespace of a team; `does` is the script its kubelet will play."""
         labels = {QUEUE_NAME: QUEUE}
         annotations = {_SCRIPT: does}
         if group:
@@ -124,8 +125,46 @@ class Stage:
                     "containers": [container],
                 },
             },
-            NAMESPACE,
+            team,
         )
+
+    async def finish(self, name: str, team: str) -> None:
+        """Let a pod that runs succeed, as its kubelet would say."""
+        over = {"status": {"phase": "Succeeded"}}
+        await self._client.patch("pods", name, over, team, sub="status")
+
+    async def until_running(self, name: str, team: str) -> None:
+        """Wait until a pod of a team runs."""
+
+        async def runs(one: str) -> bool:
+            pod = await self._get(one, team)
+            return pod is not None and pod["status"].get("phase") == "Running"
+
+        await self.until("running", runs, name)
+
+    async def stands(
+        self,
+        plural: str,
+        name: str,
+        *,
+        admitted: int,
+        cpu: str,
+        borrowed: str,
+        share: int | None = None,
+    ) -> None:
+        """Wait until the status of a ClusterQueue says so many groups, CPUs and such a share."""
+
+        async def says(queue: str) -> bool:
+            found = (await self._client.get(f"{plural}.{_KUEUE}", queue)).get("status") or {}
+            if "flavorsUsage" not in found or found.get("admittedWorkloads") != admitted:
+                return False
+            used = found["flavorsUsage"][0]["resources"][0]
+            alike = share is None or found["fairSharing"]["weightedShare"] == share
+            return alike and (used["total"], used["borrowed"]) == (cpu, borrowed)
+
+        more = "" if share is None else f" and a share of {share}"
+        what = f"{admitted} groups with {cpu} CPUs, {borrowed} of them borrowed{more}"
+        await self.until(f"told to have {what}", says, name)
 
     async def gated(self, name: str) -> bool:
         """Tell whether a pod carries our gate."""
@@ -147,12 +186,14 @@ class Stage:
         pod = await self._get(name)
         return pod is not None and pod["status"].get("phase") == "Running"
 
-    async def group(self, name: str) -> GroupRow | None:
+    async def group(self, name: str, team: str = NAMESPACE) -> GroupRow | None:
         """Return the newest life of a group or single pod, as the read model has it."""
-        found = await asyncio.to_thread(self._model.groups, NAMESPACE, name, 1)
+        found = await asyncio.to_thread(self._model.groups, team, name, 1)
         return found[0] if found else None
 
-    async def state(self, name: str, *wanted: str, reason: str = "") -> GroupRow:
+    async def state(
+        self, name: str, *wanted: str, reason: str = "", team: str = NAMESPACE
+    ) -> GroupRow:
         """Wait until a group is in one of the states (and waits for `reason`, if given).
 
         Raises:
@@ -162,7 +203,7 @@ class Stage:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 while True:
-                    found = await self.group(name)
+                    found = await self.group(name, team)
                     if found is not None and found.state in wanted:
                         if not reason or found.wait_reason == reason:
                             return found
@@ -191,9 +232,9 @@ class Stage:
         except TimeoutError:
             raise StoryFailed(f"{left[0]} should be {what} within {PATIENCE_S:.0f} s") from None
 
-    async def _get(self, name: str) -> dict[str, Any] | None:
+    async def _get(self, name: str, team: str = NAMESPACE) -> dict[str, Any] | None:
         try:
-            return await self._client.get("pods", name, NAMESPACE)
+            return await self._client.get("pods", name, team)
         except ApiFailure as failure:
             if failure.status != 404:
                 raise

@@ -18,14 +18,19 @@ from msgspec import Struct
 from gatelog import running
 from gatelog.allinone import run_up
 from gatelog.demo import report
-from gatelog.demo.cluster import Stage, StoryFailed, cluster_settings, set_up_queues
-from gatelog.demo.stories import STORIES, Story
+from gatelog.demo.cluster import Stage, StoryFailed, cluster_settings
+from gatelog.demo.stories import Programme, Story
 from gatelog.errors import CommandFailed
 from gatelog.narrator import Narrator
 from gatelog.readiness import Ready
 from gatelog.readmodel import ReadModel
 from gatelog.timeline import duration
-from podgroup.runtime.settings import KubernetesSettings, Settings, WebhookSettings
+from podgroup.runtime.settings import (
+    DatabaseSettings,
+    KubernetesSettings,
+    Settings,
+    WebhookSettings,
+)
 from simcluster import SimCluster
 from simcluster.client import ApiFailure, Client
 
@@ -41,33 +46,43 @@ class Played(Struct, frozen=True):
     took_s: float
 
 
-def play(directory: str, narrator: Narrator, *, keep: bool = False) -> bool:
+def play(
+    directory: str,
+    narrator: Narrator,
+    programme: Programme,
+    *,
+    keep: bool = False,
+    database: str = "",
+) -> bool:
     """Run the demo; tell whether every story came out as it should.
 
-    `keep`: everything goes on behind the report, until a signal.
+    `keep`: everything goes on behind the report, until a signal. `database` is the URL of another
+    one than the file in the directory.
     """
     place = _fresh(Path(directory))
     settings = Settings(
         state_dir=str(place),
         kubernetes=KubernetesSettings(kubeconfig=str(place / "kubeconfig")),
         webhook=WebhookSettings(port=0),
+        database=DatabaseSettings(url=database),
+        queueing=programme.queueing,
     )
     began = time.monotonic()
     played: list[Played] = []
 
     async def main(stop: asyncio.Event) -> None:
-        await _perform(settings, stop, narrator, over)
+        await _perform(settings, programme, stop, narrator, over)
 
     async def over(found: list[Played], stop: asyncio.Event) -> None:
         played.extend(found)
-        if len(played) == len(STORIES):
-            report.show(settings, played, time.monotonic() - began)
+        if len(played) == len(programme.stories):
+            report.show(settings, programme, played, time.monotonic() - began)
             if keep:
                 narrator.say("It goes on until Ctrl-C; the console above shows it in a browser.")
                 await stop.wait()
 
     running.run(main, event_loop=settings.event_loop)
-    if len(played) < len(STORIES):
+    if len(played) < len(programme.stories):
         raise CommandFailed("the demo was stopped before its end")
     return not any(one.problem for one in played)
 
@@ -90,7 +105,13 @@ Over = Callable[[list[Played], asyncio.Event], Awaitable[None]]
 """Is told how the stories ended, while everything still runs."""
 
 
-async def _perform(settings: Settings, stop: asyncio.Event, narrator: Narrator, over: Over) -> None:
+async def _perform(
+    settings: Settings,
+    programme: Programme,
+    stop: asyncio.Event,
+    narrator: Narrator,
+    over: Over,
+) -> None:
     async with SimCluster(cluster_settings()) as cluster:
         cluster.kubeconfig(settings.kubernetes.kubeconfig)
         narrator.done("simulated", f"simulated cluster with two nodes at {cluster.url}")
@@ -108,8 +129,9 @@ async def _perform(settings: Settings, stop: asyncio.Event, narrator: Narrator, 
             if not await _first(up, ready, stop):
                 return
             async with Client(cluster.url, cluster.token, "users/1") as client:
-                await set_up_queues(client)
-                await over(await _all(settings, client, up, stop, narrator), stop)
+                await programme.set_up(client)
+                played = await _all(settings, programme.stories, client, up, stop, narrator)
+                await over(played, stop)
         finally:
             up_stop.set()
             await up
@@ -136,6 +158,7 @@ async def _first(up: asyncio.Task[None], ready: asyncio.Event, stop: asyncio.Eve
 
 async def _all(
     settings: Settings,
+    stories: tuple[Story, ...],
     client: Client,
     up: asyncio.Task[None],
     stop: asyncio.Event,
@@ -146,10 +169,10 @@ async def _all(
     played: list[Played] = []
     with ReadModel(database_url(settings), settings.cluster) as model:
         stage = Stage(client, model)
-        for number, story in enumerate(STORIES, 1):
+        for number, story in enumerate(stories, 1):
             if stop.is_set() or up.done():
                 break
-            with narrator.working(f"{number}/{len(STORIES)} {story.title}"):
+            with narrator.working(f"{number}/{len(stories)} {story.title}"):
                 one = await _one(story, stage)
             played.append(one)
             if one.problem:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from gatelog import console, told
 from gatelog.demo.cluster import NAMESPACE
+from gatelog.demo.stories import Programme
 from gatelog.readmodel import ReadModel
 from gatelog.timeline import duration, tell
 from podgroup.runtime.settings import Settings
@@ -21,10 +22,12 @@ from podgroup.runtime.settings import Settings
 if TYPE_CHECKING:
     from gatelog.demo.play import Played
 
-QUERY = "SELECT name, at, kind, reason, message FROM v_group_timeline WHERE name = 'night' ORDER BY seq, ord"  # noqa: E501 - one line to paste
+QUERY = "SELECT name, at, kind, reason, message FROM v_group_timeline WHERE name = '{name}' ORDER BY seq, ord"  # noqa: E501 - one line to paste
 
 
-def show(settings: Settings, played: Sequence["Played"], took_s: float) -> None:
+def show(
+    settings: Settings, programme: Programme, played: Sequence["Played"], took_s: float
+) -> None:
     """Print the report to stdout."""
     from projector.database import database_url
 
@@ -40,11 +43,12 @@ def show(settings: Settings, played: Sequence["Played"], took_s: float) -> None:
         out.print(console.title("all groups"))
         out.print(console.summary(model.summary()))
     out.print()
-    _closing(out, settings, url, played, took_s)
+    _closing(out, settings, programme, url, played, took_s)
 
 
 def _group(out: Console, model: ReadModel, name: str) -> None:
-    for row in model.groups(NAMESPACE, name, 1):
+    team, _, name = name.rpartition("/")
+    for row in model.groups(team or NAMESPACE, name, 1):
         entries = model.entries(row.id)
         out.print()
         out.print(console.heading(row))
@@ -52,7 +56,12 @@ def _group(out: Console, model: ReadModel, name: str) -> None:
 
 
 def _closing(
-    out: Console, settings: Settings, url: str, played: Sequence["Played"], took_s: float
+    out: Console,
+    settings: Settings,
+    programme: Programme,
+    url: str,
+    played: Sequence["Played"],
+    took_s: float,
 ) -> None:
     problems = [one for one in played if one.problem]
     for one in problems:
@@ -60,13 +69,16 @@ def _closing(
     good = len(played) - len(problems)
     out.print(f"{good} of {len(played)} stories as they should be, {duration(took_s)} in all.")
     where = f" --state-dir {told.near(settings.state_dir)}"
+    if settings.database.url:
+        where = f" --db {settings.database.url}"
     out.print()
-    out.print(f"The read model is an SQLite database: [bold]{told.place(url)}[/]")
+    kind = "an SQLite database" if url.startswith("sqlite") else "a PostgreSQL database"
+    out.print(f"The read model is {kind}: [bold]{told.place(url)}[/]")
     out.print("Ask it:")
     for command in (
-        f"{told.program()} history {NAMESPACE}/tuning{where}",
-        f"{told.program()} why {NAMESPACE}/night{where}",
-        told.query_command(QUERY, where),
+        f"{told.program()} history {programme.ask[0]}{where}",
+        f"{told.program()} why {programme.ask[1]}{where}",
+        told.query_command(QUERY.format(name=programme.ask[1].rpartition("/")[2]), where),
     ):
         out.print(f"  {command}", soft_wrap=True, markup=False)
     out.print()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from importlib import metadata
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gatelog.whatif.arrivals import Arrival, Source
 from gatelog.whatif.cluster import Cluster, Hooks, Simulated
@@ -75,7 +75,9 @@ class Play:
         later: Iterable[Later] = (),
     ) -> None:
         self._later_objects = deque(sorted(later, key=lambda one: one.at))
-        self.world = new_world(cluster, "builtin", policy)
+        # Nobody reads a status here.
+        quiet = structs.replace(policy or Policy(), status_interval_s=0)
+        self.world = new_world(cluster, "builtin", quiet)
         self.events = 0
         self._source = source
         self._heard = heard

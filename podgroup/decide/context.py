@@ -55,6 +55,9 @@ class Writer(Protocol):
     def announced(self) -> None:
         """No queue has to be looked at for what its condition says."""
 
+    def counted(self, *, told: bool) -> None:
+        """Take notice that it was seen which queues moved, and whether they were told."""
+
     def remember(self, lineup: Any, /) -> None:
         """Keep what admission remembers between messages; None: it is to be made anew."""
 

@@ -55,7 +55,10 @@ def charge_unadmitted(d: Deciding, group: Group) -> None:
 def _charge(
     group: Group, queue: ClusterQueueView, usage: dict[FlavorResource, int]
 ) -> Charge | None:
-    return Charge(queue.name, usage, group.priority, group.created_at) if usage else None
+    if not usage:
+        return None
+    local = group.namespace, group.queue
+    return Charge(queue.name, usage, group.priority, group.created_at, local_queue=local)
 
 
 def ran_unadmitted(world: World, group: Group) -> Charge | None:

@@ -24,6 +24,7 @@ from podgroup.commands import (
     PodSetSpec,
     ReleaseQuota,
     ReportPod,
+    ReportQueue,
     StopPod,
     UngatePod,
     UpdateWorkload,
@@ -34,7 +35,7 @@ from podgroup.events import Decision
 from podgroup.facts import role_of
 from podgroup.fold.common import EXCESS, REPLACED, expect, index, mark, note
 from podgroup.fold.placing import needed, replace
-from podgroup.fold.queues import say
+from podgroup.fold.queues import say, stand
 from podgroup.fold.workloads import admit, checked, distrust_checks, recharge, release
 from podgroup.ids import PodUID
 from podgroup.journal import At
@@ -55,6 +56,10 @@ def apply_decision(world: World, decision: Decision) -> None:
     command = decision.command
     if isinstance(command, WriteQueueStatus):
         say(world, command)
+    elif isinstance(command, ReportQueue):
+        on = command.target
+        here = At(decision.as_of, decision.at)
+        stand(world, here, (on.kind, on.namespace, on.name), on.uid, command.standing)
     group = world.groups.get(decision.group)  # type: ignore[call-overload] # text in a decision
     if group is None:
         return

@@ -24,6 +24,7 @@ from podgroup.journal import At, OutcomeRow
 from podgroup.names import WORKLOAD_FINALIZER
 from podgroup.objects import WorkloadView
 from podgroup.outcomes import FINAL
+from podgroup.standing import COUNTS_TIMER
 from podgroup.state import Group, Pod, Timer, World
 
 RETRY_AFTER = timedelta(seconds=30)
@@ -193,6 +194,9 @@ def timer_fired(world: World, here: At, event: TimerFired) -> None:
     if timer is None or timer.due_at != event.due_at:
         return
     del world.meta.timers[event.timer]
+    if timer.purpose == COUNTS_TIMER:
+        world.quotas.moved = True
+        return
     group = world.groups.get(GroupID(timer.group))
     if group is None:
         return

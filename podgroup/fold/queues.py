@@ -13,7 +13,7 @@ import msgspec
 from podgroup.commands import WriteQueueStatus
 from podgroup.fold.common import listed, mark, note, stale
 from podgroup.ids import newer
-from podgroup.journal import At, QuotaRow
+from podgroup.journal import At, QuotaRow, UsageRow
 from podgroup.objects import (
     AdmissionCheckView,
     ClusterQueueView,
@@ -26,6 +26,8 @@ from podgroup.objects import (
     WorkloadPriorityClassView,
     kind_of,
 )
+from podgroup.quota import QueueKey
+from podgroup.standing import Amount, Standing, Told
 from podgroup.state import Group, World
 
 
@@ -80,6 +82,8 @@ def object_deleted(
         if isinstance(known, ClusterQueueView):
             _quota(world, here, name, known, None)
     world.journal.objects.add((kind, namespace, name))
+    if (kind, namespace, name) in world.told:
+        stand(world, here, (kind, namespace, name), "", None)
     _concerns(world, kind, namespace, name)
 
 
@@ -139,6 +143,41 @@ def say(world: World, command: WriteQueueStatus) -> None:
         world.journal.objects.add((on.kind, on.namespace, on.name))
 
 
+def stand(world: World, here: At, queue: QueueKey, uid: str, standing: Standing | None) -> None:
+    """Let a queue or cohort stand as was decided to tell: the ledger has it from here on."""
+    if standing is not None:
+        world.meta.counted_at = here.at
+    journal, known = world.journal, world.told.get(queue)
+    if known is not None and known.standing is not None:
+        for amount in known.standing.amounts:
+            key = (*queue, amount.flavor, amount.resource, known.seq)
+            journal.usage[key] = _usage(queue, amount, known, here)
+    now = Told(uid, here.position, here.at, standing)
+    journal.told[queue] = now
+    if standing is None:
+        world.told.pop(queue, None)
+        return
+    world.told[queue] = now
+    for amount in standing.amounts:
+        key = (*queue, amount.flavor, amount.resource, now.seq)
+        journal.usage[key] = _usage(queue, amount, now)
+
+
+def _usage(queue: QueueKey, amount: Amount, told: Told, until: At | None = None) -> UsageRow:
+    kind, namespace, name = queue
+    return UsageRow(
+        kind=kind,
+        namespace=namespace,
+        name=name,
+        amount=amount,
+        standing=told.standing or Standing(),
+        from_at=told.at,
+        from_seq=told.seq,
+        to_at=until.at if until is not None else None,
+        to_seq=until.position if until is not None else None,
+    )
+
+
 def unsay(world: World) -> None:
     """Have the conditions of all queues looked at: what one rests on has changed."""
     world.unsaid.update(dict.fromkeys(("ClusterQueue", "", name) for name in world.cluster_queues))
@@ -175,6 +214,9 @@ def _concerns(world: World, kind: str, namespace: str, name: str) -> None:
         return
     if kind in ("ClusterQueue", "Cohort", "ResourceFlavor"):
         unsay(world)
+        world.quotas.all_stirred()
+    elif kind == "LocalQueue":
+        world.quotas.stir((kind, namespace, name))
     if kind in ("Cohort", "ResourceFlavor"):
         world.quotas.recall()
     world.quotas.objects[kind, namespace, name] = None

@@ -15,8 +15,10 @@ from podgroup.fold.common import note, park
 from podgroup.fold.outcomes import REPORT
 from podgroup.fold.placing import replace_all
 from podgroup.fold.pods import close_wait, lead, renew, report_timer, retire
+from podgroup.fold.queues import stand
 from podgroup.ids import GroupID
 from podgroup.journal import At, WaitRow
+from podgroup.standing import COUNTS_TIMER
 from podgroup.state import Group, Timer, Wait, World
 
 LED_ANEW = 3
@@ -37,6 +39,15 @@ def apply_record(world: World, here: At, record: r.AnyRecord) -> None:
             world.meta.used.pop(record.queue, None)
         else:
             world.meta.used[record.queue] = record
+        return
+    if isinstance(record, r.Counted):
+        key = (record.kind, record.namespace, record.name)
+        stand(world, here, key, record.uid, record.standing)
+        return
+    if isinstance(record, r.CountsTimed):
+        world.meta.timers.pop(COUNTS_TIMER, None)
+        if record.at is not None:
+            world.meta.timers[COUNTS_TIMER] = Timer(record.at, "", COUNTS_TIMER)
         return
     group = world.groups.get(GroupID(record.group))
     if group is not None:

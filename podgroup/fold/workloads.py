@@ -350,6 +350,7 @@ def checked(world: World, here: At, group: Group, held: Holding, decision: str) 
     group.holding = holding
     write_admission(world, group, holding)
     _note_admitted(world, here, group, holding)
+    recharge(world, group)
     mark(world, group.id)
 
 
@@ -452,4 +453,13 @@ def recharge(world: World, group: Group) -> None:
     for key, amount in beyond_admission(world, group, holding.admission).items():
         usage[key] = usage.get(key, 0) + amount
     queue = holding.admission.cluster_queue
-    world.quotas.charge(group.id, Charge(queue, usage, group.priority, holding.at))
+    charge = Charge(
+        queue,
+        usage,
+        group.priority,
+        holding.at,
+        local_queue=(group.namespace, group.queue),
+        holds=True,
+        admitted=holding.admitted,
+    )
+    world.quotas.charge(group.id, charge)

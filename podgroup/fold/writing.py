@@ -17,7 +17,7 @@ from podgroup.fold.records import apply_record
 from podgroup.fold.workloads import recharge
 from podgroup.ids import GroupID
 from podgroup.journal import At
-from podgroup.quota import Charge
+from podgroup.quota import Charge, places
 from podgroup.records import AnyRecord, Concluded
 from podgroup.state import World
 
@@ -52,7 +52,11 @@ class Writing:
 
     def wait(self, group: GroupID) -> None:
         """Let a group wait for quota, or have what it asks for looked at again."""
-        self._world.quotas.enqueue(group)
+        world = self._world
+        known = world.groups[group]
+        local = world.local_queues[known.namespace, known.queue]
+        where = places((known.namespace, known.queue), local.cluster_queue)
+        world.quotas.enqueue(group, where)
 
     def wait_no_longer(self, group: GroupID) -> None:
         """Let a group wait no longer, if it does."""
@@ -69,6 +73,10 @@ class Writing:
     def announced(self) -> None:
         """No queue has to be looked at for what its condition says."""
         self._world.unsaid.clear()
+
+    def counted(self, *, told: bool) -> None:
+        """Take notice that it was seen which queues moved, and whether they were told."""
+        self._world.quotas.counted(told=told)
 
     def remember(self, lineup: Any) -> None:
         """Keep what admission remembers between messages; None: it is to be made anew."""

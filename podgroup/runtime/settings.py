@@ -519,6 +519,16 @@ class QueueingSettings(Section, frozen=True, kw_only=True):
             "`cpu=1`, `nvidia.com/gpu=10`; 1 where nothing is said.",
         ),
     ] = ()
+    status_interval_s: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=DAY_S,
+            description="Seconds at least between two writes of counts and usage into the status "
+            "of a queue, and between two rows of table usage about it; 0: neither is written. "
+            "Builtin mode.",
+        ),
+    ] = 5
     topology_aware_scheduling: Annotated[
         bool,
         Meta(

@@ -32,18 +32,21 @@ from podgroup.events import (
 )
 from podgroup.ids import decision_id
 from podgroup.names import JOB_UID, PODSET_LABEL, ROLE_HASH, workload_name
-from podgroup.records import AnyRecord, Concluded, Shortened
+from podgroup.records import AnyRecord, Concluded, Counted, Shortened
+from podgroup.standing import Standing
 from projector.replay.log import Entry
 
 _NAMES = frozenset(
     (
         *("name", "namespace", "node", "queue", "cluster_queue", "priority_class", "by"),
-        *("cohort", "parent", "checks"),
+        *("cohort", "parent", "checks", "root"),
     )
 )
 """Fields whose text is a name."""
 _MAPS = frozenset(("labels", "annotations", "node_selector", "node_labels"))
 """Fields that map keys to values; the values are replaced."""
+_SHORT = frozenset(("amounts", "shortages"))
+"""Lists of arrays that begin with the name of a flavor."""
 _KEPT = frozenset(("pod_sets", "assignments", "updates", "sets", "ends"))
 """Lists whose items are named by roles or containers, not by users."""
 _SAID = frozenset(("message", "sets_problem"))
@@ -126,6 +129,11 @@ class Pseudonyms:
         if isinstance(record, Shortened) and record.short is not None:
             reason, message = record.short
             return Shortened(record.group, (reason, self._text(message, "message")))
+        if isinstance(record, Counted):
+            named = {"namespace": self.name(record.namespace), "name": self.name(record.name)}
+            standing = msgspec.to_builtins(record.standing)
+            told = msgspec.convert(self._walk(standing, ""), Standing | None)
+            return msgspec.structs.replace(record, standing=told, **named)
         return msgspec.structs.replace(record, **said) if said else record
 
     def _undecodable(self, event: Undecodable) -> Undecodable:
@@ -188,6 +196,8 @@ class Pseudonyms:
             return value
         if key == "because" and isinstance(value, str):
             return self.name(value)
+        if key in _SHORT and isinstance(value, list | tuple):
+            return [[self.name(flavor), *rest] for flavor, *rest in value]
         if key == "template":
             return "{}" if value else ""
         if key == "group" and isinstance(value, str) and not value.startswith(_GROUP_IDS):

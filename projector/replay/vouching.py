@@ -43,6 +43,7 @@ _OF_BEFORE = {
     "waits": f"NOT {_since('waits')}",
     "admissions": f"NOT {_since('admissions')}",
     "decisions": f"NOT {_since('decisions')}",
+    "usage": "usage.from_seq <= :floor",
     "outcomes": "NOT EXISTS (SELECT 1 FROM decisions d WHERE d.cluster = outcomes.cluster "
     f"AND d.id = outcomes.decision_id AND {_since('d')})",
 }

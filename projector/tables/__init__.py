@@ -15,7 +15,7 @@ Invariant: only `store` writes these tables, in one transaction with the checkpo
 from projector.tables.base import UtcTime, metadata
 from projector.tables.forecasts import estimates, forecasts
 from projector.tables.groups import gates, groups, pods, roles
-from projector.tables.position import checkpoints, epochs, objects, parked, pruned
+from projector.tables.position import checkpoints, epochs, objects, parked, pruned, standings
 from projector.tables.record import (
     admissions,
     conclusions,
@@ -24,6 +24,7 @@ from projector.tables.record import (
     history,
     outcomes,
     quotas,
+    usage,
     waits,
 )
 
@@ -48,5 +49,7 @@ __all__ = [
     "pruned",
     "quotas",
     "roles",
+    "standings",
+    "usage",
     "waits",
 ]

@@ -95,6 +95,29 @@ objects = Table(
     info=rows("replace"),
 )
 
+standings = Table(
+    "standings",
+    metadata,
+    cluster(),
+    shard(key=True),
+    text("kind", "ClusterQueue, Cohort or LocalQueue", key=True),
+    text("namespace", "Namespace; empty: cluster-scoped", key=True),
+    text("name", "Name", key=True),
+    text("cohort", "Cohort it belongs to; empty: none"),
+    text("root", "Cohort at the top of its tree; empty: none"),
+    count("pending", "Groups that wait"),
+    count("reserving", "Groups that hold quota"),
+    count("admitted", "Groups that are admitted and not over"),
+    number("share", "Weighted dominant resource share in thousandths; 2^63-1: without limit"),
+    time("at", "When it was told"),
+    time("gone_at", "When there was none of its name any more"),
+    number("as_of_seq", "Position at which it was told"),
+    blob("folded", "msgpack of podgroup.standing.Told; private to the projector"),
+    comment="How each queue and cohort stands, as it was told last (builtin mode)",
+    info=rows("replace"),
+    postgresql_with=HOT,
+)
+
 pruned = Table(
     "pruned",
     metadata,

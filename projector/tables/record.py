@@ -92,6 +92,35 @@ admissions = Table(
     info=rows("replace", compared=True, owner=("group_id", "groups", "id")),
 )
 
+usage = Table(
+    "usage",
+    metadata,
+    cluster(),
+    text("kind", "ClusterQueue, Cohort or LocalQueue", key=True),
+    text("namespace", "Namespace; empty: cluster-scoped", key=True),
+    text("name", "Name", key=True),
+    text("flavor", "ResourceFlavor", key=True),
+    text("resource", "Resource", key=True),
+    number("from_seq", "Position from which it was so", key=True),
+    shard(),
+    text("cohort", "Cohort it belonged to; empty: none"),
+    text("root", "Cohort at the top of its tree; empty: none"),
+    number("nominal", "Its own quota: cpu in thousandths, else whole units, as all amounts here"),
+    number("quota", "That, and what members of a cohort let go up"),
+    number("reserved", "What was held, by its members and theirs"),
+    number("used", "What of it was admitted"),
+    number("borrowed", "What of it was taken from the cohort above"),
+    number("share", "Its weighted share then, of all resources; see standings"),
+    time("from_at", "Begin", null=False),
+    time("to_at", "End; null: it is so still"),
+    number("to_seq", "Position at which it ended", null=True),
+    comment="One row per queue or cohort, flavor, resource and interval in which it stood so",
+    info=rows("replace", compared=True, kept="{t}.from_seq <= :floor"),
+)
+
+_u = usage.c
+Index("ix_usage_at", _u.cluster, _u.kind, _u.from_at)
+
 _a = admissions.c
 Index("ix_admissions_at", _a.admitted_at)
 Index("ix_admissions_queue", _a.cluster, _a.cluster_queue, _a.admitted_at)

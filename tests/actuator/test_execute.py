@@ -23,12 +23,14 @@ from podgroup.commands import (
     ObjectRef,
     PodSetSpec,
     ReportPod,
+    ReportQueue,
     StopPod,
     UpdateWorkload,
     WriteQueueStatus,
     WriteWorkloadStatus,
 )
 from podgroup.objects import Assignment, Condition, Toleration
+from podgroup.standing import Amount, Standing
 from simcluster import Settings
 from tests.actuator.commands import (
     create_workload,
@@ -690,3 +692,65 @@ async def test_a_queue_is_told_whether_it_is_active_and_nothing_else_changes(
     assert first.resource_version == second.resource_version, "written once"
     other = WriteQueueStatus(target=msgspec.structs.replace(target, uid="u"), condition=stopped)
     assert (await carry_out(lab, other)).status == "obsolete"
+
+
+STANDING = Standing(
+    pending=2,
+    reserving=3,
+    admitted=1,
+    amounts=(
+        Amount("f", "cpu", nominal=4000, quota=4000, reserved=5500, used=1500, borrowed=1500),
+        Amount("f", "memory", nominal=2**30, quota=2**30, reserved=2**29),
+        Amount("g", "cpu", nominal=0, quota=0),
+    ),
+    share=375,
+    cohort="lab",
+    root="lab",
+)
+
+
+@pytest.mark.parametrize("plural", ["clusterqueues", "localqueues", "cohorts"])
+async def test_counts_and_usage_are_written_once_and_conditions_stay(lab: Lab, plural: str) -> None:
+    kinds = {"clusterqueues": "ClusterQueue", "localqueues": "LocalQueue", "cohorts": "Cohort"}
+    place = NAMESPACE if plural == "localqueues" else ""
+    made = await lab.cluster.create(
+        "kueue.x-k8s.io", plural, {"metadata": {"name": "q"}, "spec": {}}, place
+    )
+    uid = made["metadata"]["uid"]
+    target = ObjectRef(kind=kinds[plural], namespace=place, name="q", uid=uid)
+    ready = Condition(type=names.ACTIVE, status="True", reason="Ready", message="m")
+    await carry_out(lab, WriteQueueStatus(target=target, condition=ready))
+    first, second = await twice(
+        lab, ReportQueue(target=target, standing=STANDING, fair_sharing=True)
+    )
+    assert (first.status, second.status) == ("applied", "applied")
+    assert first.resource_version == second.resource_version, "written once"
+    live = await lab.live(target)
+    assert live is not None
+    status = live["status"]
+    assert [c["type"] for c in status.pop("conditions")] == ["Active"]
+    if plural == "cohorts":
+        assert status == {"fairSharing": {"weightedShare": 375}}
+        return
+    counts = {"pendingWorkloads": 2, "reservingWorkloads": 3, "admittedWorkloads": 1}
+    assert {k: status[k] for k in counts} == counts
+    borrows = plural == "clusterqueues"
+
+    def amounts(*told: tuple[str, str, str, str]) -> list[dict[str, Any]]:
+        found: dict[str, list[dict[str, str]]] = {}
+        for flavor, name, total, borrowed in told:
+            more = {"borrowed": borrowed} if borrows else {}
+            found.setdefault(flavor, []).append({"name": name, "total": total} | more)
+        return [{"name": name, "resources": resources} for name, resources in found.items()]
+
+    assert status["flavorsReservation"] == amounts(
+        ("f", "cpu", "5500m", "1500m"), ("f", "memory", "512Mi", "0"), ("g", "cpu", "0", "0")
+    )
+    assert status["flavorsUsage"] == amounts(
+        ("f", "cpu", "1500m", "0"), ("f", "memory", "0", "0"), ("g", "cpu", "0", "0")
+    )
+    assert status.get("fairSharing") == ({"weightedShare": 375} if borrows else None)
+    without = await carry_out(lab, ReportQueue(target=target, standing=STANDING))
+    assert without.status == "applied"
+    live = await lab.live(target)
+    assert live is not None and "fairSharing" not in live["status"]

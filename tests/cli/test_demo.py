@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gatelog.demo.stories import STORIES
+from gatelog.demo.teams import TEAMS
 from tests.support.processes import GATELOG
 
 pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
@@ -75,3 +76,55 @@ def test_the_demo_plays_every_story_and_leaves_the_answers(tmp_path: Path) -> No
     assert night[0]["group"]["pods_replaced"] == 2
     again = run("demo", "--state-dir", str(tmp_path))
     assert again.returncode == 1 and "no earlier demo made it" in again.stderr
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+def test_two_teams_lend_borrow_take_back_and_share(
+    tmp_path: Path, database: str, request: pytest.FixtureRequest
+) -> None:
+    url = request.getfixturevalue("postgres_database") if database == "postgresql" else ""
+    where = ["--db", url] if url else []
+
+    def run(*args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [GATELOG, *args],
+            cwd=tmp_path,
+            env={"PATH": "/usr/bin:/bin", "COLUMNS": "200"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    done = run("demo", "--story", "two-teams", *where)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    for story in TEAMS.stories:
+        assert f"✓ {story.title}" in done.stderr
+        for name in story.groups:
+            assert re.search(rf"^{name}  group of 2 pods, .*Finished", done.stdout, re.M)
+    for command in re.findall(r"^  (\S*gatelog (?:history|why|sql) .*)$", done.stdout, re.M):
+        asked = run(*shlex.split(command)[1:])
+        assert asked.returncode == 0 and "Finished" in asked.stdout, asked
+    asked = run("replay", "--verify", "--state-dir", ".gatelog/demo", *where)
+    assert asked.returncode == 0 and "differ" not in asked.stdout, asked
+    assert re.search(r"^usage +\d+ rows +equal$", asked.stdout, re.M), asked.stdout
+    told = run("history", "team-red/sweep-4", "--state-dir", ".gatelog/demo", *where).stdout
+    history = " ".join(told.split())
+    words = (
+        "borrowing from its cohort",
+        "Preempted to accommodate team-blue/train-1",
+        "reclamation within the cohort",
+        "WaitingForReplacementPods",
+        "created sweep-4-0-again, sweep-4-1-again",
+        "finished: Succeeded",
+    )
+    places = [history.find(one) for one in words]
+    assert -1 not in places and places == sorted(places), history
+    asked = run(
+        *("sql", "--json", "--state-dir", ".gatelog/demo", *where),
+        "SELECT name, max(borrowed) AS most FROM usage WHERE kind = 'ClusterQueue' "
+        "GROUP BY name ORDER BY name",
+    )
+    most = {row["name"]: int(row["most"]) for row in json.loads(asked.stdout)}
+    assert most == {"team-blue": 2000, "team-red": 6000}, asked

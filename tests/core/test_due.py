@@ -37,6 +37,7 @@ POLICIES = {
         requeuing_limit=1,
         retention_after_deactivation_s=60,
         wait_for_pods_ready="on",
+        status_interval_s=5,
     ),
     "gates": Policy(
         fast_quota_release=True,
@@ -46,6 +47,7 @@ POLICIES = {
         wait_for_pods_ready="off",
         label_keys_to_copy=(POD_GROUP_ROLE,),
         exclude_resource_prefixes=("c",),
+        status_interval_s=1,
     ),
 }
 

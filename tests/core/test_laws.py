@@ -19,6 +19,8 @@ from podgroup.members import Flag
 from podgroup.names import POD_GROUP_ROLE, PRIORITY_CLASS, RETRIABLE_IN_GROUP
 from podgroup.objects import SPELT_OUT, DeclaredSet, OwnerRef, WorkloadView, split_owners
 from podgroup.policy import Policy
+from podgroup.quota import QueueKey
+from podgroup.standing import Told
 from podgroup.state import Group, Meta, Pod, World
 from tests.support.rough.playing import no_rules
 from tests.support.toy import Toy
@@ -62,6 +64,7 @@ def encoded(world: World) -> dict[str, Any]:
         "meta": encode(world.meta),
         "groups": {k: encode(v) for k, v in world.groups.items()},
         "pods": {k: encode(v) for k, v in world.pods.items()},
+        "told": {"/".join(k): encode(v) for k, v in world.told.items()},
     }
 
 
@@ -83,8 +86,10 @@ def reloaded(world: World) -> World:
             *world.workload_classes.values(),
             *world.classes.values(),
             *world.namespaces.values(),
+            *world.cohorts.values(),
         ],
         list(world.workloads.values()),
+        told=decode(encode(list(world.told.items())), type=list[tuple[QueueKey, Told]]),
     )
 
 
@@ -217,6 +222,8 @@ def replayed(toy: Toy) -> None:
     assert journal.admissions == live.admissions
     assert journal.decisions == live.decisions
     assert journal.gates == live.gates
+    assert journal.usage == live.usage
+    assert journal.told == live.told
     assert journal.parked == live.parked
 
 

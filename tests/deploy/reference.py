@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from podgroup.changes import WORDS
 from podgroup.decide import FIRST, THEN
+from podgroup.decide.counting import COUNT
 from podgroup.decide.disowning import REFUSE
 from podgroup.decide.holding import ADMIT, PREEMPT
 from podgroup.decide.queueing import ANNOUNCE
@@ -156,7 +157,7 @@ def rules() -> str:
     add((ADMIT, PREEMPT), BUILTIN, 0)
     for rule in THEN:
         add(rule.says, rule.mode, rule.reads)
-    add((ANNOUNCE,), BUILTIN, 0)
+    add((ANNOUNCE, COUNT), BUILTIN, 0)
     add((REFUSE,), "", 0)
     return "\n".join(lines)
 

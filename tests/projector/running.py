@@ -9,16 +9,25 @@ from podgroup import subjects
 from podgroup.codec import decode_decision, encode_batch, message_id, split_decisions
 from podgroup.events import Batch, Decision
 from podgroup.runtime.jetstream import Bus
-from podgroup.runtime.settings import DatabaseSettings, ProjectorSettings, Settings
+from podgroup.runtime.settings import (
+    DatabaseSettings,
+    ProjectorSettings,
+    QueueingSettings,
+    Settings,
+)
 from projector.projection import Projection
 from projector.store import SqlStore
 
 
-def settings_for(url: str, cluster: str, **projector: Any) -> Settings:
+def settings_for(
+    url: str, cluster: str, *, status_interval_s: int = 0, **projector: Any
+) -> Settings:
+    """Queues' counts are left alone: tests here count decisions."""
     return Settings(
         cluster=cluster,
         database=DatabaseSettings(url=url),
         projector=ProjectorSettings(**projector),
+        queueing=QueueingSettings(status_interval_s=status_interval_s),
     )
 
 

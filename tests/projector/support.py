@@ -7,6 +7,7 @@ import msgspec
 
 from podgroup.engine import load_world, new_world, step, take
 from podgroup.events import Batch
+from podgroup.policy import Policy
 from podgroup.state import World
 from projector.checkpoint import Checkpoint
 from projector.packing import pack_meta
@@ -18,9 +19,9 @@ Messages = list[tuple[int, datetime, Batch]]
 NOW = datetime(2026, 2, 1, tzinfo=UTC)
 
 
-def busy_toy() -> Toy:
+def busy_toy(policy: Policy | None = None) -> Toy:
     """A namespace with a bit of everything: gone, failed, excess, running and waiting groups."""
-    toy = Toy(cpu=6)
+    toy = Toy(cpu=6, policy=policy)
     toy.pod("single")
     toy.run("single")
     toy.end("single")
@@ -69,6 +70,7 @@ class Writer:
                 loaded.pods,
                 loaded.objects,
                 loaded.workloads,
+                told=loaded.told,
             )
         return self
 

@@ -8,7 +8,7 @@ import pytest
 
 from gatelog import cli
 from tests.projector.support import busy_toy
-from tests.replay.support import Played, played_in
+from tests.replay.support import COUNTED, Played, played_in
 
 Ran = tuple[int, str, str]
 
@@ -40,7 +40,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def played(database: str, tmp_path: Path) -> Iterator[Played]:
     """A bit of everything, on each database."""
-    server, found = played_in(tmp_path, database, busy_toy())
+    server, found = played_in(tmp_path, database, busy_toy(COUNTED))
     yield found
     asyncio.run(server.stop())
 
@@ -48,6 +48,6 @@ def played(database: str, tmp_path: Path) -> Iterator[Played]:
 @pytest.fixture
 def simple(tmp_path: Path) -> Iterator[Played]:
     """The same on SQLite only."""
-    server, found = played_in(tmp_path, f"sqlite:///{tmp_path}/live.sqlite3", busy_toy())
+    server, found = played_in(tmp_path, f"sqlite:///{tmp_path}/live.sqlite3", busy_toy(COUNTED))
     yield found
     asyncio.run(server.stop())

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from gatelog import cli
 from podgroup.events import Batch, Decision
+from podgroup.policy import Policy
 from podgroup.records import Concluded
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import connect
@@ -47,6 +48,10 @@ def log_of(toy: Toy) -> ToyLog:
     return ToyLog(toy.messages, toy.decisions, toy.concluded)
 
 
+COUNTED = Policy(status_interval_s=3600)
+"""How queues stand is told once: no timer for the next time falls due while a test runs."""
+
+
 class Played(Struct):
     """A log in a nats-server and the read model a projector made of it."""
 
@@ -59,6 +64,7 @@ class Played(Struct):
         """What a command line needs to find both."""
         nats = self.nats
         found = ["--db", self.url, "--cluster", CLUSTER]
+        found += ["--set", f"queueing.status_interval_s={self.toy.world.policy.status_interval_s}"]
         for name in ("url", "user", "password_file"):
             found += ["--set", f"nats.{name}={getattr(nats, name)}"]
         return found
@@ -69,10 +75,11 @@ async def play(url: str, nats: NatsSettings, toy: Toy) -> Played:
     migrate.upgrade(url)
     bus = await connect(nats, "test", deadline_s=20)
     await bus.ensure_streams(StreamSettings())
-    half = len(toy.messages) // 2
+    half, counted_every_s = len(toy.messages) // 2, toy.world.policy.status_interval_s
+    settings = settings_for(url, CLUSTER, status_interval_s=counted_every_s, batch_messages=11)
     for part in (toy.messages[:half], toy.messages[half:]):
         # Two lives of the projector: the second one starts from the database.
-        async with running(settings_for(url, CLUSTER, batch_messages=11), bus) as projection:
+        async with running(settings, bus) as projection:
             # Outcomes come after their decisions were sent, as an actuator's do.
             await eventually(lambda p=projection: not p.problem, "caught up")
             last = await publish(bus, CLUSTER, (batch for _, _, batch in part))

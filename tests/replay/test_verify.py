@@ -24,6 +24,7 @@ TAMPERED = {
     "history": ("message", "something else"),
     "waits": ("reason", "Boredom"),
     "admissions": ("cluster_queue", "other"),
+    "usage": ("borrowed", 77),
     "decisions": ("rule", "whim"),
     "outcomes": ("http_status", 418),
 }

@@ -440,7 +440,7 @@ class Toy:
                 return "applied", w.resource_version, w.uid
             case c.WriteQueueStatus():
                 return "applied", self._write_queue(t, command.condition), t.uid
-            case c.EmitEvent() | c.ReportPod():
+            case c.EmitEvent() | c.ReportPod() | c.ReportQueue():
                 return "applied", "", ""
             case c.UpdateWorkload() | c.WriteWorkloadStatus() | c.FinalizeWorkload():
                 return self._write_workload(command)

@@ -1,0 +1,59 @@
+"""How a queue or cohort stands: who waits, who holds, what is taken and borrowed.
+
+Theory. A standing is worked out from indexes (`podgroup.quota`, the quota tree) when it is due to
+be told, and is in the log as it was told: in the status of the object, and in the ledger of usage.
+
+Invariant: a standing is a value; two that are equal are told once.
+"""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+COUNTS_TIMER = "counts//"
+"""Name and purpose of the timer by which it is told how queues stand."""
+
+
+class Amount(Struct, frozen=True, array_like=True, gc=False):
+    """What is taken of one resource in one flavor, in the integer amounts of `podgroup.objects`.
+
+    `nominal` is the quota of the queue or cohort itself, `quota` that with what its members let go
+    up (of a ClusterQueue both are the same, of a LocalQueue both are 0). `reserved` is what holds
+    quota, `used` what is admitted, `borrowed` what of `reserved` is taken from the parent.
+    """
+
+    flavor: str
+    resource: str
+    nominal: int = 0
+    quota: int = 0
+    reserved: int = 0
+    used: int = 0
+    borrowed: int = 0
+
+
+class Standing(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
+    """Counts of groups and amounts. `cohort` is the parent, `root` the top of its tree, "" if none.
+
+    `share` is the weighted dominant resource share in thousandths, rounded up; 2^63-1 is without
+    limit (Kueue's weighted share).
+    """
+
+    pending: int = 0
+    reserving: int = 0
+    admitted: int = 0
+    amounts: tuple[Amount, ...] = ()
+    share: int = 0
+    cohort: str = ""
+    root: str = ""
+
+
+class Told(Struct, frozen=True, gc=False):
+    """The standing that was told last, for which object (its uid, "" if there is none), and when.
+
+    `seq` is the position at which it was told. Without a standing the queue or cohort is gone.
+    """
+
+    uid: str
+    seq: int
+    at: datetime
+    standing: Standing | None = None
