@@ -498,17 +498,18 @@ class QueueingSettings(Section, frozen=True, kw_only=True):
         int,
         Meta(
             ge=-1,
-            description="Time in which what a LocalQueue used counts half, in ClusterQueues whose "
-            "admissionScope asks for admission fair sharing (Kueue's usageHalfLifeTime). 0: all "
-            "is forgotten at once; -1: there is no such sharing. Builtin mode.",
+            description="Seconds in which what a LocalQueue used comes to count half, in "
+            "ClusterQueues whose admissionScope asks for admission fair sharing (Kueue's "
+            "usageHalfLifeTime). 0: all is forgotten at once; -1: there is no such sharing. "
+            "Builtin mode.",
         ),
     ] = -1
     usage_sampling_s: Annotated[
         int,
         Meta(
             ge=1,
-            description="How often use is looked at (Kueue's usageSamplingInterval); an admission "
-            "counts at once for what it will have used by then.",
+            description="Seconds between looks at use (Kueue's usageSamplingInterval); an "
+            "admission counts at once for what it will have used by then.",
         ),
     ] = 300
     usage_weights: Annotated[
