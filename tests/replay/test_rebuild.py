@@ -23,7 +23,14 @@ from tests.replay.test_verify import TAMPERED
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
 Gatelog = Callable[..., Ran]
-EVERY = (*TABLES, tables.parked, tables.objects, tables.quotas, tables.failures)
+EVERY = (
+    *TABLES,
+    tables.parked,
+    tables.objects,
+    tables.standings,
+    tables.quotas,
+    tables.failures,
+)
 
 
 def everything(url: str) -> dict[str, list[dict[str, Any]]]:
