@@ -2,11 +2,13 @@
 
 Theory. Alembic keeps the tables' history; the scripts lie in `migrations/` of the repository and,
 in an installed wheel, next to this module. On PostgreSQL an advisory lock lets several deployments
-start at once: one migrates, the others wait and find nothing to do. SQLite has one writer anyway.
+start at once: one migrates, the others wait and find nothing to do. SQLite has one writer anyway;
+who migrates waits for it longer than one who writes.
 
 Invariant: a database that a newer gatelog has migrated is refused, never written.
 """
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -25,6 +27,8 @@ from projector.database import DatabaseError, DatabaseUnavailable, shown, writer
 
 LOCK = 0x6761_7465_6C6F_67  # "gatelog"; pg_advisory_lock takes 64 bits
 UPGRADE_TIMEOUT_S = 3600.0
+_SQLITE_WAIT_MS = 120_000
+"""How long the write lock is waited for: somebody else may be migrating just now."""
 
 
 def scripts() -> Path:
@@ -90,6 +94,9 @@ def _connected(url: str) -> Iterator[Connection]:
     engine = writer(url, UPGRADE_TIMEOUT_S)
     try:
         with engine.connect() as connection:
+            raw = connection.connection.driver_connection
+            if isinstance(raw, sqlite3.Connection):  # by hand: SQLAlchemy would begin first
+                raw.execute(f"PRAGMA busy_timeout = {_SQLITE_WAIT_MS}").close()
             yield connection
     except OperationalError as error:
         reason = str(error.orig).strip().splitlines()[0]

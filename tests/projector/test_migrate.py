@@ -84,7 +84,7 @@ def test_downgrade_and_upgrade(url: str) -> None:
 
 def test_many_may_migrate_at_once(empty_url: str) -> None:
     with concurrent.futures.ProcessPoolExecutor(3) as pool:
-        list(pool.map(migrate.upgrade, [empty_url] * 3, timeout=60))
+        list(pool.map(migrate.upgrade, [empty_url] * 3, timeout=110))
     migrate.check(empty_url)
 
 
