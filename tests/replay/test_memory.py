@@ -65,6 +65,8 @@ def peak_mb(one: Recorded, url: str, *words: str) -> int:
     """Run `gatelog replay` in a child; returns what it held at most."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("GATELOG_")}
     options = ["--db", url, "--cluster", CLUSTER]
+    # What was recorded does not tell how queues stand, and deciding again is not to tell it either.
+    options += ["--set", "queueing.status_interval_s=0"]
     for name in ("url", "user", "password_file"):
         options += ["--set", f"nats.{name}={getattr(one.nats, name)}"]
     command = [sys.executable, "-c", _CHILD, "replay", *words, *options]
