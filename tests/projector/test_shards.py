@@ -29,10 +29,11 @@ from tests.projector.sharded import NAMESPACES, SHARDS, Sharded
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
 # Times are those of two streams, numbers count within a shard, as_of_seq is where a transaction
-# ended, and what the fold keeps for itself contains times as well.
+# ended, and what the fold keeps for itself contains times as well. Each shard has every queue, and
+# keeps their quotas.
 LEFT_OUT = {"cluster", "shard", "number", "folded", "as_of_seq"}
 RELISTS = ("RelistStarted", "RelistCompleted")
-OF_THE_STREAM = {"conclusions", "checkpoints", "epochs", "objects"}
+OF_THE_STREAM = {"conclusions", "checkpoints", "epochs", "objects", "quotas"}
 
 
 @pytest.fixture
