@@ -39,22 +39,18 @@ def counting(d: Deciding) -> None:
         d.write.counted(told=True)
         return
     d.write.counted(told=False)
+    if COUNTS_TIMER in meta.timers:
+        return  # told when the log says that its time has come, started anew meanwhile or not
     due = None if meta.counted_at is None else meta.counted_at + timedelta(seconds=interval_s)
-    waiting = COUNTS_TIMER in meta.timers
-    early = due is not None and d.here.at < due
-    if early and waiting:
-        return
     forest = lineup(world, d.write).scheduler.book.present
     wanted = _stirred(world, forest) if not quotas.unsure else _all(world, forest)
     found = [(key, standing) for key, standing in wanted if _is_news(world, key, standing)]
-    if early and found:
+    if found and due is not None and d.here.at < due:
         d.record(CountsTimed("", due))
         return
     d.write.counted(told=True)
     for key, standing in found:
         _tell(d, key, standing)
-    if waiting:
-        d.record(CountsTimed(""))
 
 
 def _all(world: World, forest: Forest) -> Iterator[tuple[QueueKey, Standing | None]]:

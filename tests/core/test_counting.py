@@ -1,6 +1,7 @@
 """Counts and usage of queues: what is told, to whom, how often, and that it is in the log."""
 
 from collections import Counter
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -135,6 +136,23 @@ def test_a_restart_tells_nothing_anew_and_forgets_nothing() -> None:
     assert encoded(toy.world)["told"] == before["told"]
     toy.wait(EVERY_S)
     assert cpu(stands(toy, "ClusterQueue", "red")) == (2, 2, 0)
+
+
+def test_what_is_due_is_told_when_the_log_says_so_started_anew_or_not() -> None:
+    for anew in (False, True):
+        toy = teams()
+        toy.wait(EVERY_S)
+        toy.pod("a", labels=of("red"))
+        toy.pod("b", labels=of("red"))
+        assert COUNTS_TIMER in toy.world.meta.timers
+        since = len(toy.decisions)
+        if anew:
+            toy.world = reloaded(toy.world)
+        toy.now += timedelta(seconds=2 * EVERY_S)  # the timer's event is on its way
+        toy.do(e.WatchProgressed(kind="Pod", resource_version=toy.bump()))
+        assert reports(toy, since) == [], anew
+        toy.wait(0)
+        assert reports(toy, since) and COUNTS_TIMER not in toy.world.meta.timers
 
 
 def test_a_queue_that_is_deleted_or_made_anew_stands_anew() -> None:
