@@ -21,6 +21,8 @@ def test_no_question_reads_all_of_history(postgres_database: str) -> None:
     for query, printed in asked(PAGE.read_text()):
         scans = list(history_scans(plan(engine, query), sizes))
         assert scans == [], query
+        if "v_expected_starts" in query or "v_estimates_tried" in query:
+            continue  # the projection does not fill these: `gatelog forecast` does
         # What the small history answers is among the answers.
         assert ask(engine, query)[1] >= min(1, printed.count("\n") - 1), query
     everything = plan(engine, "SELECT kind, count(*) FROM history GROUP BY kind")
