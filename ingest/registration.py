@@ -3,7 +3,9 @@
 With certificates made by somebody else (`webhook.cert_file`) the registration is theirs too, since
 they know whom to trust. With certificates of our own nobody else can know the authority, so we
 write both webhook configurations, by server-side apply, with our authority in front of those of
-other replicas (`webhook.trusting`), and again when it is not there any more.
+other replicas (`webhook.trusting`), and again when it is not among them any more. A registration
+that somebody removed stays away until the next start: it was taken away for a reason (removal, a
+switch to policies), and put back while we end it would refuse every pod.
 
 A refused registration is reported and tried again; the server goes on, as the registration may be
 in place already.
@@ -84,14 +86,19 @@ class Api(Protocol):
 class Trust:
     """Whether the API server can verify this replica; `problem` is a readiness check."""
 
-    def __init__(self, heard_s: float) -> None:
+    def __init__(self, heard_s: float, look_s: float) -> None:
         self.heard_s = heard_s
+        self.look_s = look_s
         self.problem = "not registered with the API server yet"
 
 
 @asynccontextmanager
 async def webhook(
-    settings: Settings, api: Api, checks: Checks | None = None, heard_s: float = HEARD_S
+    settings: Settings,
+    api: Api,
+    checks: Checks | None = None,
+    heard_s: float = HEARD_S,
+    look_s: float = LOOK_S,
 ) -> AsyncIterator[WebhookServer]:
     """Serve the webhook while the context lasts, and `webhook.linger_s` longer.
 
@@ -121,7 +128,7 @@ async def webhook(
     await server.start()
     # Whoever made the files (cert-manager, mostly) also renews them, under the same paths.
     if own is not None:
-        trust = Trust(heard_s)
+        trust = Trust(heard_s, look_s)
         if checks is not None and not chosen.url:  # behind a Service others answer meanwhile
             checks.ready("webhook", lambda: trust.problem)
         keeper = asyncio.create_task(_keep(settings, api, own, tls, server, trust))
@@ -173,14 +180,16 @@ def registration(settings: Settings, ca_bundle: bytes, served_at: str) -> Regist
     )
 
 
-async def trusted(api: Api) -> bytes:
-    """Return the bundle that is registered, b"" for none or one that we may not see.
+async def trusted(api: Api) -> bytes | None:
+    """Return the bundle that is registered, b"" for one that we may not see, None for none.
 
     Raises:
         KubeError: the API server could not be reached.
     """
     plural = _PLURALS["MutatingWebhookConfiguration"]
     answer = await api.request("GET", f"{_REGISTRATIONS}/{plural}/{CONFIGURATION_NAME}")
+    if answer.status == 404:
+        return None
     if answer.status != 200:
         return b""
     return registered(msgspec.json.decode(answer.body, type=dict[str, Any]))
@@ -237,9 +246,13 @@ async def _registered(
     """Register if we are not trusted; return the seconds until the next look."""
     try:
         there = await trusted(api)
+        if there is None and trust.problem == "":
+            log.warning("webhook_registration_removed", note="restart ingest to register again")
+            return trust.look_s
+        there = there or b""
         fits = trusts(there, mine)
         if fits and trust.problem == "":
-            return LOOK_S
+            return trust.look_s
         # Also where the authority is known: what is registered may be an earlier release's.
         wanted = registration(settings, merged(mine, there, now), server.url)
         refused = await register(api, wanted)
@@ -251,7 +264,7 @@ async def _registered(
     log.info("webhook_registered")
     if fits:
         trust.problem = ""
-        return LOOK_S
+        return trust.look_s
     # Another replica may have registered at the same moment: look whether ours has stayed.
     return trust.heard_s
 

@@ -157,6 +157,24 @@ async def test_two_that_register_at_once_are_both_trusted(tmp_path: Path) -> Non
                 assert trusts(registered(found), own_certificates(settings).ca_bundle())
 
 
+async def test_a_registration_that_was_removed_is_not_put_back_by_who_is_about_to_end(
+    tmp_path: Path,
+) -> None:
+    plural = "mutatingwebhookconfigurations"
+    async with cluster(tmp_path) as (sim, kube):
+        checks = Checks()
+        async with webhook(replica(tmp_path / "a", linger_s=0), kube, checks, 0.05, 0.05):
+            await ready(checks)
+            (found,) = sim.objects("admissionregistration.k8s.io", plural)
+            path = f"/apis/admissionregistration.k8s.io/v1/{plural}/{found['metadata']['name']}"
+            assert (await kube.request("DELETE", path)).status == 200
+            await asyncio.sleep(1)  # twenty looks
+            assert sim.objects("admissionregistration.k8s.io", plural) == []
+        async with webhook(replica(tmp_path / "b", linger_s=0), kube, again := Checks(), 0.05):
+            await ready(again)
+            assert sim.objects("admissionregistration.k8s.io", plural)
+
+
 async def test_given_certificates_are_replaced_under_load(tmp_path: Path) -> None:
     """Another certificate, and then another authority as cert-manager goes about it."""
     async with cluster(tmp_path) as (sim, kube):
