@@ -14,6 +14,7 @@ nothing.
 
 import asyncio
 import contextlib
+import gc
 import os
 import shutil
 import tempfile
@@ -71,6 +72,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.relative_to(config.rootpath).parts[1] not in TIDY:
             item.add_marker(pytest.mark.filterwarnings(f"ignore::{UNRAISABLE}"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def collected(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a module left open is collected before another module, maybe a tidy one, begins."""
+    yield
+    if request.path.relative_to(request.config.rootpath).parts[1] not in TIDY:
+        gc.collect()
 
 
 @pytest.fixture(scope="session")
