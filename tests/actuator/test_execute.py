@@ -42,6 +42,8 @@ from tests.actuator.commands import (
 )
 from tests.actuator.conftest import NAMESPACE, Lab, settings
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 
 async def carry_out(lab: Lab, command: AnyCommand) -> Verdict:
     verdict = await execute(lab.api, lab.emitter, decision(command))

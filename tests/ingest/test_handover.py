@@ -26,6 +26,8 @@ from podgroup.runtime.settings import KubernetesSettings, Settings, WebhookSetti
 from simcluster.cluster import SimCluster
 from tests.ingest.world import until
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 SERVICE = "gatelog-system/gatelog-webhook"
 NAMES = ("gatelog-webhook.gatelog-system.svc",)
 NOW = datetime.now(UTC)

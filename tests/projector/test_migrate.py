@@ -17,6 +17,8 @@ from projector import layout, migrate, partitions, statements, tables, views
 from projector.database import DatabaseError, DatabaseUnavailable, writer
 from projector.layout import COLUMNS, row_of
 
+pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+
 
 def test_upgraded_tables_are_the_tables_in_code(url: str) -> None:
     engine = writer(url)
