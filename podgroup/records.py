@@ -163,9 +163,9 @@ class Counted(Record, frozen=True, tag="counted"):
 
 
 class CountsTimed(Record, frozen=True, tag="counts_timed"):
-    """When it is to be told again how queues stand; None: nothing waits for that."""
+    """When it is to be told again how queues stand."""
 
-    at: datetime | None = None
+    at: datetime
 
 
 class AsOf(Record, frozen=True, tag="as_of"):

@@ -45,9 +45,7 @@ def apply_record(world: World, here: At, record: r.AnyRecord) -> None:
         stand(world, here, key, record.uid, record.standing)
         return
     if isinstance(record, r.CountsTimed):
-        world.meta.timers.pop(COUNTS_TIMER, None)
-        if record.at is not None:
-            world.meta.timers[COUNTS_TIMER] = Timer(record.at, "", COUNTS_TIMER)
+        world.meta.timers[COUNTS_TIMER] = Timer(record.at, "", COUNTS_TIMER)
         return
     group = world.groups.get(GroupID(record.group))
     if group is not None:
