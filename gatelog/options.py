@@ -108,6 +108,13 @@ def settings(config: Path | None, assign: list[str] | None, **given: Any) -> Set
     return load(config, overrides=overrides)
 
 
+def of_cluster(
+    config: Path | None, kubeconfig: str | None, context: str | None, assign: list[str] | None
+) -> Settings:
+    """Return the settings of a command that needs a cluster and nothing else; as `settings`."""
+    return settings(config, assign, kubernetes__kubeconfig=kubeconfig, kubernetes__context=context)
+
+
 def with_archive(given: Settings, url: str | None) -> Settings:
     """Return the settings with another archive, if one is named."""
     if url is None:

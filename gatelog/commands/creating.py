@@ -190,10 +190,7 @@ def _create(
 
     if not is_dns_subdomain(name):
         raise UsageFailed(f"{name!r} is no name of an object: small letters, digits, - and .")
-    config, kubeconfig, context, assign = where
-    settings = options.settings(
-        config, assign, kubernetes__kubeconfig=kubeconfig, kubernetes__context=context
-    )
+    settings = options.of_cluster(*where)
 
     async def run() -> Done:
         kube = await connect(settings.kubernetes, part="create")

@@ -85,9 +85,7 @@ def stop(
     kind = _kind(what)
     if kind == "group" and keep:
         raise UsageFailed("--keep-already-running is for queues: a stopped group is evicted")
-    settings = options.settings(
-        config, assign, kubernetes__kubeconfig=kubeconfig, kubernetes__context=context
-    )
+    settings = options.of_cluster(config, kubeconfig, context, assign)
     policy: Stop = "Hold" if keep else "HoldAndDrain"
     _carry_out(settings, kind, namespace, name, policy, reason, dry_run, output)
 
@@ -105,9 +103,7 @@ def resume(
     assign: options.Assign = None,
 ) -> None:
     """Run `gatelog resume`; see RESUME_HELP."""
-    settings = options.settings(
-        config, assign, kubernetes__kubeconfig=kubeconfig, kubernetes__context=context
-    )
+    settings = options.of_cluster(config, kubeconfig, context, assign)
     _carry_out(settings, _kind(what), namespace, name, "None", reason, dry_run, output)
 
 

@@ -47,9 +47,7 @@ def switch(
     assign: options.Assign = None,
 ) -> None:
     """Run `gatelog switch`; see HELP."""
-    settings = options.settings(
-        config, assign, kubernetes__kubeconfig=kubeconfig, kubernetes__context=context
-    )
+    settings = options.of_cluster(config, kubeconfig, context, assign)
     asyncio.run(_run(settings, to, namespace, dry_run))
 
 

@@ -73,9 +73,7 @@ def uninstall(
     wanted = set(also or ())
     if wanted - {"crds", "data"}:
         raise UsageFailed(f"--also {' '.join(sorted(wanted))}: it knows crds and data")
-    settings = options.settings(
-        config, assign, kubernetes__kubeconfig=kubeconfig, kubernetes__context=context
-    )
+    settings = options.of_cluster(config, kubeconfig, context, assign)
     wish = Wish(namespace, gates, wanted, dry_run)  # type: ignore[arg-type] # checked above
     if sys.stdin.isatty() and not (yes or dry_run):
         typer.confirm("Remove gatelog from this cluster? --dry-run says what goes", abort=True)
