@@ -88,7 +88,7 @@ class Line:
         before = self._running
         toy.settle()
         (self._running,) = (
-            group.name for group in toy.world.groups.values() if group.holding is not None
+            group.name for group in toy.world.groups.values() if group.quota.holding is not None
         )
         if self._running == before:
             raise RuntimeError(f"nobody came in after {before}, {came} waits")

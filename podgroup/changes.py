@@ -67,7 +67,7 @@ _LEAVES_ALONE: Final = Flag.HELD | Flag.STOPPABLE | Flag.GATED | Flag.LIVE
 
 def runs(world: World, group: Group) -> bool:
     """Tell whether a group runs under an admission and awaits nothing but its pods."""
-    holding, workload = group.holding, group.workload
+    holding, workload = group.quota.holding, group.mirror.workload
     return (
         holding is not None
         and holding.admitted
@@ -75,14 +75,14 @@ def runs(world: World, group: Group) -> bool:
         and workload.deleted_at is None
         and not workload.max_execution_s
         and workload.active
-        and group.evicted is None
-        and group.finish is None
-        and group.composed
-        and not group.dialect
-        and not group.prebuilt
-        and not group.serving
+        and group.requeueing.evicted is None
+        and group.ending.finish is None
+        and group.composition.done
+        and not group.spec.dialect
+        and not group.spec.prebuilt
+        and not group.spec.serving
         and group.kind != SINGLE
-        and not group.workload_lost
+        and not group.mirror.lost
         and not world.policy.pods_ready_timeout_s
         and _undisturbed(group)
     )
@@ -91,17 +91,17 @@ def runs(world: World, group: Group) -> bool:
 def _undisturbed(group: Group) -> bool:
     return not (
         group.parked
-        or group.start_failed
-        or group.report_due
-        or group.reported
-        or group.recounted is not None
-        or group.wait is not None
+        or group.ending.start_failed
+        or group.reporting.due
+        or group.reporting.pods
+        or group.reporting.recounted is not None
+        or group.explained.wait is not None
     )
 
 
 def of_pod(world: World, group: Group, old: int, new: int) -> int:
     """Return what changed as the flags of a pod went from `old` to `new`."""
-    if group.finish is not None:
+    if group.ending.finish is not None:
         return _of_released(world, group, old, new)
     changed = old ^ new
     if changed & ~_RUNS or new & _STANDS_OUT:
@@ -120,7 +120,7 @@ def of_pod(world: World, group: Group, old: int, new: int) -> int:
     gone = 0
     for role in group.roles.values():
         gone += role.succeeded_gone
-    found, total = 0, group.composed_total
+    found, total = 0, group.composition.total
     if changed & Flag.RUNNING and count(Flag.RUNNING) <= bool(new & Flag.RUNNING):
         found = FIRST_RUNS  # or the last that did
     if changed & Flag.READY and count(Flag.READY) + gone == total - (not new & Flag.READY):
@@ -142,7 +142,7 @@ def _overfull(world: World, group: Group) -> bool:
 
 def _of_released(world: World, group: Group, old: int, new: int) -> int:
     """A group that is over waits for our finalizers to come off, and for nothing else."""
-    if not _undisturbed(group) or group.holding is not None:
+    if not _undisturbed(group) or group.quota.holding is not None:
         return EVERYTHING
     if (old ^ new) & ~_ENDS or new & (_STANDS_OUT | Flag.STOPPABLE):
         return EVERYTHING
@@ -156,7 +156,7 @@ def _of_released(world: World, group: Group, old: int, new: int) -> int:
 
 def of_leaving(world: World, group: Group, flags: int) -> int:
     """Return what changed as a pod with `flags` left for good."""
-    if group.finish is None or not _undisturbed(group) or group.holding is not None:
+    if group.ending.finish is None or not _undisturbed(group) or group.quota.holding is not None:
         return EVERYTHING
     members = world.members[group.id]
     if flags & _LEAVES_ALONE or members.count(Flag.GATED) or not len(members):
@@ -170,14 +170,28 @@ def of_joining(world: World, group: Group, role: str, flags: int, first: str | N
     One more of many that wait for the rest changes nothing: same queue, same declaration, a role
     that is there already, and still too few.
     """
-    if group.composed or group.finish is not None or group.dialect or group.single:
+    if (
+        group.composition.done
+        or group.ending.finish is not None
+        or group.spec.dialect
+        or group.single
+    ):
         return EVERYTHING
-    wait = group.wait
-    if wait is None or wait.reason != "WaitingForPods" or group.queue_reason[0] != wait.reason:
+    wait = group.explained.wait
+    if wait is None or wait.reason != "WaitingForPods" or group.quota.reason[0] != wait.reason:
         return EVERYTHING
-    if group.parked or group.report_due or group.recounted is not None or group.prebuilt:
+    if (
+        group.parked
+        or group.reporting.due
+        or group.reporting.recounted is not None
+        or group.spec.prebuilt
+    ):
         return EVERYTHING
-    if group.workload is not None or group.workload_lost or group.evicted is not None:
+    if (
+        group.mirror.workload is not None
+        or group.mirror.lost
+        or group.requeueing.evicted is not None
+    ):
         return EVERYTHING
     members = world.members[group.id]
     if flags & ~_WAITS or members.first() != first:
@@ -187,7 +201,7 @@ def of_joining(world: World, group: Group, role: str, flags: int, first: str | N
     gone = 0
     for known in group.roles.values():
         gone += known.succeeded_gone
-    few = members.count(Flag.ACTIVE) + gone < (1 if group.fast else group.total)
+    few = members.count(Flag.ACTIVE) + gone < (1 if group.spec.fast else group.spec.total)
     return 0 if few else EVERYTHING
 
 
@@ -196,15 +210,15 @@ def nothing_read(world: World, group: Group, before: PodView, view: PodView, fla
 
     True of most status updates: conditions of a waiting pod, the node of one that was bound.
     """
-    if flags & (Flag.TERMINATED | Flag.DELETING) or group.evicted is not None:
+    if flags & (Flag.TERMINATED | Flag.DELETING) or group.requeueing.evicted is not None:
         return False
-    workload = group.workload
+    workload = group.mirror.workload
     if world.policy.pods_ready_timeout_s or (workload is not None and workload.max_execution_s):
         return False  # times are compared at every look
     return (
         not group.parked
-        and group.recounted is None
-        and not group.report_due
+        and group.reporting.recounted is None
+        and not group.reporting.due
         and view.name == before.name
         and view.created_at == before.created_at
         and view.labels == before.labels
@@ -237,4 +251,4 @@ def of_workload(world: World, group: Group) -> int:
     """Return what changed as the Workload may be written again, or says what we wrote."""
     if not world.members[group.id].flags or not runs(world, group):
         return EVERYTHING
-    return WORKLOAD if group.workload_expect is None else 0
+    return WORKLOAD if group.mirror.expect is None else 0

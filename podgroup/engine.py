@@ -215,7 +215,7 @@ def _look(world: World, d: Deciding) -> dict[GroupID, int]:
     while True:
         batch = {g: changed for g, changed in world.touched.items() if g in world.groups}
         world.touched.clear()
-        held = {g for g in batch if world.groups[g].holding is not None}
+        held = {g for g in batch if world.groups[g].quota.holding is not None}
         for identity, changed in batch.items():
             looked_at[identity] = looked_at.get(identity, 0) | changed
         for identity, changed in batch.items():
@@ -242,9 +242,9 @@ def _look(world: World, d: Deciding) -> dict[GroupID, int]:
 def _needs_another_look(world: World, identity: GroupID, held: bool) -> bool:
     """Tell whether a group was evicted, or gave back what it `held`: earlier rules read that."""
     group = world.groups.get(identity)
-    if group is None or group.parked or group.finish is not None:
+    if group is None or group.parked or group.ending.finish is not None:
         return False
-    return held if group.holding is None else group.evicted is not None
+    return held if group.quota.holding is None else group.requeueing.evicted is not None
 
 
 Plan = tuple[tuple[int, Callable[[Deciding, Group], None]], ...]

@@ -31,7 +31,7 @@ KEEP: Final = "keep"
 
 def local_queue_of(world: World, group: Group) -> LocalQueueView | None:
     """Return the LocalQueue that a group names, None if there is none."""
-    return world.local_queues.get((group.namespace, group.queue))
+    return world.local_queues.get((group.namespace, group.spec.queue))
 
 
 def cluster_queue_of(world: World, group: Group) -> ClusterQueueView | None:
@@ -42,8 +42,8 @@ def cluster_queue_of(world: World, group: Group) -> ClusterQueueView | None:
 
 def cluster_queue_name(world: World, group: Group) -> str:
     """Return the ClusterQueue that holds it, else that its queue leads to, or ""; by name."""
-    if group.holding is not None:
-        return group.holding.admission.cluster_queue
+    if group.quota.holding is not None:
+        return group.quota.holding.admission.cluster_queue
     local = local_queue_of(world, group)
     return local.cluster_queue if local is not None else ""
 
@@ -132,7 +132,7 @@ def _flavor_for(
 
 def set_named(group: Group, name: str) -> DeclaredSet | None:
     """Return a declared set by its name."""
-    return next((one for one in group.sets if one.name == name), None)
+    return next((one for one in group.spec.sets if one.name == name), None)
 
 
 def beyond(group: Group, name: str, view: PodView) -> dict[str, int]:

@@ -183,13 +183,13 @@ def load_world(
         world.groups[group.id] = group
         world.lives[(group.kind, group.namespace, group.name)] = group.id
         members = new_members(world, group)
-        if group.workload is not None:
-            members.owned = frozenset(group.workload.owner_uids)
-        if group.workload_expect is not None:
-            world.expecting[group.workload_expect.decision] = (group.id, PodUID(""))
+        if group.mirror.workload is not None:
+            members.owned = frozenset(group.mirror.workload.owner_uids)
+        if group.mirror.expect is not None:
+            world.expecting[group.mirror.expect.decision] = (group.id, PodUID(""))
     by_right = sorted(
         world.groups.values(),
-        key=lambda g: (g.workload is None, bool(g.prebuilt), g.created_seq, g.id),
+        key=lambda g: (g.mirror.workload is None, bool(g.spec.prebuilt), g.created_seq, g.id),
     )
     for group in by_right:
         claim_name(world, group)

@@ -209,23 +209,19 @@ class Wait(Struct, frozen=True, gc=False):
     from_seq: int
 
 
-class Group(Struct, gc=False):
-    """One life of a pod group, or of a single pod.
+class Part(Struct, gc=False):
+    """A part of a group, which one module of the fold writes and all others read.
 
-    Before composition the leading fields (queue, total, ...) follow the first pod, by creation time
-    and uid; `composed` fixes roles and counts. `workload` is the API object as last seen.
+    What is stored of a group knows of no parts (`projector.packing`): a field's `name` is what it
+    is stored under.
     """
 
-    id: GroupID
-    namespace: str
-    name: str
-    kind: str
-    created_at: datetime
-    created_seq: int
-    workload_name: str
+
+class Spec(Part):
+    """What its pods ask for: the first by creation time and uid, as long as it is not composed."""
+
     queue: str = ""
     total: int = 0
-    priority: int = 0
     priority_class: str = ""
     dialect: str = ""
     """How it declares its pods (`podgroup.dialects`); "" is the total count."""
@@ -238,75 +234,146 @@ class Group(Struct, gc=False):
     fast: bool = False
     serving: bool = False
     prebuilt: str = ""
-    composed: bool = False
-    composed_total: int = 0
+
+
+class Composition(Part):
+    """What was fixed when it was complete (with the counts of its roles), and what is missing."""
+
+    priority: int = 0
+    done: bool = field(default=False, name="composed")
+    total: int = field(default=0, name="composed_total")
     complete_at: datetime | None = None
-    roles: dict[str, Role] = {}
+    short: tuple[str, str] | None = None
+    """(reason, message) while pods are missing that must be replaced."""
+    was_short: bool = False
+
+
+class Mirror(Part):
+    """Its Workload as last seen, and what is under way or refused of what is written to it."""
+
+    name: str = field(default="", name="workload_name")
     workload: WorkloadView | None = None
-    workload_expect: Expectation | None = None
-    workload_refused_version: str = ""
-    workload_refused: str = ""
+    expect: Expectation | None = field(default=None, name="workload_expect")
+    refused_version: str = field(default="", name="workload_refused_version")
+    refused: str = field(default="", name="workload_refused")
     """What the API server said when it last would not create the Workload; "" once there is one."""
-    workload_refusals: int = 0
+    refusals: int = field(default=0, name="workload_refusals")
     """How often in a row that happened: each time the next try comes later."""
-    workload_rejections: int = 0
+    rejections: int = field(default=0, name="workload_rejections")
     """The same of other writes of it."""
     refusal_told: str = ""
     """What of that the group's first pod was told."""
-    workload_lost: bool = False
+    lost: bool = field(default=False, name="workload_lost")
     """The Workload disappeared (or is being deleted) while the group was not finished."""
+    deactivating: bool = False
+    """Its Workload was deactivated by us, which is not visible on it yet."""
+    checks_told: str = ""
+    """Messages of pending admission checks that the pods were told of last."""
+    checks_stale: bool = False
+    """What its Workload says of checks is of an earlier reservation, and to be reset."""
+
+
+class HeldQuota(Part):
+    """What it holds of quota, held before, and was told about having none."""
+
     holding: Holding | None = None
     admissions: int = 0
+    executed_s: int = 0
+    reason: tuple[str, str] = field(default=("", ""), name="queue_reason")
+    """(reason, message) that quota admission last gave for not admitting it."""
+    kept: Kept | None = None
+    """Quota that waits for it, until others have given it back."""
+
+
+class Requeueing(Part):
+    """Why it had to stop, and when and where it queues again."""
+
     queued_at: datetime | None = None
     evicted: Eviction | None = None
     requeued: bool = True
-    executed_s: int = 0
-    finish: Finish | None = None
+    timeouts: int = 0
+    """Evictions for not being ready, since it was last activated."""
+    requeue_at: datetime | None = None
+    """End of the back-off after such an eviction."""
+    beaten_by: tuple[str, ...] = ()
+    """Groups that it was preempted for, ever: it never preempts them."""
+
+
+class Readiness(Part):
+    """Whether enough of its pods are ready."""
+
+    ready: bool = False
+    unready_at: datetime | None = None
+    """Since when it holds quota and is not ready."""
+
+
+class Explained(Part):
+    """What is said of it: its state, and what it waits for."""
+
     wait: Wait | None = None
     state: str = ""
     reason: str = ""
     message: str = ""
+
+
+class Reporting(Part):
+    """What its users were told, or are yet to be."""
+
+    recounted: tuple[PodUID, str, str] | None = None
+    """(pod, old, new) of a total count that was changed after composition, until it is told."""
+    key: str = field(default="", name="report_key")
+    """What there is to tell users about; a timer tells it once it has held for 5 s."""
+    due: bool = field(default=False, name="report_due")
+    pods: int = field(default=0, name="reported")
+    """Pods whose condition says that they wait."""
+
+
+class Departures(Part):
+    """What became of pods that were taken out of it."""
+
     disowned: tuple[tuple[PodUID, str, bool], ...] = ()
     """(uid, name, gated) of pods that were taken out of our hands, until we let go of them."""
     left: bool = False
     """Its only pod was taken out of our hands at its gate, and may be given back."""
     strayed: bool = False
     """A pod was taken out of it that may live on, and own the Workload."""
-    recounted: tuple[PodUID, str, str] | None = None
-    """(pod, old, new) of a total count that was changed after composition, until it is told."""
-    report_key: str = ""
-    """What there is to tell users about; a timer tells it once it has held for 5 s."""
-    report_due: bool = False
-    reported: int = 0
-    """Pods whose condition says that they wait."""
-    ready: bool = False
-    recovered: bool = False
-    unready_at: datetime | None = None
-    """Since when it holds quota and is not ready."""
-    timeouts: int = 0
-    """Evictions for not being ready, since it was last activated."""
-    requeue_at: datetime | None = None
-    """End of the back-off after such an eviction."""
-    deactivating: bool = False
-    """Its Workload was deactivated by us, which is not visible on it yet."""
-    short: tuple[str, str] | None = None
-    """(reason, message) while pods are missing that must be replaced."""
-    was_short: bool = False
-    checks_told: str = ""
-    """Messages of pending admission checks that the pods were told of last."""
-    checks_stale: bool = False
-    """What its Workload says of checks is of an earlier reservation, and to be reset."""
+
+
+class Ending(Part):
+    """How it ended, or why it has to."""
+
+    finish: Finish | None = None
     start_failed: str = ""
     """Why a pod can never start with what its admission gives it: the group ends over that."""
-    parked: str = ""
-    queue_reason: tuple[str, str] = ("", "")
-    """(reason, message) that quota admission last gave for not admitting it."""
-    kept: Kept | None = None
-    """Quota that waits for it, until others have given it back."""
-    beaten_by: tuple[str, ...] = ()
-    """Groups that it was preempted for, ever: it never preempts them."""
     finished_at: datetime | None = None
     gone_at: datetime | None = None
+
+
+class Group(Struct, gc=False):
+    """One life of a pod group, or of a single pod.
+
+    What is not of a part is its identity, which never changes, its roles, whose counters follow its
+    pods, and `parked`: under what it stands still, and why.
+    """
+
+    id: GroupID
+    namespace: str
+    name: str
+    kind: str
+    created_at: datetime
+    created_seq: int
+    roles: dict[str, Role] = {}
+    parked: str = ""
+    spec: Spec = field(default_factory=Spec)
+    composition: Composition = field(default_factory=Composition)
+    mirror: Mirror = field(default_factory=Mirror)
+    quota: HeldQuota = field(default_factory=HeldQuota)
+    requeueing: Requeueing = field(default_factory=Requeueing)
+    readiness: Readiness = field(default_factory=Readiness)
+    explained: Explained = field(default_factory=Explained)
+    reporting: Reporting = field(default_factory=Reporting)
+    departures: Departures = field(default_factory=Departures)
+    ending: Ending = field(default_factory=Ending)
 
     @property
     def single(self) -> bool:

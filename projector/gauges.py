@@ -53,14 +53,14 @@ def pending_groups(world: World) -> Counter[Labels]:
     """Return the groups that wait, by ClusterQueue and reason."""
     found: Counter[Labels] = Counter()
     for group in world.groups.values():
-        if group.wait is not None:
-            found[cluster_queue_name(world, group), group.wait.reason] += 1
+        if group.explained.wait is not None:
+            found[cluster_queue_name(world, group), group.explained.wait.reason] += 1
     return found
 
 
 def groups(world: World) -> Counter[Labels]:
     """Return all groups by state."""
-    return Counter((group.state,) for group in world.groups.values())
+    return Counter((group.explained.state,) for group in world.groups.values())
 
 
 def pods(world: World) -> dict[Labels, int]:

@@ -115,8 +115,8 @@ class _Where:
         """Return when the group was last admitted as of `by`."""
         times = [row.admitted_at for row in self._rows.get(identity, ())]
         group = self._group(identity)
-        if group is not None and group.holding is not None:
-            times.append(group.holding.at)
+        if group is not None and group.quota.holding is not None:
+            times.append(group.quota.holding.at)
         return max((at for at in times if at <= by), default=None)
 
     def queued_at(self, identity: str, seq: int) -> datetime | None:

@@ -5,17 +5,24 @@ msgpack of the Structs in `podgroup.state` and `podgroup.objects`. msgpack ends 
 of absurd requests do not, so a record that does not fit is written as JSON; the first byte tells
 which it is ("{" never begins a msgpack map).
 
+A group is stored without its parts, all fields on one level: while a deployment is rolled over,
+projectors of both versions take turns at one read model, and one that knows other parts, or none,
+has to read what this one wrote.
+
 Invariant: what is unpacked equals what was packed, but for `Frame.seen`, which is never stored: it
 grows with the cluster and is read again from the log.
 """
 
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 import msgspec
+from msgspec import NODEFAULT
+from msgspec.structs import fields
 
 from podgroup.objects import QueueObject, WorkloadView
 from podgroup.standing import Told
-from podgroup.state import Frame, Group, Meta, Pod
+from podgroup.state import Frame, Group, Meta, Part, Pod
 
 T = TypeVar("T")
 
@@ -34,6 +41,36 @@ def pack_meta(meta: Meta) -> bytes:
     """Return the bytes of a Meta, without what its frames have seen."""
     frames = {kind: Frame(f.relist, f.started_seq) for kind, f in meta.frames.items()}
     return pack(msgspec.structs.replace(meta, frames=frames))
+
+
+_PARTS: dict[str, type[Part]] = {
+    one.name: one.type for one in fields(Group) if isinstance(one.type, type(Part))
+}
+_OWN = [one for one in fields(Group) if one.name not in _PARTS]
+_OF_PARTS = [(part, one) for part, kind in _PARTS.items() for one in fields(kind)]
+_Stored = msgspec.defstruct(
+    "StoredGroup",
+    [
+        (one.encode_name, one.type, msgspec.field(default=one.default))
+        if one.default is not NODEFAULT
+        else (one.encode_name, one.type, msgspec.field(default_factory=one.default_factory))
+        if one.default_factory is not NODEFAULT
+        else (one.encode_name, one.type)
+        for one in (*_OWN, *(one for _, one in _OF_PARTS))
+    ],
+)
+_values = attrgetter(
+    *(one.name for one in _OWN), *(f"{part}.{one.name}" for part, one in _OF_PARTS)
+)
+_stored = {
+    kind: attrgetter(*(one.encode_name for one in some))
+    for kind, some in ((Group, _OWN), *((kind, fields(kind)) for kind in _PARTS.values()))
+}
+
+
+def pack_group(group: Group) -> bytes:
+    """Return the bytes of a group."""
+    return pack(_Stored(*_values(group)))
 
 
 class Unpacker(Generic[T]):
@@ -58,8 +95,15 @@ class Unpacker(Generic[T]):
 
 
 unpack_meta: Unpacker[Meta] = Unpacker(Meta)
-unpack_group: Unpacker[Group] = Unpacker(Group)
+_unpack_stored: Unpacker[Any] = Unpacker(_Stored)
 unpack_pod: Unpacker[Pod] = Unpacker(Pod)
 unpack_object: Unpacker[QueueObject] = Unpacker(QueueObject)
 unpack_told: Unpacker[Told] = Unpacker(Told)
 unpack_workload: Unpacker[WorkloadView] = Unpacker(WorkloadView)
+
+
+def unpack_group(data: bytes | memoryview) -> Group:
+    """Return the group in `data`; errors are those of `Unpacker`."""
+    stored = _unpack_stored(data)
+    parts: dict[str, Any] = {name: kind(*_stored[kind](stored)) for name, kind in _PARTS.items()}
+    return Group(*_stored[Group](stored), **parts)

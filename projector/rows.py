@@ -22,7 +22,7 @@ from podgroup.standing import Standing, Told
 from podgroup.state import Group, Pod, Role, World
 from projector import record_rows, tables
 from projector.layout import Row, row_of
-from projector.packing import pack
+from projector.packing import pack, pack_group
 from projector.record_rows import as_json, int64, key_text
 
 _group_row = row_of(tables.groups)
@@ -158,8 +158,8 @@ def _groups(world: World, changed: Iterable[str], gone: dict[GroupID, Group]) ->
 
 def _group(world: World, group: Group, shard: int, admitted: dict[str, Any]) -> Row:
     roles = group.roles.values()
-    holding, wait = group.holding, group.wait
-    members = world.members.get(group.id) if group.gone_at is None else None
+    holding, wait = group.quota.holding, group.explained.wait
+    members = world.members.get(group.id) if group.ending.gone_at is None else None
     return _group_row(
         cluster=world.cluster,
         id=group.id,
@@ -167,15 +167,15 @@ def _group(world: World, group: Group, shard: int, admitted: dict[str, Any]) -> 
         namespace=group.namespace,
         name=key_text(group.name),
         kind=group.kind,
-        queue=group.queue,
+        queue=group.spec.queue,
         cluster_queue=cluster_queue_name(world, group),
-        priority=int64(group.priority),
-        priority_class=group.priority_class,
-        total_count=int64(group.composed_total if group.composed else group.total),
-        state=group.state,
-        reason=group.reason,
-        message=group.message,
-        workload_name=group.workload_name,
+        priority=int64(group.composition.priority),
+        priority_class=group.spec.priority_class,
+        total_count=int64(group.composition.total if group.composition.done else group.spec.total),
+        state=group.explained.state,
+        reason=group.explained.reason,
+        message=group.explained.message,
+        workload_name=group.mirror.name,
         pods_seen=sum(role.seen for role in roles),
         pods_gated=_now(members, Flag.GATED),
         pods_ungated=sum(role.ungated for role in roles),
@@ -190,14 +190,14 @@ def _group(world: World, group: Group, shard: int, admitted: dict[str, Any]) -> 
         parked=group.parked,
         created_at=group.created_at,
         created_seq=group.created_seq,
-        complete_at=group.complete_at,
-        queued_at=group.queued_at,
+        complete_at=group.composition.complete_at,
+        queued_at=group.requeueing.queued_at,
         # Null keeps what the row has: the time of an admission outlives the admission.
         admitted_at=holding.at if holding is not None else admitted.get(group.id),
-        finished_at=group.finished_at,
-        gone_at=group.gone_at,
+        finished_at=group.ending.finished_at,
+        gone_at=group.ending.gone_at,
         as_of_seq=world.meta.position,
-        folded=pack(group) if group.gone_at is None else None,
+        folded=pack_group(group) if group.ending.gone_at is None else None,
     )
 
 
@@ -206,7 +206,7 @@ def _now(members: Members | None, flag: int, role: str = "") -> int:
 
 
 def _roles(world: World, group: Group) -> Iterator[Row]:
-    members = world.members.get(group.id) if group.gone_at is None else None
+    members = world.members.get(group.id) if group.ending.gone_at is None else None
     for role in group.roles.values():
         yield _role(world.cluster, group.id, role, members)
 

@@ -64,7 +64,7 @@ def forecast(present: Present, *, seed: int = 1, budget_s: float = 20.0) -> Fore
         plays += 1
     found = []
     for identity, place in positions.items():
-        wait = world.groups[GroupID(identity)].wait
+        wait = world.groups[GroupID(identity)].explained.wait
         why = never.get(identity)
         if why == "" and wait is not None:
             why = wait.message
@@ -82,9 +82,14 @@ def places(world: World) -> dict[str, int]:
 
     def order(identity: str) -> tuple[str, int, float, str]:
         group = world.groups[GroupID(identity)]
-        local = world.local_queues.get((group.namespace, group.queue))
+        local = world.local_queues.get((group.namespace, group.spec.queue))
         queue = local.cluster_queue if local is not None else ""
-        return queue, -group.priority, (group.queued_at or group.created_at).timestamp(), identity
+        return (
+            queue,
+            -group.composition.priority,
+            (group.requeueing.queued_at or group.created_at).timestamp(),
+            identity,
+        )
 
     found: dict[str, int] = {}
     last, place = "", 0
@@ -118,6 +123,10 @@ def _estimate(
 
 def _not_in_line(group: Group) -> str:
     """Say while what a group does not start that waits for something else than quota."""
-    if group.holding is not None or group.finish is not None or group.wait is None:
+    if (
+        group.quota.holding is not None
+        or group.ending.finish is not None
+        or group.explained.wait is None
+    ):
         return ""
-    return group.wait.message or group.wait.reason
+    return group.explained.wait.message or group.explained.wait.reason

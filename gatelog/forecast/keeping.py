@@ -130,7 +130,7 @@ def _row(
 
     group = world.groups[GroupID(one.group)]
     queue = queue_of(world, group)
-    since = group.queued_at or group.created_at
+    since = group.requeueing.queued_at or group.created_at
     mean = plain.get(queue)
     return {
         "cluster": world.cluster,
@@ -140,11 +140,11 @@ def _row(
         "as_of_seq": seq,
         "namespace": group.namespace,
         "name": group.name,
-        "queue": group.queue,
+        "queue": group.spec.queue,
         "cluster_queue": queue,
-        "priority": group.priority,
+        "priority": group.composition.priority,
         "position": one.position,
-        "queued_at": group.queued_at,
+        "queued_at": group.requeueing.queued_at,
         "expected_at": at(one.expected_s),
         "earliest_at": at(one.earliest_s),
         "latest_at": at(one.latest_s),

@@ -117,8 +117,16 @@ def _present(
             came[row["group_id"]] = (row["queued_at"], _workload(row, sets), key)
     for identity in world.quotas.waiting:
         group = world.groups[GroupID(identity)]
-        if group.queued_at is not None and group.queued_at <= now and not group.admissions:
-            came[identity] = (group.queued_at, snapshot.workload(world, group), keys[identity])
+        if (
+            group.requeueing.queued_at is not None
+            and group.requeueing.queued_at <= now
+            and not group.quota.admissions
+        ):
+            came[identity] = (
+                group.requeueing.queued_at,
+                snapshot.workload(world, group),
+                keys[identity],
+            )
     begin = max(now - LATELY, min((at for at, _, _ in came.values()), default=now) - QUIET)
     if len(rows) == MOST_RUNS:
         begin = max(begin, since)
@@ -157,9 +165,9 @@ def _value(name: str, value: Any) -> Any:
 
 def queue_of(world: World, group: Group) -> str:
     """Return the ClusterQueue that a group holds quota of, or else that its queue leads to."""
-    if group.holding is not None:
-        return group.holding.admission.cluster_queue
-    local = world.local_queues.get((group.namespace, group.queue))
+    if group.quota.holding is not None:
+        return group.quota.holding.admission.cluster_queue
+    local = world.local_queues.get((group.namespace, group.spec.queue))
     return local.cluster_queue if local is not None else ""
 
 
@@ -168,7 +176,7 @@ def _key(world: World, group: Group, label: str) -> Key:
     pod = world.pods.get(first) if first is not None else None
     value = pod.view.labels.get(label, "") if pod is not None else ""
     shape = _shape((role.count, role.requests) for role in group.roles.values() if role.count)
-    return (queue_of(world, group), group.namespace, group.queue), value, shape
+    return (queue_of(world, group), group.namespace, group.spec.queue), value, shape
 
 
 def _shape(roles: Any) -> Shape:
@@ -180,7 +188,7 @@ def _samples(world: World) -> dict[tuple[str, str, str], PodSet]:
     found: dict[tuple[str, str, str], PodSet] = {}
     for group in world.groups.values():
         for role in group.roles.values():
-            where = (group.namespace, group.queue, role.name)
+            where = (group.namespace, group.spec.queue, role.name)
             if role.count and where not in found:
                 shown = snapshot.sample_of(world, group, role)
                 found[where] = snapshot.shaped_like(shown, role.name)

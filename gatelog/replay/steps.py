@@ -73,7 +73,7 @@ class Stepper:
             if not isinstance(event, Undecodable) and (text := self._came(event))
         )
         if changed or decided or came:
-            states = [g.state for i, g in world.groups.items() if i in self._ids]
+            states = [g.explained.state for i, g in world.groups.items() if i in self._ids]
             over = any(i in self._ids for i in world.gone_groups)
             self.steps.append(
                 Step(

@@ -142,12 +142,18 @@ class Counting:
         self._integrate(world, end)
         self.tally.end = end
         for group in world.groups.values():
-            if group.holding is None and group.finish is None and group.queued_at is not None:
-                if group.composed and world.quotas.charges.get(group.id) is None:
+            if (
+                group.quota.holding is None
+                and group.ending.finish is None
+                and group.requeueing.queued_at is not None
+            ):
+                if group.composition.done and world.quotas.charges.get(group.id) is None:
                     kind = Kind(
-                        cluster_queue_name(world, group), group.priority, self._team(world, group)
+                        cluster_queue_name(world, group),
+                        group.composition.priority,
+                        self._team(world, group),
                     )
-                    waited = (end - group.queued_at).total_seconds()
+                    waited = (end - group.requeueing.queued_at).total_seconds()
                     self.tally.waiting.setdefault(kind, array("d")).append(max(0.0, waited))
 
     def _admitted_by_kueue(self, world: World, now: datetime, early: bool) -> None:
@@ -160,10 +166,10 @@ class Counting:
 
     def _admitted(self, world: World, group: Group, queue: str, now: datetime) -> None:
         tally = self.tally
-        holding = group.holding
-        queued_at = holding.queued_at if holding is not None else group.queued_at
+        holding = group.quota.holding
+        queued_at = holding.queued_at if holding is not None else group.requeueing.queued_at
         wait = max(0.0, (now - (queued_at or now)).total_seconds())
-        kind = Kind(queue, group.priority, self._team(world, group))
+        kind = Kind(queue, group.composition.priority, self._team(world, group))
         tally.waits.setdefault(kind, array("d")).append(wait)
         if tally.starts is not None and group.id not in tally.starts:
             tally.starts[group.id] = Start(

@@ -51,8 +51,8 @@ def enqueue(d: Deciding, group: Group) -> None:
     if not _may_wait(d.world, group):
         d.write.wait_no_longer(group.id)
         return
-    evicted = group.evicted
-    if evicted is not None and not group.requeued and _active_again(group):
+    evicted = group.requeueing.evicted
+    if evicted is not None and not group.requeueing.requeued and _active_again(group):
         d.record(Requeued(group.id))
     why = _ineligible(d.world, group)
     if why is not None:
@@ -77,35 +77,41 @@ def prepare(world: World, write: Writer) -> None:
 
 
 def _may_wait(world: World, group: Group) -> bool:
-    if group.holding is not None or not group.composed or group.finish is not None:
+    if (
+        group.quota.holding is not None
+        or not group.composition.done
+        or group.ending.finish is not None
+    ):
         return False
-    return not group.workload_lost and len(world.members[group.id]) > 0
+    return not group.mirror.lost and len(world.members[group.id]) > 0
 
 
 def _active_again(group: Group) -> bool:
     """Tell whether nothing but its deactivation, which is over, kept a group from queueing."""
-    if group.workload is not None and not group.workload.active:
+    if group.mirror.workload is not None and not group.mirror.workload.active:
         return False
     # B15: any reason beginning with Deactivated is over once spec.active is true again.
-    evicted = group.evicted
+    evicted = group.requeueing.evicted
     return (
-        group.short is None
+        group.composition.short is None
         and evicted is not None
         and evicted.reason.startswith(EVICTED_DEACTIVATED)
-        and not group.deactivating
+        and not group.mirror.deactivating
     )
 
 
 def _ineligible(world: World, group: Group) -> Reason | None:
     """Say why a group may not be in the queue at all. Order: pods, activity, queue, place."""
-    if group.short is not None:
-        return "WaitingForReplacementPods", group.short[1]
-    evicted = group.evicted
-    if group.workload is not None and not group.workload.active:
-        return PENDING_DEACTIVATED, _why("The workload is deactivated", group.workload.because)
-    if evicted is not None and not group.requeued:
+    if group.composition.short is not None:
+        return "WaitingForReplacementPods", group.composition.short[1]
+    evicted = group.requeueing.evicted
+    if group.mirror.workload is not None and not group.mirror.workload.active:
+        return PENDING_DEACTIVATED, _why(
+            "The workload is deactivated", group.mirror.workload.because
+        )
+    if evicted is not None and not group.requeueing.requeued:
         return evicted.reason, evicted.message
-    if not group.queue:
+    if not group.spec.queue:
         return PENDING_MISCONFIGURED, "the pods name no queue"
     live = world.members[group.id].count
     for role in group.roles.values():
@@ -120,10 +126,10 @@ def _ineligible(world: World, group: Group) -> Reason | None:
     if local is None:
         return (
             "LocalQueueNotFound",
-            f"LocalQueue {group.queue} doesn't exist in namespace {group.namespace}",
+            f"LocalQueue {group.spec.queue} doesn't exist in namespace {group.namespace}",
         )
     if local.stop_policy != "None":
-        return PENDING_ON_HOLD, _why(f"LocalQueue {group.queue} is stopped", local.because)
+        return PENDING_ON_HOLD, _why(f"LocalQueue {group.spec.queue} is stopped", local.because)
     queue = world.cluster_queues.get(local.cluster_queue)
     if queue is None:
         return "ClusterQueueNotFound", f"ClusterQueue {local.cluster_queue} doesn't exist"
@@ -137,17 +143,17 @@ def _why(said: str, because: str) -> str:
 
 def retire_admissions(d: Deciding, group: Group) -> None:
     """Evict an admitted group that was deactivated or whose queue was drained."""
-    holding = group.holding
-    if holding is None or group.evicted is not None or group.finish is not None:
+    holding = group.quota.holding
+    if holding is None or group.requeueing.evicted is not None or group.ending.finish is not None:
         return
     local = local_queue_of(d.world, group)
     queue = d.world.cluster_queues.get(holding.admission.cluster_queue)
     reason = message = ""
     # A mere reservation goes as soon as its queue is stopped, an admission when it is drained.
     drained = ("HoldAndDrain",) if holding.admitted else ("Hold", "HoldAndDrain")
-    if group.workload is not None and not group.workload.active:
+    if group.mirror.workload is not None and not group.mirror.workload.active:
         reason = EVICTED_DEACTIVATED
-        message = _why("The workload is deactivated", group.workload.because)
+        message = _why("The workload is deactivated", group.mirror.workload.because)
     elif queue is not None and queue.stop_policy in drained:
         reason = EVICTED_CLUSTER_QUEUE_STOPPED
         message = _why("The ClusterQueue is stopped", queue.because)
@@ -205,14 +211,14 @@ def _carry_out(d: Deciding, line: Lineup, verdicts: Verdicts) -> None:
         group = d.world.groups[GroupID(head.id)]
         if head.status == ASSUMED:
             _admit(d, group, admitted[head.id])
-            right = group.holding is not None
+            right = group.quota.holding is not None
         else:
             _refuse(d, group, (head.reason, head.message))
             right = True
             for verdict in preempting.pop(head.id, ()):
                 victim = d.world.groups[GroupID(verdict.id)]
                 _preempt(d, line.scheduler, group, victim, verdict)
-                if victim.evicted is None:
+                if victim.requeueing.evicted is None:
                     line.correct(d.world, victim.id)
                     right = False
         if not right:  # what is recorded was applied in its place
@@ -230,13 +236,13 @@ def _carry_out(d: Deciding, line: Lineup, verdicts: Verdicts) -> None:
 def _keep(d: Deciding, identity: str, claim: Claim | None) -> None:
     """Conclude that quota is kept for a group, or no longer: that outlives a restart."""
     group = d.world.groups.get(GroupID(identity))
-    if group is None or group.holding is not None:
+    if group is None or group.quota.holding is not None:
         return
     kept = None
     if claim is not None:
         sets = snapshot.assignments(claim.pod_sets)
         kept = Kept(group.id, claim.queue, sets, claim.borrowing, claim.victims)
-    if group.kept != kept:
+    if group.quota.kept != kept:
         d.record(kept or Kept(group.id))
 
 
@@ -257,7 +263,7 @@ def _tell(d: Deciding, identity: str) -> None:
         return
     queue = cluster_queue_of(d.world, group)
     why = _inactive(d, queue) if queue is not None else None
-    if why is None and group.queue_reason[0] not in REFUSED:
+    if why is None and group.quota.reason[0] not in REFUSED:
         why = lineup(d.world, d.write).scheduler.book.answer(identity)
     if why is not None:
         _refuse(d, group, why)
@@ -288,7 +294,7 @@ def _inactive(d: Deciding, queue: ClusterQueueView) -> Reason | None:
 
 
 def _refuse(d: Deciding, group: Group, why: Reason) -> None:
-    reason, message = group.queue_reason
+    reason, message = group.quota.reason
     if (reason, _AMOUNT.sub("", message)) != (why[0], _AMOUNT.sub("", why[1])):
         d.pending(group, *why)
         d.write.look_again(group.id)
@@ -325,7 +331,7 @@ def _preempt(
     book = scheduler.book
     queue = book.queue_of(book.waiters[group.id])
     path = book.forest.path_text(queue.spec.name) if queue is not None else ""
-    uid = group.workload.uid if group.workload is not None else group.id
+    uid = group.mirror.workload.uid if group.mirror.workload is not None else group.id
     said = preempted(uid, "", verdict.reason, path, book.forest.path_text(verdict.cluster_queue))
     _evict(
         d,
@@ -335,7 +341,7 @@ def _preempt(
         said,
         group.id,
         f"Preempted to accommodate {group.namespace}/{group.name} (group {group.id}) of priority "
-        f"{group.priority} in {path}, due to {PREEMPTION_WHY[verdict.reason]}",
+        f"{group.composition.priority} in {path}, due to {PREEMPTION_WHY[verdict.reason]}",
     )
 
 

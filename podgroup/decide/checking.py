@@ -21,7 +21,7 @@ MAX_PODS = 50
 def checking(d: Deciding, group: Group) -> None:
     """Tell what pending admission checks say."""
     text = _pending(group)
-    if text == group.checks_told:
+    if text == group.mirror.checks_told:
         return
     d.record(ChecksReported(group.id, text))
     if not text:
@@ -50,10 +50,12 @@ def checking(d: Deciding, group: Group) -> None:
 
 
 def _pending(group: Group) -> str:
-    workload = group.workload
-    if workload is None or not workload.cluster_queue or group.evicted is not None:
+    workload = group.mirror.workload
+    if workload is None or not workload.cluster_queue or group.requeueing.evicted is not None:
         return ""
-    if group.finish is not None or (group.holding is not None and group.holding.admitted):
+    if group.ending.finish is not None or (
+        group.quota.holding is not None and group.quota.holding.admitted
+    ):
         return ""
     return "; ".join(
         f"{check.name}: {check.message}"

@@ -36,32 +36,36 @@ def required_checks(
 
 def holds(group: Group) -> bool:
     """Tell whether a group holds quota and may use it."""
-    return group.holding is not None and group.holding.admitted
+    return group.quota.holding is not None and group.quota.holding.admitted
 
 
 def awaits_checks(group: Group, *, stale: bool = True) -> bool:
     """Tell whether a group has a reservation; not `stale`: one that checks have been told of."""
-    waits = group.holding is not None and not group.holding.admitted and group.evicted is None
-    return waits and (stale or not group.checks_stale)
+    waits = (
+        group.quota.holding is not None
+        and not group.quota.holding.admitted
+        and group.requeueing.evicted is None
+    )
+    return waits and (stale or not group.mirror.checks_stale)
 
 
 def wanted_checks(world: World, group: Group, workload: WorkloadView) -> tuple[str, ...] | None:
     """Return which checks the Workload's status should list anew, None if it is right as it is."""
     listed = tuple(check.name for check in workload.checks)
     settled = all(check.state == PENDING for check in workload.checks)
-    holding = group.holding
+    holding = group.quota.holding
     if holding is not None and awaits_checks(group):
         admission = holding.admission
         names = required_checks(world, admission.cluster_queue, admission.assignments)
         wrong = names is not None and set(names) != set(listed)
-        return (names or ()) if wrong or (group.checks_stale and not settled) else None
-    over = holding is None or group.evicted is not None
+        return (names or ()) if wrong or (group.mirror.checks_stale and not settled) else None
+    over = holding is None or group.requeueing.evicted is not None
     return listed if over and not settled else None
 
 
 def unchecked(world: World, group: Group) -> str:
     """Say which checks a reservation waits for."""
-    holding = group.holding
+    holding = group.quota.holding
     assert holding is not None
     names = required_checks(world, holding.admission.cluster_queue, holding.admission.assignments)
     if names is None:
@@ -73,5 +77,5 @@ def unchecked(world: World, group: Group) -> str:
 
 def states_of(group: Group) -> dict[str, CheckView]:
     """Return what is said of the reservation that a group has now, by check."""
-    checks = group.workload.checks if group.workload is not None else ()
-    return {} if group.checks_stale else {check.name: check for check in checks}
+    checks = group.mirror.workload.checks if group.mirror.workload is not None else ()
+    return {} if group.mirror.checks_stale else {check.name: check for check in checks}

@@ -79,20 +79,20 @@ def finalize(d: Deciding, group: Group, pod: Pod, rule: str, reason: str, messag
 
 
 def _orphan(d: Deciding, group: Group) -> None:
-    if group.finish is not None:
+    if group.ending.finish is not None:
         return
     members = d.members(group)
     deleting = members.count(Flag.DELETING)
-    gone = not len(members) and group.workload is not None
+    gone = not len(members) and group.mirror.workload is not None
     if not deleting and not gone:
         return
-    if group.left:
+    if group.departures.left:
         _withdraw(d, group)
         return
     if deleting and still_running(d, group):
         return  # it runs on until it has ended, with what it holds
-    workload = group.workload
-    if group.evicted and d.world.mode == "kueue" and workload and workload.cluster_queue:
+    workload = group.mirror.workload
+    if group.requeueing.evicted and d.world.mode == "kueue" and workload and workload.cluster_queue:
         return  # its quota is given back first (`mirroring`): Kueue asks what is to become of it
     if members.count(Flag.TERMINATED):
         return  # finished rather than orphaned: the finish rule says how it ended
@@ -156,10 +156,10 @@ def delete_excess(d: Deciding, group: Group, pod: Pod, why: str) -> None:
 
 def dissolving(d: Deciding, group: Group) -> None:
     """Stop a group whose Workload is going or gone."""
-    if not group.workload_lost or group.finish is not None or not group.composed:
+    if not group.mirror.lost or group.ending.finish is not None or not group.composition.done:
         return
     members = d.members(group)
-    workload = group.workload
+    workload = group.mirror.workload
     back = workload is not None and workload.deleted_at is None
     if back or stands(d, group):
         d.record(WorkloadBack(group.id))
@@ -190,7 +190,7 @@ def dissolving(d: Deciding, group: Group) -> None:
         )
     if members.count(Flag.OPENING):
         return  # a gate that is being removed may be off by now: stop that pod first
-    if group.holding is not None:
+    if group.quota.holding is not None:
         d.emit(
             group,
             "dissolve",
@@ -206,7 +206,7 @@ def dissolving(d: Deciding, group: Group) -> None:
 
 def finishing(d: Deciding, group: Group) -> None:
     """End a group that has nothing more to do, or cannot go on."""
-    if group.serving or group.finish is not None:
+    if group.spec.serving or group.ending.finish is not None:
         return
     members = d.members(group)
     if group.single:
@@ -214,9 +214,14 @@ def finishing(d: Deciding, group: Group) -> None:
             pod = d.pod(next(iter(members.flags)))
             good = pod.view.phase == "Succeeded"
             why = pod.view.message or pod.exit_reason or f"Pod {pod.view.phase}"
-            _end(d, group, good, group.evicted.message if group.evicted and not good else why)
+            _end(
+                d,
+                group,
+                good,
+                group.requeueing.evicted.message if group.requeueing.evicted and not good else why,
+            )
         return
-    total = group.composed_total if group.composed else group.total
+    total = group.composition.total if group.composition.done else group.spec.total
     succeeded = members.count(Flag.SUCCEEDED)
     for role in group.roles.values():
         succeeded += role.succeeded_gone
@@ -246,7 +251,7 @@ def _end(d: Deciding, group: Group, good: bool, message: str) -> None:
 
 def releasing(d: Deciding, group: Group) -> None:
     """Release the pods of a finished group; the Workload last, once it says Finished."""
-    finish = group.finish
+    finish = group.ending.finish
     if finish is None:
         return
     held = d.members(group).listed(Flag.HELD)
@@ -254,18 +259,18 @@ def releasing(d: Deciding, group: Group) -> None:
         message = f"the group is over: {finish.message}"
         for uid in held:
             finalize(d, group, d.pod(uid), "release", finish.reason, message)
-    workload = group.workload
+    workload = group.mirror.workload
     if workload is not None and (finish.written or workload.deleted_at is not None):
         _release_workload(d, group, finish.reason)
 
 
 def _release_workload(d: Deciding, group: Group, reason: str) -> None:
-    workload = group.workload
+    workload = group.mirror.workload
     if workload is None or WORKLOAD_FINALIZER not in workload.finalizers:
         return
     if not workload_free(group):
         return
-    text = f"Workload '{group.namespace}/{group.workload_name}' is declared finished"
+    text = f"Workload '{group.namespace}/{group.mirror.name}' is declared finished"
     first = d.members(group).first()
     event = normal(EVENT_FINISHED_WORKLOAD, text, pod_ref(d.pod(first))) if first else ()
     d.emit(
@@ -274,7 +279,7 @@ def _release_workload(d: Deciding, group: Group, reason: str) -> None:
         reason,
         "nothing is left to account for",
         FinalizeWorkload(
-            target=workload_ref(group), events=event if group.finish is not None else ()
+            target=workload_ref(group), events=event if group.ending.finish is not None else ()
         ),
     )
 
@@ -286,12 +291,12 @@ def sweep(d: Deciding, group: Group) -> None:
     finalizer is off. It is deleted by us where that need not come: in groups too big for complete
     owner references (B16), and where a pod that owns it was taken out of the group and lives on.
     """
-    workload = group.workload
+    workload = group.mirror.workload
     if len(d.members(group)) or workload is None or not workload_free(group):
         return
-    if group.single and not (group.finish is not None and group.finish.written):
+    if group.single and not (group.ending.finish is not None and group.ending.finish.written):
         return
-    lasts = group.composed_total > MAX_OWNERS or group.strayed
+    lasts = group.composition.total > MAX_OWNERS or group.departures.strayed
     if WORKLOAD_FINALIZER in workload.finalizers or (lasts and workload.deleted_at is None):
         d.emit(
             group,

@@ -63,7 +63,7 @@ class Problem(NamedTuple):
 
 def composing(d: Deciding, group: Group) -> None:
     """Compose the group if it can be; else say why not."""
-    if group.composed or group.finish is not None or not len(d.members(group)):
+    if group.composition.done or group.ending.finish is not None or not len(d.members(group)):
         return
     _release_inactive(d, group)
     problem = _incomplete(d, group)
@@ -100,24 +100,24 @@ def _incomplete(d: Deciding, group: Group) -> Problem | None:
         found = index_problem(d, group)
         if found is not None:
             return Problem(*found)
-    if group.prebuilt:
+    if group.spec.prebuilt:
         return Problem(
             "PrebuiltWorkloadNotFound",
-            f'the Workload "{group.workload_name}" that the pods name does not exist, or belongs '
+            f'the Workload "{group.mirror.name}" that the pods name does not exist, or belongs '
             "to something else",
         )
-    if group.workload is not None:
+    if group.mirror.workload is not None:
         return Problem(
-            "WorkloadIsGoing", f'the Workload "{group.workload_name}" is still being deleted'
+            "WorkloadIsGoing", f'the Workload "{group.mirror.name}" is still being deleted'
         )
-    foreign = d.world.workloads.get((group.namespace, group.workload_name))
-    if foreign is not None and group.workload is None:
+    foreign = d.world.workloads.get((group.namespace, group.mirror.name))
+    if foreign is not None and group.mirror.workload is None:
         return Problem(
             "WorkloadNameConflict",
-            f'A Workload named "{group.workload_name}" already exists but is not a pod group '
+            f'A Workload named "{group.mirror.name}" already exists but is not a pod group '
             "workload; this pod group cannot be admitted",
         )
-    found = incomplete(d, group) if group.dialect else _too_few(d, group)
+    found = incomplete(d, group) if group.spec.dialect else _too_few(d, group)
     if found is not None:
         return Problem(*found)
     if members.count(Flag.RUNNING) > members.count(Flag.STOPPABLE):
@@ -137,11 +137,12 @@ def _incomplete(d: Deciding, group: Group) -> Problem | None:
 def _too_few(d: Deciding, group: Group) -> Problem | None:
     gone = sum(role.succeeded_gone for role in group.roles.values())
     active = d.members(group).count(Flag.ACTIVE) + gone
-    if active >= (1 if group.fast else group.total):
+    if active >= (1 if group.spec.fast else group.spec.total):
         return None
     return Problem(
         "WaitingForPods",
-        f"'{group.name}' group has fewer runnable pods than expected (total count {group.total})",
+        f"'{group.name}' group has fewer runnable pods than expected "
+        f"(total count {group.spec.total})",
     )
 
 
@@ -149,7 +150,7 @@ def _unfit(d: Deciding, group: Group, roles: Roles) -> Problem | None:
     clash = copy_problem(d, group)
     if clash is not None:
         return Problem(*clash)
-    if group.dialect:
+    if group.spec.dialect:
         found = unfit(roles)
         return Problem(*found) if found is not None else _class_problem(d, group)
     if len(roles) > MAX_ROLES:
@@ -173,14 +174,16 @@ def _drop_surplus(d: Deciding, group: Group) -> frozenset[str]:
     One whose write is in flight, or was refused, is deleted later (`staffing`).
     """
     members = d.members(group)
-    surplus = members.count(Flag.ACTIVE) - group.total
-    if group.single or group.dialect or surplus <= 0:
+    surplus = members.count(Flag.ACTIVE) - group.spec.total
+    if group.single or group.spec.dialect or surplus <= 0:
         return frozenset()
     pods = sorted((d.pod(uid) for uid in members.with_flags(Flag.ACTIVE)), key=active_key)
-    beyond = pods[group.total :]
+    beyond = pods[group.spec.total :]
     for pod in beyond:
         if pod.free:
-            delete_excess(d, group, pod, f"the group wants {group.total} pods, this one is beyond")
+            delete_excess(
+                d, group, pod, f"the group wants {group.spec.total} pods, this one is beyond"
+            )
     return frozenset(pod.view.uid for pod in beyond)
 
 
@@ -203,8 +206,8 @@ def priority_of(d: Deciding, group: Group) -> tuple[int, PriorityRef | None] | N
     Order: WorkloadPriorityClass of the label; the pods' PriorityClass; the global default of
     lowest value (ties by name); 0.
     """
-    if group.priority_class:
-        known = d.world.workload_classes.get(group.priority_class)
+    if group.spec.priority_class:
+        known = d.world.workload_classes.get(group.spec.priority_class)
         if known is None:
             return None
         return known.value, PriorityRef(kind="WorkloadPriorityClass", name=known.name)
@@ -224,14 +227,14 @@ def _class_problem(d: Deciding, group: Group) -> Problem | None:
         return None
     return Problem(
         "WorkloadPriorityClassNotFound",
-        f'WorkloadPriorityClass "{group.priority_class}" not found',
+        f'WorkloadPriorityClass "{group.spec.priority_class}" not found',
     )
 
 
 def _compose(d: Deciding, group: Group, roles: Roles) -> None:
     if not roles:
         return
-    if group.dialect:
+    if group.spec.dialect:
         sets = pod_sets(group, roles)
         pods = placed(sets, roles)
     else:
@@ -255,7 +258,7 @@ def create(
         why + ", ".join(f"{p.count} x {p.name}" for p in sets),
         CreateWorkload(
             target=workload_ref(group),
-            queue=group.queue,
+            queue=group.spec.queue,
             pod_sets=sets,
             owners=tuple(pod_ref(pod) for pod in pods[:MAX_OWNERS]),
             controller=group.single,
@@ -267,7 +270,7 @@ def create(
             topology=d.world.policy.topology_aware_scheduling,
             events=normal(
                 EVENT_CREATED_WORKLOAD,
-                f"Created Workload: {group.namespace}/{group.workload_name}",
+                f"Created Workload: {group.namespace}/{group.mirror.name}",
                 pod_ref(lead),
             ),
         ),
@@ -275,19 +278,19 @@ def create(
 
 
 def _there(group: Group) -> str:
-    if group.dialect:
+    if group.spec.dialect:
         return "what has to come first is there: "
-    return "the pod is there: " if group.single else f"all {group.total} pods are there: "
+    return "the pod is there: " if group.single else f"all {group.spec.total} pods are there: "
 
 
 def _by_shape(group: Group, roles: dict[str, list[Pod]]) -> tuple[PodSetSpec, ...]:
-    if group.fast:
+    if group.spec.fast:
         name, some = next(iter(roles.items()))
         roles = {name: some}
     return tuple(
         PodSetSpec(
             name=SINGLE_PODSET if group.single else name.lower(),
-            count=group.total if group.fast else len(some),
+            count=group.spec.total if group.spec.fast else len(some),
             sample=pod_ref(some[0]),
             requests=some[0].view.requests,
         )

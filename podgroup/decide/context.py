@@ -222,7 +222,7 @@ class Deciding:
 
     def pending(self, group: Group, reason: str, message: str) -> None:
         """Conclude why a group is neither composed nor admitted, if that is new."""
-        if group.queue_reason != (reason, message):
+        if group.quota.reason != (reason, message):
             self.record(Pending(group.id, reason, message))
 
     def park(self, group: Group, error: Exception) -> None:
@@ -276,8 +276,8 @@ def short_grace(pod: Pod) -> int | None:
 
 def workload_ref(group: Group) -> ObjectRef:
     """Return the reference to the group's Workload; uid "" while it does not exist."""
-    uid = group.workload.uid if group.workload is not None else ""
-    return ObjectRef(kind="Workload", namespace=group.namespace, name=group.workload_name, uid=uid)
+    uid = group.mirror.workload.uid if group.mirror.workload is not None else ""
+    return ObjectRef(kind="Workload", namespace=group.namespace, name=group.mirror.name, uid=uid)
 
 
 def group_ref(group: Group) -> ObjectRef:
@@ -292,8 +292,8 @@ def normal(reason: str, message: str, on: ObjectRef | None = None) -> tuple[Kube
 
 def workload_free(group: Group) -> bool:
     """Tell whether the Workload may be written: nothing in flight, nothing rejected as it is."""
-    if group.workload_expect is not None:
+    if group.mirror.expect is not None:
         return False
-    if group.workload is None:
-        return not group.workload_refused_version
-    return group.workload_refused_version != group.workload.resource_version
+    if group.mirror.workload is None:
+        return not group.mirror.refused_version
+    return group.mirror.refused_version != group.mirror.workload.resource_version

@@ -29,12 +29,12 @@ def index_problem(d: Deciding, group: Group) -> tuple[str, str] | None:
     if text is None:
         return None
     found = integer(text)
-    if found is not None and 0 <= found < group.total and text[0] not in "+-":
+    if found is not None and 0 <= found < group.spec.total and text[0] not in "+-":
         return None
     return (
         "BadPodIndex",
         f"pod {pod.view.name}: label {POD_INDEX} is {text[:60]!r}, it must be a whole number from "
-        f"0 to {group.total - 1}",
+        f"0 to {group.spec.total - 1}",
     )
 
 

@@ -42,7 +42,7 @@ def undeclared(d: Deciding, group: Group) -> Found:
     """Say that nobody has told yet how many pods there will be, if the pods wait for that."""
     members = d.members(group)
     first = members.first()
-    if group.dialect or any(members.totals) or first is None:
+    if group.spec.dialect or any(members.totals) or first is None:
         return None
     if not d.pod(first).view.labels.get(POD_GROUP_ROLE):
         return None
@@ -55,7 +55,7 @@ def undeclared(d: Deciding, group: Group) -> Found:
 
 def incomplete(d: Deciding, group: Group) -> Found:
     """Say why a group that declares its pods cannot be composed yet."""
-    match group.dialect:
+    match group.spec.dialect:
         case "sets":
             return _sets(d, group)
         case "count":
@@ -85,15 +85,15 @@ def unfit(roles: dict[str, list[Pod]]) -> Found:
 
 def pod_sets(group: Group, roles: dict[str, list[Pod]]) -> tuple[PodSetSpec, ...]:
     """Return the podsets of a complete group. `roles`: its active pods by role, oldest first."""
-    if group.dialect == SETS:
+    if group.spec.dialect == SETS:
         return tuple(
             PodSetSpec(name=one.name, count=one.count, requests=one.requests, template=one.template)
             if one.template
             else _live(one.name, one.count, roles[one.name][0])
-            for one in group.sets
+            for one in group.spec.sets
         )
     return tuple(
-        _live(name, group.declared_count or role_count(pods[0].view), pods[0])
+        _live(name, group.spec.declared_count or role_count(pods[0].view), pods[0])
         for name, pods in roles.items()
         if not name.startswith(UNPLACED)
     )
@@ -118,7 +118,7 @@ def _sets(d: Deciding, group: Group) -> Found:
         return bad
     missing = tuple(
         one
-        for one in group.sets
+        for one in group.spec.sets
         if not one.template and members.count(Flag.ACTIVE, one.name) < one.count
     )
     if not missing and members.count(Flag.ACTIVE):
@@ -126,14 +126,14 @@ def _sets(d: Deciding, group: Group) -> Found:
     return (
         "WaitingForPods",
         f"'{group.name}' group has fewer runnable pods than expected: it waits for those that are "
-        f"created beforehand ({summary(missing or group.sets)}); label {POD_GROUP_ROLE} says of "
-        "which set a pod is",
+        f"created beforehand ({summary(missing or group.spec.sets)}); "
+        f"label {POD_GROUP_ROLE} says of which set a pod is",
     )
 
 
 def _count(d: Deciding, group: Group) -> Found:
     members = d.members(group)
-    if group.declared_count < 1:
+    if group.spec.declared_count < 1:
         return _bad(d, group, POD_GROUP_COUNT, f"an integer from 1 to {MAX_INT32}")
     if not members.count(Flag.ACTIVE):
         return "WaitingForPods", f"'{group.name}' group waits for its first runnable pod"
@@ -150,7 +150,7 @@ def _count(d: Deciding, group: Group) -> Found:
 
 def _roles(d: Deciding, group: Group) -> Found:
     members = d.members(group)
-    if group.declared_roles < 1:
+    if group.spec.declared_roles < 1:
         return _bad(d, group, POD_GROUP_ROLES, f"an integer from 1 to {MAX_ROLES}")
     there = [name for name in group.roles if members.count(Flag.ACTIVE, name)]
     for name in there:
@@ -162,15 +162,16 @@ def _roles(d: Deciding, group: Group) -> Found:
                 f"pod {pod.view.name}: label {POD_GROUP_ROLE} is {value!r}, it must name the role: "
                 "lower case letters, digits and '-', at most 63 characters",
             )
-    if len(there) < group.declared_roles:
+    if len(there) < group.spec.declared_roles:
         return (
             "WaitingForPods",
-            f"'{group.name}' group waits for a pod of each of its {group.declared_roles} roles",
+            f"'{group.name}' group waits for a pod "
+            f"of each of its {group.spec.declared_roles} roles",
         )
-    if len(there) > group.declared_roles:
+    if len(there) > group.spec.declared_roles:
         return (
             "DifferentRoles",
-            f"the group declares {group.declared_roles} roles, its pods are of "
+            f"the group declares {group.spec.declared_roles} roles, its pods are of "
             f"{len(there)}: {', '.join(sorted(there)[: MAX_ROLES + 1])}",
         )
     return _role_counts(d, group, there)

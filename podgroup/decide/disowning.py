@@ -28,9 +28,9 @@ MAX_TOLD = 50
 
 def disowning(d: Deciding, group: Group) -> None:
     """Let go of the pods that were taken out of our hands."""
-    if not group.disowned:
+    if not group.departures.disowned:
         return
-    for uid, name, gated in group.disowned:
+    for uid, name, gated in group.departures.disowned:
         target = ObjectRef(kind="Pod", namespace=group.namespace, name=name, uid=uid)
         message = f"label {MANAGED_LABEL} was removed: gatelog lets go of this pod"
         if gated:

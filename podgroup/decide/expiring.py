@@ -35,12 +35,12 @@ BACKOFF = "backoff"
 
 def expiring(d: Deciding, group: Group) -> None:
     """Run the rules of this module."""
-    holding = group.holding
+    holding = group.quota.holding
     if (
         holding is None
         or not holding.admitted
-        or group.evicted is not None
-        or group.finish is not None
+        or group.requeueing.evicted is not None
+        or group.ending.finish is not None
     ):
         _readied(d, group, ready=False, unready_at=None)
         no_wake(d, group, READY)
@@ -48,7 +48,7 @@ def expiring(d: Deciding, group: Group) -> None:
         _backoff(d, group)
         return
     _overrun(d, group, holding)
-    if d.world.policy.pods_ready_timeout_s and group.evicted is None:
+    if d.world.policy.pods_ready_timeout_s and group.requeueing.evicted is None:
         _timeout(d, group, holding)
 
 
@@ -58,36 +58,36 @@ def _timeout(d: Deciding, group: Group, holding: Holding) -> None:
         _readied(d, group, ready=True, unready_at=None)
         no_wake(d, group, READY)
         return
-    since = group.unready_at
+    since = group.readiness.unready_at
     if since is None:
-        since = d.here.at if group.ready else holding.admitted_at or holding.at
-        _readied(d, group, ready=group.ready, unready_at=since)
+        since = d.here.at if group.readiness.ready else holding.admitted_at or holding.at
+        _readied(d, group, ready=group.readiness.ready, unready_at=since)
     limit_s = policy.pods_ready_timeout_s
-    if group.ready:
+    if group.readiness.ready:
         limit_s = policy.pods_ready_recovery_timeout_s or limit_s
     due = since + timedelta(seconds=limit_s)
     if due > d.here.at:
         wake_at(d, group, READY, due)
-    elif 0 <= policy.requeuing_limit <= group.timeouts:
+    elif 0 <= policy.requeuing_limit <= group.requeueing.timeouts:
         why = "exceeding the maximum number of re-queuing retries"
         deactivate(d, group, "timeout", EVICTED_REQUEUING_LIMIT, why)
     else:
-        message = f"Exceeded the PodsReady timeout {group.namespace}/{group.workload_name}"
+        message = f"Exceeded the PodsReady timeout {group.namespace}/{group.mirror.name}"
         evict(d, group, "timeout", EVICTED_PODS_READY_TIMEOUT, message)
 
 
 def _readied(d: Deciding, group: Group, *, ready: bool, unready_at: datetime | None) -> None:
-    if (group.ready, group.unready_at) != (ready, unready_at):
+    if (group.readiness.ready, group.readiness.unready_at) != (ready, unready_at):
         d.record(Readied(group.id, ready, unready_at))
 
 
 def _overrun(d: Deciding, group: Group, holding: Holding) -> None:
-    workload = group.workload
+    workload = group.mirror.workload
     if workload is None or not workload.max_execution_s:
         no_wake(d, group, OVERRUN)
         return
     begin = holding.admitted_at or holding.at
-    due = begin + timedelta(seconds=workload.max_execution_s - group.executed_s)
+    due = begin + timedelta(seconds=workload.max_execution_s - group.quota.executed_s)
     if due > d.here.at:
         wake_at(d, group, OVERRUN, due)
         return
@@ -96,8 +96,8 @@ def _overrun(d: Deciding, group: Group, holding: Holding) -> None:
 
 
 def _backoff(d: Deciding, group: Group) -> None:
-    due = group.requeue_at
-    if due is None or group.holding is not None or group.evicted is None:
+    due = group.requeueing.requeue_at
+    if due is None or group.quota.holding is not None or group.requeueing.evicted is None:
         no_wake(d, group, BACKOFF)
     elif due > d.here.at:
         wake_at(d, group, BACKOFF, due)
@@ -143,7 +143,7 @@ def evict(
 
 def beginning(d: Deciding, group: Group) -> None:
     """Let the time of a group that was admitted just now begin."""
-    holding = group.holding
+    holding = group.quota.holding
     if holding is not None and holding.seq == d.here.position:
         expiring(d, group)
 

@@ -35,26 +35,26 @@ def explain(d: Deciding, group: Group) -> None:
 
     Raises `IllegalTransition` if a group that is not parked yet cannot be in the state it would be.
     """
-    wanted, wait = _reason(d, group), group.wait
+    wanted, wait = _reason(d, group), group.explained.wait
     state = _state(d, group, wanted is not None and blocks(wanted[0]))
-    if not may_become(group.state, state):
+    if not may_become(group.explained.state, state):
         if not group.parked:
             raise IllegalTransition(_impossible(d, group, state))
-        state = group.state
+        state = group.explained.state
     reason, message = _why(d, group, wanted)
     begins = wanted is not None and (wait is None or (wait.reason, wait.message) != wanted)
     over = wanted is None and wait is not None
     if not (begins or over) and (state, reason, message) == (
-        group.state,
-        group.reason,
-        group.message,
+        group.explained.state,
+        group.explained.reason,
+        group.explained.message,
     ):
         return
-    known = (wanted if begins else None) or (group.reason, group.message)
+    known = (wanted if begins else None) or (group.explained.reason, group.explained.message)
     d.record(
         Explained(
             group.id,
-            state if state != group.state else None,
+            state if state != group.explained.state else None,
             wanted[0] if begins and wanted else "" if over else None,
             wanted[1] if begins and wanted else "",
             begins and wanted is not None and blocks(wanted[0]),
@@ -67,48 +67,50 @@ def explain(d: Deciding, group: Group) -> None:
 def _impossible(d: Deciding, group: Group, state: str) -> str:
     """Say which arrow was wanted, and what speaks for it."""
     facts = {
-        "is composed": group.composed,
-        "holds quota": group.holding is not None,
-        "is evicted": group.evicted is not None,
-        "has ended": group.finish is not None,
-        "has a Workload": group.workload is not None,
+        "is composed": group.composition.done,
+        "holds quota": group.quota.holding is not None,
+        "is evicted": group.requeueing.evicted is not None,
+        "has ended": group.ending.finish is not None,
+        "has a Workload": group.mirror.workload is not None,
     }
     known = ", ".join(fact for fact, holds in facts.items() if holds) or "is being composed"
     return (
-        f"a group that is {group.state} cannot become {state}, only "
-        f"{' or '.join(next_states(group.state)) or 'nothing'}; as known now it {known}, "
+        f"a group that is {group.explained.state} cannot become {state}, only "
+        f"{' or '.join(next_states(group.explained.state)) or 'nothing'}; as known now it {known}, "
         f"with {len(d.members(group))} pods"
     )
 
 
 def _state(d: Deciding, group: Group, blocked: bool) -> str:
     members = d.members(group)
-    if group.finish is not None:
+    if group.ending.finish is not None:
         held = members.count(Flag.HELD)
-        workload = group.workload
-        done = not held and (workload is None or group.finish.written)
+        workload = group.mirror.workload
+        done = not held and (workload is None or group.ending.finish.written)
         return "Finished" if done else "Finishing"
-    if group.evicted is not None and (group.holding is not None or group.short is not None):
+    if group.requeueing.evicted is not None and (
+        group.quota.holding is not None or group.composition.short is not None
+    ):
         return "Evicted"
-    if group.holding is not None and holds(group):
+    if group.quota.holding is not None and holds(group):
         return "Running" if members.count(Flag.RUNNING) else "Admitted"
     if blocked:
         return "Blocked"
-    if group.evicted is not None and not group.requeued:
+    if group.requeueing.evicted is not None and not group.requeueing.requeued:
         return "Evicted"
-    return "Queued" if group.composed else "Composing"
+    return "Queued" if group.composition.done else "Composing"
 
 
 def _why(d: Deciding, group: Group, waits_for: tuple[str, str] | None) -> tuple[str, str]:
-    if group.finish is not None:
-        return group.finish.reason, group.finish.message
+    if group.ending.finish is not None:
+        return group.ending.finish.reason, group.ending.finish.message
     if waits_for is not None:
         return waits_for
-    if group.evicted is not None:
-        return group.evicted.reason, group.evicted.message
-    if group.holding is not None and holds(group):
-        by = f"admitted by ClusterQueue {group.holding.admission.cluster_queue}"
-        if group.workload_refused:
+    if group.requeueing.evicted is not None:
+        return group.requeueing.evicted.reason, group.requeueing.evicted.message
+    if group.quota.holding is not None and holds(group):
+        by = f"admitted by ClusterQueue {group.quota.holding.admission.cluster_queue}"
+        if group.mirror.refused:
             return WORKLOAD_REFUSED, f"{by}; {refusal(group)}"
         if d.members(group).count(Flag.HIDDEN):
             return UNMANAGED, f"{by}; {_unmanaged(d, group)}"
@@ -120,23 +122,23 @@ def _why(d: Deciding, group: Group, waits_for: tuple[str, str] | None) -> tuple[
 
 
 def _reason(d: Deciding, group: Group) -> tuple[str, str] | None:
-    if group.finish is not None or not len(d.members(group)):
+    if group.ending.finish is not None or not len(d.members(group)):
         return None
     if group.parked:
         return PARKED, group.parked
     if holds(group):
         return None
-    if group.holding is not None and group.evicted is None:
-        by = group.holding.admission.cluster_queue
+    if group.quota.holding is not None and group.requeueing.evicted is None:
+        by = group.quota.holding.admission.cluster_queue
         return (
             NOT_ADMITTED_CHECKS,
             f"quota is reserved in ClusterQueue {by}; {unchecked(d.world, group)}",
         )
-    if group.queue_reason[0]:
-        return group.queue_reason
-    if d.world.mode == "kueue" and group.composed:
+    if group.quota.reason[0]:
+        return group.quota.reason
+    if d.world.mode == "kueue" and group.composition.done:
         return _told_by_kueue(group)
-    if group.composed:
+    if group.composition.done:
         return PENDING_EVALUATION, "waiting to be looked at by quota admission"
     return WAITING_FOR_PODS, "waiting for the pods of the group"
 
@@ -154,9 +156,13 @@ def _unmanaged(d: Deciding, group: Group) -> str:
 
 def _beyond(d: Deciding, group: Group) -> str:
     """Say how much more than it was given a group takes, since its pods were resized."""
-    if group.holding is None or not d.members(group).sets[Flag.LARGER] or d.world.mode == "kueue":
+    if (
+        group.quota.holding is None
+        or not d.members(group).sets[Flag.LARGER]
+        or d.world.mode == "kueue"
+    ):
         return ""
-    more = beyond_admission(d.world, group, group.holding.admission)
+    more = beyond_admission(d.world, group, group.quota.holding.admission)
     amounts = ", ".join(
         f"{format_amount(resource, more[flavor, resource])} {resource} of {flavor}"
         for flavor, resource in sorted(more)
@@ -166,13 +172,13 @@ def _beyond(d: Deciding, group: Group) -> str:
 
 def refusal(group: Group) -> str:
     """Say that the Workload could not be made, and what the API server had against it."""
-    return f'the Workload "{group.workload_name}" could not be created: {group.workload_refused}'
+    return f'the Workload "{group.mirror.name}" could not be created: {group.mirror.refused}'
 
 
 def _told_by_kueue(group: Group) -> tuple[str, str]:
-    if group.workload_refused:
+    if group.mirror.refused:
         return WORKLOAD_REFUSED, refusal(group)
-    for condition in group.workload.conditions if group.workload is not None else ():
+    for condition in group.mirror.workload.conditions if group.mirror.workload is not None else ():
         if condition.type == "QuotaReserved" and condition.status == "False":
             return condition.reason, condition.message
         if condition.type == "Admitted" and condition.status == "False":

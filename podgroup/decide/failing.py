@@ -17,9 +17,9 @@ from podgroup.view import Group
 
 def failing(d: Deciding, group: Group) -> None:
     """End a group whose pods cannot be started."""
-    if group.finish is not None:
+    if group.ending.finish is not None:
         return
-    why = group.start_failed or _no_answer(d, group)
+    why = group.ending.start_failed or _no_answer(d, group)
     if not why:
         return
     d.emit(
@@ -32,8 +32,8 @@ def failing(d: Deciding, group: Group) -> None:
 
 
 def _no_answer(d: Deciding, group: Group) -> str:
-    holding = group.holding
-    if holding is None or not holding.admitted or group.evicted is not None:
+    holding = group.quota.holding
+    if holding is None or not holding.admitted or group.requeueing.evicted is not None:
         return ""
     answers = len(holding.admission.assignments)
     if not group.single or answers == 1 or not d.members(group).count(Flag.GATED):

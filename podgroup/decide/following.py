@@ -31,12 +31,12 @@ MISMATCH_MESSAGE = "No matching Workload; restoring pod templates according to e
 
 def following(d: Deciding, group: Group) -> None:
     """Run the rules of this module on a composed group."""
-    workload = group.workload
-    if workload is None or workload.deleted_at is not None or not group.composed:
+    workload = group.mirror.workload
+    if workload is None or workload.deleted_at is not None or not group.composition.done:
         return
-    if group.finish is not None or group.workload_lost or not len(d.members(group)):
+    if group.ending.finish is not None or group.mirror.lost or not len(d.members(group)):
         return
-    if not group.prebuilt and _mismatch(d, group, workload):
+    if not group.spec.prebuilt and _mismatch(d, group, workload):
         _start_over(d, group, workload)
         return
     first = d.members(group).first()
@@ -75,7 +75,7 @@ def _start_over(d: Deciding, group: Group, workload: WorkloadView) -> None:
     first = d.members(group).first()
     if first is None or not workload_free(group):
         return
-    text = f"Deleted not matching Workload: {group.namespace}/{group.workload_name}"
+    text = f"Deleted not matching Workload: {group.namespace}/{group.mirror.name}"
     d.emit(
         group,
         "mismatch",
@@ -90,8 +90,8 @@ def _start_over(d: Deciding, group: Group, workload: WorkloadView) -> None:
 
 
 def _follow(d: Deciding, group: Group, workload: WorkloadView, first: Pod) -> None:
-    where = f"{group.namespace}/{group.workload_name}"
-    reserved = group.holding is not None or bool(workload.cluster_queue)
+    where = f"{group.namespace}/{group.mirror.name}"
+    reserved = group.quota.holding is not None or bool(workload.cluster_queue)
     found = _new_class(d, group, workload, reserved)
     if found is not None:
         value, ref = found
@@ -105,17 +105,17 @@ def _follow(d: Deciding, group: Group, workload: WorkloadView, first: Pod) -> No
         return
     if reserved:
         return
-    if group.queue and group.queue != workload.queue:
+    if group.spec.queue and group.spec.queue != workload.queue:
         d.emit(
             group,
             "follow",
             "QueueChanged",
-            f"the pods are for queue {group.queue} now, the Workload is in {workload.queue}",
-            UpdateWorkload(target=workload_ref(group), queue=group.queue),
+            f"the pods are for queue {group.spec.queue} now, the Workload is in {workload.queue}",
+            UpdateWorkload(target=workload_ref(group), queue=group.spec.queue),
         )
         return
     wanted = max_execution_s(first)
-    if not group.prebuilt and wanted != workload.max_execution_s:
+    if not group.spec.prebuilt and wanted != workload.max_execution_s:
         _update(
             d,
             group,
@@ -140,7 +140,7 @@ def _update(d: Deciding, group: Group, first: Pod, text: str, command: UpdateWor
 def _new_class(
     d: Deciding, group: Group, workload: WorkloadView, reserved: bool
 ) -> tuple[int, PriorityRef] | None:
-    name = group.priority_class
+    name = group.spec.priority_class
     if not name or name == workload.priority_class:
         return None
     if workload.priority_class and workload.priority_class_kind != "WorkloadPriorityClass":

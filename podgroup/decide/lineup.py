@@ -67,7 +67,7 @@ class Lineup:
         for identity in world.quotas.waiting:
             self._guarded(world, identity)
         for identity in {**world.quotas.charges, **world.quotas.waiting}:
-            for by in world.groups[GroupID(identity)].beaten_by:
+            for by in world.groups[GroupID(identity)].requeueing.beaten_by:
                 if by in world.groups:
                     book.beaten(identity, by)
         self._new = False
@@ -76,11 +76,11 @@ class Lineup:
             {
                 identity
                 for identity in world.quotas.waiting
-                if groups[GroupID(identity)].queue_reason[0] in REFUSED
+                if groups[GroupID(identity)].quota.reason[0] in REFUSED
             }
         )
         for identity in world.quotas.waiting:
-            kept = world.groups[GroupID(identity)].kept
+            kept = world.groups[GroupID(identity)].quota.kept
             if kept is not None:
                 sets = tuple(map(snapshot.given, kept.assignments or ()))
                 book.keep(identity, kept.cluster_queue, sets, kept.borrowing, kept.victims)
@@ -104,7 +104,7 @@ class Lineup:
         """
         book = self.scheduler.book
         group = world.groups.get(GroupID(identity))
-        if group is not None and group.holding is None:
+        if group is not None and group.quota.holding is None:
             if identity in book.holdings:
                 book.released(identity)
             book.submit(snapshot.workload(world, group, asleep=True))
@@ -130,16 +130,20 @@ class Lineup:
             book.remove(own(identity))
             book.remove(identity)
             return True
-        if group.holding is not None and charge is not None:
+        if group.quota.holding is not None and charge is not None:
             book.remove(own(identity))
             self._hold(snapshot.workload(world, group), charge)
             told = snapshot.eviction(group)
             if told is not None:
-                by = group.evicted.preempted_by if group.evicted is not None else ""
+                by = (
+                    group.requeueing.evicted.preempted_by
+                    if group.requeueing.evicted is not None
+                    else ""
+                )
                 book.evict(identity, told, by)
             return True
         if identity in book.holdings:
-            book.released(identity, requeue=group.finish is None)
+            book.released(identity, requeue=group.ending.finish is None)
         if charge is not None:
             apart = msgspec.structs.replace(snapshot.workload(world, group), id=own(identity))
             self._hold(apart, charge)
@@ -154,11 +158,11 @@ class Lineup:
         if identity in world.quotas.waiting:
             if group.namespace not in book.namespaces:
                 book.set_namespace(group.namespace, {})
-            reason = group.queue_reason[0] if identity not in book.waiters else ""
+            reason = group.quota.reason[0] if identity not in book.waiters else ""
             refused = reason if self._new and reason in REFUSED else ""
             book.submit(snapshot.workload(world, group), refused)
         elif identity in book.waiters:
-            if group.finish is None and book.remembers(identity):
+            if group.ending.finish is None and book.remembers(identity):
                 book.submit(snapshot.workload(world, group, asleep=True))
             else:
                 book.remove(identity)

@@ -38,7 +38,7 @@ def malformed(d: Deciding, group: Group) -> tuple[str, str] | None:
             "must be lower case letters, digits, '-' and '.', at most 253 characters",
         )
     # Where roles are declared they are named by labels, and not by the hash (`declared`).
-    hashed = group.dialect not in (SETS, ROLES)
+    hashed = group.spec.dialect not in (SETS, ROLES)
     there = (role for role in group.roles if hashed and members.count(Flag.ACTIVE, role))
     bad = next((role for role in there if not is_dns_label(role)), None)
     if bad is not None:
@@ -49,7 +49,7 @@ def malformed(d: Deciding, group: Group) -> tuple[str, str] | None:
             f"{_shown(bad)}, which can name no podset: it must be lower case letters, digits "
             "and '-', at most 63 characters; without the annotation gatelog computes it",
         )
-    if group.total < 1 and not group.dialect:
+    if group.spec.total < 1 and not group.spec.dialect:
         value = pod.view.annotations.get(GROUP_TOTAL_COUNT) if pod else None
         return (
             "BadTotalCount",

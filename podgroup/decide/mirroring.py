@@ -62,13 +62,13 @@ not say yet, which is seldom anything."""
 
 def mirroring(d: Deciding, group: Group) -> None:
     """Write the Workload's status if it differs from what it should say."""
-    workload = group.workload
+    workload = group.mirror.workload
     if workload is None or workload.deleted_at is not None or not workload_free(group):
         return
-    if group.finish is not None:
+    if group.ending.finish is not None:
         _mirror_finish(d, group, workload)
         return
-    if not group.composed or group.workload_lost:
+    if not group.composition.done or group.mirror.lost:
         return
     said = {condition.type: condition for condition in workload.conditions}
     wanted: Wanted = []
@@ -88,7 +88,7 @@ def mirroring(d: Deciding, group: Group) -> None:
     _shared(d, group, said, wanted)
     changed = _different(said, wanted)
     reclaim = _reclaimable(d, group)
-    holding = group.holding
+    holding = group.quota.holding
     stale_admission = workload.cluster_queue != (
         holding.admission.cluster_queue if holding is not None else ""
     )
@@ -107,7 +107,7 @@ def _write(
     reclaim: dict[str, int],
     checks: tuple[str, ...] | None = None,
 ) -> None:
-    holding = group.holding
+    holding = group.quota.holding
     mirror = holding is not None and d.world.mode != "kueue"
     names = (
         ", ".join(f"{c.type}={c.status}" for c in changed)
@@ -132,20 +132,20 @@ def _write(
 
 
 def _executed_s(d: Deciding, group: Group) -> int:
-    holding = group.holding
+    holding = group.quota.holding
     if holding is None:
-        return group.executed_s
-    return group.executed_s + ran_s(holding, d.here.at)
+        return group.quota.executed_s
+    return group.quota.executed_s + ran_s(holding, d.here.at)
 
 
 def _mirror_finish(d: Deciding, group: Group, workload: WorkloadView) -> None:
-    finish = group.finish
+    finish = group.ending.finish
     assert finish is not None
     if finish.written:
         return
     said = {condition.type: condition for condition in workload.conditions}
     wanted: Wanted = [(FINISHED, True, finish.reason, finish.message)]
-    releasing = group.evicted is not None and bool(workload.cluster_queue)
+    releasing = group.requeueing.evicted is not None and bool(workload.cluster_queue)
     if releasing:
         # It ended while a write was in flight, before that of its eviction: this is the last one.
         if d.world.mode == "kueue":
@@ -161,7 +161,7 @@ def _mirror_finish(d: Deciding, group: Group, workload: WorkloadView) -> None:
             target=workload_ref(group),
             conditions=tuple(_different(said, wanted)),
             clear_admission=releasing,
-            executed_s=group.executed_s if releasing else None,
+            executed_s=group.quota.executed_s if releasing else None,
         ),
     )
 
@@ -178,7 +178,7 @@ def _different(said: Said, wanted: Wanted) -> list[Condition]:
 
 def _quota(group: Group, said: Said, wanted: Wanted) -> None:
     """Conditions that Kueue's core would write (builtin mode only)."""
-    holding, evicted = group.holding, group.evicted
+    holding, evicted = group.quota.holding, group.requeueing.evicted
     if holding is not None:
         message = f"Quota reserved in ClusterQueue {holding.admission.cluster_queue}"
         wanted.append((QUOTA_RESERVED, True, QUOTA_RESERVED, message))
@@ -187,7 +187,7 @@ def _quota(group: Group, said: Said, wanted: Wanted) -> None:
         else:
             wanted.append((ADMITTED, False, NOT_ADMITTED_CHECKS, UNCHECKED_MESSAGE))
     else:
-        reason, message = group.queue_reason
+        reason, message = group.quota.reason
         if not reason and evicted is not None:
             reason, message = PENDING_EVALUATION, evicted.message
         if reason:
@@ -208,16 +208,19 @@ def _quota(group: Group, said: Said, wanted: Wanted) -> None:
 
 
 def _requeued(group: Group, evicted: Eviction) -> tuple[str, bool, str, str]:
-    if group.requeued and evicted.reason in (EVICTED_PODS_READY_TIMEOUT, EVICTED_ADMISSION_CHECK):
+    if group.requeueing.requeued and evicted.reason in (
+        EVICTED_PODS_READY_TIMEOUT,
+        EVICTED_ADMISSION_CHECK,
+    ):
         return (REQUEUED, True, REQUEUED_BACKOFF_FINISHED, "The back-off is over")
-    return (REQUEUED, group.requeued, evicted.reason, evicted.message)
+    return (REQUEUED, group.requeueing.requeued, evicted.reason, evicted.message)
 
 
 def _shared(d: Deciding, group: Group, said: Said, wanted: Wanted) -> None:
     """Conditions that are ours in both modes."""
     kind = WAITING_FOR_REPLACEMENT_PODS
-    if group.short is not None:
-        wanted.append((kind, True, *group.short))
+    if group.composition.short is not None:
+        wanted.append((kind, True, *group.composition.short))
     elif kind in said:
         wanted.append((kind, False, REPLACEMENT_PODS_READY, "No pods need replacement"))
     ready = _pods_ready(d, group, said.get(PODS_READY))
@@ -230,7 +233,7 @@ def all_ready(d: Deciding, group: Group) -> bool:
     ready = d.members(group).count(Flag.READY)
     for role in group.roles.values():
         ready += role.succeeded_gone
-    return ready >= group.composed_total
+    return ready >= group.composition.total
 
 
 def _pods_ready(d: Deciding, group: Group, old: Condition | None) -> tuple[bool, str, str] | None:
@@ -241,7 +244,7 @@ def _pods_ready(d: Deciding, group: Group, old: Condition | None) -> tuple[bool,
         how = "on" if policy.pods_ready_timeout_s else "off"
     if how == "off":
         return None
-    if group.holding is None or group.evicted is not None:
+    if group.quota.holding is None or group.requeueing.evicted is not None:
         if old is None and how != "on":
             return None  # nothing to take back, and absent says the same
         return False, READY_WAIT_FOR_START, WAITING_MESSAGE
@@ -257,11 +260,11 @@ def _pods_ready(d: Deciding, group: Group, old: Condition | None) -> tuple[bool,
 
 def _reclaimable(d: Deciding, group: Group) -> dict[str, int]:
     """Succeeded pods per podset, capped at its count; none for single pods and serving groups."""
-    holding = group.holding
-    if group.single or group.serving:
+    holding = group.quota.holding
+    if group.single or group.spec.serving:
         return {}
     if holding is None:
-        return dict(group.workload.reclaimable) if group.workload is not None else {}
+        return dict(group.mirror.workload.reclaimable) if group.mirror.workload is not None else {}
     members = d.members(group)
     found: dict[str, int] = {}
     for assignment in holding.admission.assignments:
@@ -271,7 +274,7 @@ def _reclaimable(d: Deciding, group: Group) -> dict[str, int]:
         done = min(role.count, members.count(Flag.SUCCEEDED, role.name) + role.succeeded_gone)
         if done:
             found[assignment.name] = done
-    workload = group.workload
+    workload = group.mirror.workload
     if workload is not None and is_true(workload, QUOTA_RESERVED):
         # What was given up stays given up: Kueue refuses a status that takes any of it back.
         for name, before in workload.reclaimable.items():
@@ -281,7 +284,7 @@ def _reclaimable(d: Deciding, group: Group) -> dict[str, int]:
 
 def _release_due(d: Deciding, group: Group, workload: WorkloadView) -> bool:
     """Kueue mode: an evicted Workload still holds quota and nothing of the group runs."""
-    if group.evicted is None or not workload.cluster_queue:
+    if group.requeueing.evicted is None or not workload.cluster_queue:
         return False
     if d.members(group).count(Flag.OPENING):
         return False  # its gate may be off by now
@@ -289,13 +292,13 @@ def _release_due(d: Deciding, group: Group, workload: WorkloadView) -> bool:
 
 
 def _released(d: Deciding, group: Group, said: Said, wanted: Wanted) -> None:
-    evicted = group.evicted
+    evicted = group.requeueing.evicted
     assert evicted is not None
     # A single pod that was started never comes back; one that is still at its gate waits again.
     started = group.single and not d.members(group).count(Flag.GATED)
     dies = started and d.world.policy.skip_reassignment
     requeue = evicted.reason in (EVICTED_PREEMPTED, "NodeFailures") and not dies
-    requeue = requeue and group.finish is None
+    requeue = requeue and group.ending.finish is None
     wanted.append((QUOTA_RESERVED, False, PENDING_EVALUATION, evicted.message))
     wanted.append((REQUEUED, requeue, evicted.reason, evicted.message))
     if ADMITTED in said:

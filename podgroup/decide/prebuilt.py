@@ -34,16 +34,16 @@ MISSING_MESSAGE = "missing workload"
 
 def prebuilding(d: Deciding, group: Group) -> None:
     """Run the rules of this module on a group with a prebuilt Workload."""
-    if not group.prebuilt or group.finish is not None or not len(d.members(group)):
+    if not group.spec.prebuilt or group.ending.finish is not None or not len(d.members(group)):
         return
-    workload = group.workload
+    workload = group.mirror.workload
     if workload is None:
         if not stands(d, group):
             _stop(d, group)
         return
-    if workload.deleted_at is not None or not group.composed:
+    if workload.deleted_at is not None or not group.composition.done:
         return
-    if not group.admissions and _out_of_sync(d, group):
+    if not group.quota.admissions and _out_of_sync(d, group):
         _stop(d, group)
         d.emit(
             group,
@@ -59,7 +59,7 @@ def prebuilding(d: Deciding, group: Group) -> None:
 
 
 def _out_of_sync(d: Deciding, group: Group) -> bool:
-    workload = group.workload
+    workload = group.mirror.workload
     assert workload is not None
     if group.single:
         first = d.members(group).first()
@@ -71,7 +71,7 @@ def _out_of_sync(d: Deciding, group: Group) -> bool:
 
 def _own(d: Deciding, group: Group) -> None:
     first = d.members(group).first()
-    workload = group.workload
+    workload = group.mirror.workload
     if first is None or workload is None or not workload_free(group):
         return
     if first in workload.owner_uids:

@@ -49,20 +49,20 @@ MAX_PODS = 50
 def reporting(d: Deciding, group: Group) -> None:
     """Tell users what there is to tell, or arrange for it to be told later."""
     key = _key(d, group)
-    if key != group.report_key:
-        said = None if group.wait is not None and group.finish is None else key
+    if key != group.reporting.key:
+        said = None if group.explained.wait is not None and group.ending.finish is None else key
         d.record(Reportable(group.id, said, d.here.at + HOLD if key else None))
-    if group.report_due:
+    if group.reporting.due:
         d.record(Reported(group.id))
         for pod, (reason, message) in _reports(d, group):
             if pod.reported != (reason, message):
                 _tell(d, group, pod, reason, message)
-    if group.reported and group.wait is None:
+    if group.reporting.pods and group.explained.wait is None:
         _take_back(d, group, everyone=not key)
-    if group.workload_refused != group.refusal_told:
+    if group.mirror.refused != group.mirror.refusal_told:
         _refused(d, group)
-    if group.recounted is not None:
-        _recounted(d, group, *group.recounted)
+    if group.reporting.recounted is not None:
+        _recounted(d, group, *group.reporting.recounted)
         d.record(RecountReported(group.id))
 
 
@@ -70,7 +70,7 @@ def _refused(d: Deciding, group: Group) -> None:
     """Tell the first pod that its group has no Workload, where that is no reason to wait."""
     first = d.members(group).first()
     d.record(RefusalReported(group.id))
-    if not group.workload_refused or first is None or d.world.mode == "kueue":
+    if not group.mirror.refused or first is None or d.world.mode == "kueue":
         return
     message = (
         f"{refusal(group)}; the group is queued and runs without it, and it is tried again later"
@@ -89,10 +89,10 @@ def _recounted(d: Deciding, group: Group, uid: PodUID, old: str, new: str) -> No
     pod = d.world.pods.get(uid)
     if pod is None:
         return
-    what = "what it declares" if group.dialect else GROUP_TOTAL_COUNT
+    what = "what it declares" if group.spec.dialect else GROUP_TOTAL_COUNT
     message = (
         f"pod {pod.view.name}: {what} was changed from {old} to {new}; "
-        f"the group is complete and stays at {group.composed_total}"
+        f"the group is complete and stays at {group.composition.total}"
     )
     event = KubeEvent(type="Warning", reason="TotalCountChanged", message=message)
     d.emit(
@@ -106,18 +106,18 @@ def _recounted(d: Deciding, group: Group, uid: PodUID, old: str, new: str) -> No
 
 def _key(d: Deciding, group: Group) -> str:
     """Name what there is to tell, "" if nothing: constant work, compared on every event."""
-    if group.finish is not None:
+    if group.ending.finish is not None:
         late = d.members(group).count(Flag.GATED)
-        return f"{late} after {group.finish.reason}" if late else ""
-    if group.wait is not None:
-        return f"{group.wait.reason}\n{group.wait.message}"
+        return f"{late} after {group.ending.finish.reason}" if late else ""
+    if group.explained.wait is not None:
+        return f"{group.explained.wait.reason}\n{group.explained.wait.message}"
     odd = _odd(d, group)
     return f"{odd} odd" if odd else ""
 
 
 def _odd(d: Deciding, group: Group) -> int:
     """Count gated pods of an admitted group that are not about to start."""
-    if group.holding is None or group.evicted is not None:
+    if group.quota.holding is None or group.requeueing.evicted is not None:
         return 0
     members = d.members(group)
     return members.count(Flag.GATED) - members.count(Flag.OPENING)
@@ -125,11 +125,11 @@ def _odd(d: Deciding, group: Group) -> int:
 
 def _reports(d: Deciding, group: Group) -> list[tuple[Pod, tuple[str, str]]]:
     members = d.members(group)
-    if group.finish is not None:
+    if group.ending.finish is not None:
         gated = (d.pod(uid) for uid in members.listed(Flag.GATED))
         chosen = sorted((pod for pod in gated if not pod.deleting), key=start_key)[:MAX_PODS]
         return [(pod, (GROUP_IS_OVER, _over(group, pod))) for pod in chosen]
-    wait = group.wait
+    wait = group.explained.wait
     if wait is not None:
         pods = [d.pod(uid) for uid in members.with_flags(Flag.ACTIVE)]
         chosen = sorted(pods, key=start_key)[:MAX_PODS]
@@ -158,13 +158,13 @@ def _reports(d: Deciding, group: Group) -> list[tuple[Pod, tuple[str, str]]]:
 
 def _over(group: Group, pod: Pod) -> str:
     """Say that a group is over, and what becomes of a pod that is still at its gate."""
-    finish = group.finish
+    finish = group.ending.finish
     why = f"{finish.reason}: {finish.message}" if finish is not None else ""
     if group.single:
         return f"pod {pod.view.name} never starts ({why}); delete it and make it again"
     return (
         f"group {group.name} is over ({why}); pod {pod.view.name} stays at its gate until every "
-        f"pod past its gate and Workload {group.workload_name} are gone, and is then queued in a "
+        f"pod past its gate and Workload {group.mirror.name} are gone, and is then queued in a "
         "new group of that name"
     )
 
@@ -182,12 +182,14 @@ def _unplaced(group: Group, pod: Pod) -> tuple[str, str]:
         )
     return UNKNOWN_ROLE, (
         f"pod {view.name} has role {role}, which the admitted Workload "
-        f"{group.workload_name} does not have; its roles are {known}"
+        f"{group.mirror.name} does not have; its roles are {known}"
     )
 
 
 def _unknown_flavor(d: Deciding, group: Group, pod: Pod) -> str:
-    assignments = group.holding.admission.assignments if group.holding is not None else ()
+    assignments = (
+        group.quota.holding.admission.assignments if group.quota.holding is not None else ()
+    )
     mine = (a for a in assignments if role_of(group, a.name) == pod.role)
     return next((flavor for a in mine if (flavor := unknown_flavor(d, a))), "")
 
@@ -209,12 +211,12 @@ def _tell(d: Deciding, group: Group, pod: Pod, reason: str, message: str) -> Non
 
 def _take_back(d: Deciding, group: Group, *, everyone: bool) -> None:
     """Say that what was told no longer holds, to those it was told: `everyone`, or who started."""
-    holding = group.holding
+    holding = group.quota.holding
     if holding is not None:
         reason = ADMITTED
         message = f"Admitted by clusterQueue {holding.admission.cluster_queue}"
-    elif group.finish is not None:
-        reason, message = group.finish.reason, group.finish.message
+    elif group.ending.finish is not None:
+        reason, message = group.ending.finish.reason, group.ending.finish.message
     else:
         return
     for uid in d.members(group).listed(Flag.TOLD):

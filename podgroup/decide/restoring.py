@@ -23,20 +23,20 @@ from podgroup.view import Group, Pod
 
 def restoring(d: Deciding, group: Group) -> None:
     """Make the Workload of a complete group that has none, or let it be composed anew."""
-    if not group.composed or group.workload is not None or group.workload_lost:
+    if not group.composition.done or group.mirror.workload is not None or group.mirror.lost:
         return
-    if group.finish is not None or group.prebuilt or not workload_free(group):
+    if group.ending.finish is not None or group.spec.prebuilt or not workload_free(group):
         return
     if "Workload" in d.world.meta.missing or not len(d.members(group)):
         return
-    foreign = (group.namespace, group.workload_name) in d.world.workloads
+    foreign = (group.namespace, group.mirror.name) in d.world.workloads
     pods = {} if foreign else _pods(d, group)
     sets = _pod_sets(group, pods)
     if sets:
         everyone = [pod for name in pods for pod in pods[name]]
         create(d, group, sets, everyone, "the Workload is missing and made again: ")
         return
-    if group.holding is not None and not foreign and not any(pods.values()):
+    if group.quota.holding is not None and not foreign and not any(pods.values()):
         message = "no pod has a place in the group, and no Workload can be made of them"
         d.emit(
             group,
@@ -47,7 +47,7 @@ def restoring(d: Deciding, group: Group) -> None:
                 target=group_ref(group), reason="NoPodsLeft", message=message, requeue=True
             ),
         )
-    if group.holding is None:
+    if group.quota.holding is None:
         # Also tells why there can be no Workload, if that is so.
         d.record(Reopened(group.id))
 

@@ -29,14 +29,14 @@ def retaining(d: Deciding, group: Group) -> None:
     kept_s = d.world.policy.retention_after_deactivation_s
     if kept_s < 0:
         return
-    evicted, workload = group.evicted, group.workload
+    evicted, workload = group.requeueing.evicted, group.mirror.workload
     if (
         evicted is None
         or not evicted.reason.startswith(EVICTED_DEACTIVATED_PREFIX)
         or workload is None
         or workload.active
-        or group.holding is not None
-        or group.finish is not None
+        or group.quota.holding is not None
+        or group.ending.finish is not None
     ):
         no_wake(d, group, RETENTION)
         return

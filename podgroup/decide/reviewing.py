@@ -29,10 +29,10 @@ RETRY, REJECTED = "Retry", "Rejected"
 
 def reviewing(d: Deciding, group: Group) -> None:
     """Admit a group whose checks are ready; evict or deactivate it if one says so."""
-    holding = group.holding
-    if holding is None or group.evicted is not None or group.finish is not None:
+    holding = group.quota.holding
+    if holding is None or group.requeueing.evicted is not None or group.ending.finish is not None:
         return
-    if group.workload is None or group.workload_lost:
+    if group.mirror.workload is None or group.mirror.lost:
         return
     states = states_of(group)
     admission = holding.admission

@@ -138,20 +138,20 @@ def workload(world: World, group: Group, *, asleep: bool = False) -> Workload:
         id=group.id,
         uid=group.id,
         namespace=group.namespace,
-        queue=group.queue,
-        created=_seconds(group.queued_at or group.created_at),
-        priority=group.priority,
+        queue=group.spec.queue,
+        created=_seconds(group.requeueing.queued_at or group.created_at),
+        priority=group.composition.priority,
         pod_sets=tuple(_pod_set(world, group, role) for role in roles),
         evicted=eviction(group),
         waiting_until=None if asleep else 0,
-        fixed=group.holding is None or bool(group.parked),
+        fixed=group.quota.holding is None or bool(group.parked),
     )
 
 
 def eviction(group: Group) -> Eviction | None:
     """Return that a group which holds quota has to give it back, None if it has not."""
-    told = group.evicted
-    if told is None or group.holding is None:
+    told = group.requeueing.evicted
+    if told is None or group.quota.holding is None:
         return None
     return Eviction(_seconds(told.at), told.reason, told.message)
 

@@ -33,7 +33,7 @@ from podgroup.view import Group, Members, Role
 
 def staffing(d: Deciding, group: Group) -> None:
     """Run the rules of this module on a composed group."""
-    if not group.composed or group.finish is not None or group.workload_lost:
+    if not group.composition.done or group.ending.finish is not None or group.mirror.lost:
         return
     if group.single:
         return
@@ -41,7 +41,7 @@ def staffing(d: Deciding, group: Group) -> None:
     names = sorted(roles)
     for name in names:
         _excess(d, group, members, roles[name])
-    if group.dialect:
+    if group.spec.dialect:
         _peaks(d, group)
     unowned = _own(d, group)
     if not unowned and members.count(Flag.INACTIVE):
@@ -64,7 +64,7 @@ def _excess(d: Deciding, group: Group, members: Members, role: Role) -> None:
 
 def _own(d: Deciding, group: Group) -> bool:
     """Make new pods owners of the Workload; return whether somebody is still missing."""
-    workload = group.workload
+    workload = group.mirror.workload
     if workload is None:
         return True
     members = d.members(group)
@@ -129,14 +129,14 @@ def _peaks(d: Deciding, group: Group) -> None:
     members = d.members(group)
     for role in group.roles.values():
         active = min(role.count, members.count(Flag.ACTIVE, role.name) + role.succeeded_gone)
-        peak = max(role.peak, active) if group.holding is not None else active
+        peak = max(role.peak, active) if group.quota.holding is not None else active
         if peak != role.peak:
             d.record(Peaked(group.id, role.name, peak))
 
 
 def _places(group: Group, role: Role) -> int:
     """Return how many places of a role count as given: those that were taken, if it declares."""
-    return max(role.need, role.peak) if group.dialect else role.count
+    return max(role.need, role.peak) if group.spec.dialect else role.count
 
 
 def absent(d: Deciding, group: Group) -> int:
@@ -145,9 +145,9 @@ def absent(d: Deciding, group: Group) -> int:
     missing = 0
     for name, role in group.roles.items():
         active = members.count(Flag.ACTIVE, name) + role.succeeded_gone
-        if group.dialect:
+        if group.spec.dialect:
             missing += max(0, _places(group, role) - active) if role.count else 0
-        elif group.fast:
+        elif group.spec.fast:
             missing += 1 if role.count and not active else 0
         else:
             missing += max(0, role.count - active)
@@ -159,14 +159,14 @@ def _shortage(d: Deciding, group: Group) -> None:
 
     While short the reason stays what it was when the shortage began, unless an eviction says more.
     """
-    short, evicted = group.short, group.evicted
+    short, evicted = group.composition.short, group.requeueing.evicted
     if not absent(d, group):
         short = None
     elif evicted is not None:
         short = (evicted.reason, evicted.message)
     elif short is None:
         short = ("PodsFailed", "Some Failed pods need replacement")
-    if short != group.short:
+    if short != group.composition.short:
         d.record(Shortened(group.id, short))
 
 

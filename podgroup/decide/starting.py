@@ -61,13 +61,13 @@ _ELASTIC = (SLICE_NAME, WORKLOAD_ANNOTATION)
 
 def stopping(d: Deciding, group: Group) -> None:
     """Run rules 1 to 3."""
-    if group.finish is not None or group.workload_lost:
+    if group.ending.finish is not None or group.mirror.lost:
         return
-    evicted = group.evicted
+    evicted = group.requeueing.evicted
     if evicted is not None:
         _stop_all(d, group, "evict", REASON_EVICTED_PREFIX + evicted.reason, evicted.message)
         yield_quota(d, group)
-    elif group.holding is None:
+    elif group.quota.holding is None:
         _unadmit(d, group)
 
 
@@ -75,7 +75,7 @@ def _unadmit(d: Deciding, group: Group) -> None:
     members = d.members(group)
     started = [d.pod(uid) for uid in members.listed(Flag.STOPPABLE)]
     # Who was never let in is not about to be held, and may have been deleted with a long grace.
-    known = group.composed and not _about_to_be_held(group)
+    known = group.composition.done and not _about_to_be_held(group)
     going = [d.pod(uid) for uid in members.listed(Flag.DELETING)]
     for pod in [*started, *(pod for pod in going if _lingers(d, pod))]:
         if pod.opened and pod.free and (known or not pod.let_in) and not precedes(d, group, pod):
@@ -91,7 +91,7 @@ def _lingers(d: Deciding, pod: Pod) -> bool:
 
 def _about_to_be_held(group: Group) -> bool:
     # kueue mode: a Workload that has not been read back yet cannot say that it is not admitted.
-    return group.workload is None
+    return group.mirror.workload is None
 
 
 def _stop_all(d: Deciding, group: Group, rule: str, reason: str, message: str) -> None:
@@ -127,7 +127,7 @@ def _stop(
 
 def yield_quota(d: Deciding, group: Group) -> None:
     """Run rule 2."""
-    evicted, holding = group.evicted, group.holding
+    evicted, holding = group.requeueing.evicted, group.quota.holding
     if evicted is None or holding is None or d.world.mode == "kueue":
         return
     if d.members(group).count(Flag.OPENING):
@@ -146,7 +146,7 @@ def yield_quota(d: Deciding, group: Group) -> None:
             reason=evicted.reason,
             message=evicted.message,
             requeue=again
-            and group.requeue_at is None
+            and group.requeueing.requeue_at is None
             and not evicted.reason.startswith(EVICTED_DEACTIVATED),
         ),
     )
@@ -154,10 +154,10 @@ def yield_quota(d: Deciding, group: Group) -> None:
 
 def starting(d: Deciding, group: Group) -> None:
     """Run rule 4."""
-    holding = group.holding
-    if holding is None or not holding.admitted or group.evicted is not None:
+    holding = group.quota.holding
+    if holding is None or not holding.admitted or group.requeueing.evicted is not None:
         return
-    if group.finish is not None or group.workload_lost:
+    if group.ending.finish is not None or group.mirror.lost:
         return
     members = d.members(group)
     if not members.count(Flag.GATED):
@@ -217,7 +217,7 @@ def _given(d: Deciding, group: Group, assignment: Assignment, queue: str) -> _Gi
         if view is not None:
             selector.update(view.node_labels)
             tolerations += [t for t in view.tolerations if t not in tolerations]
-    labels = {PODSET_LABEL: assignment.name, LOCAL_QUEUE_LABEL: group.queue}
+    labels = {PODSET_LABEL: assignment.name, LOCAL_QUEUE_LABEL: group.spec.queue}
     if len(queue) <= MAX_LABEL_VALUE and "." not in queue:
         labels[CLUSTER_QUEUE_LABEL] = queue
     updates = _updates(group, assignment.name)
@@ -229,7 +229,7 @@ def _given(d: Deciding, group: Group, assignment: Assignment, queue: str) -> _Gi
         selector=selector,
         tolerations=tuple(tolerations),
         labels={key: value for key, value in labels.items() if value},
-        annotations={WORKLOAD_ANNOTATION: group.workload_name}
+        annotations={WORKLOAD_ANNOTATION: group.mirror.name}
         if policy.topology_aware_scheduling
         else {},
         updates=updates,
@@ -244,7 +244,7 @@ def _ungate(d: Deciding, group: Group, pod: Pod, queue: str, given: _Given) -> N
     annotations = given.annotations.copy()
     if not view.role_annotated and not group.single:
         # Ungating changes the shape; the role must not change with it if the log is ever lost.
-        annotations[ROLE_HASH] = view.role if group.dialect else pod.role
+        annotations[ROLE_HASH] = view.role if group.spec.dialect else pod.role
     if topology and not any(key in view.annotations for key in _TOPOLOGY):
         annotations[TOPOLOGY_UNCONSTRAINED] = "true"  # Kueue's ungater looks for one of the three
     if given.slice_name:
@@ -267,7 +267,7 @@ def _ungate(d: Deciding, group: Group, pod: Pod, queue: str, given: _Given) -> N
             labels=given.labels,
             annotations=annotations,
             replaces=_ELASTIC if elastic else (),
-            workload=group.workload_name if asked and d.world.mode != "kueue" else "",
+            workload=group.mirror.name if asked and d.world.mode != "kueue" else "",
             events=given.events,
         ),
     )
@@ -275,13 +275,13 @@ def _ungate(d: Deciding, group: Group, pod: Pod, queue: str, given: _Given) -> N
 
 def _slice(d: Deciding, group: Group) -> str:
     """Return the slice that an elastic Workload is, "" for any other."""
-    if not d.world.policy.elastic_jobs or group.workload is None:
+    if not d.world.policy.elastic_jobs or group.mirror.workload is None:
         return ""
-    return group.workload.annotations.get(SLICE_NAME, "")
+    return group.mirror.workload.annotations.get(SLICE_NAME, "")
 
 
 def _updates(group: Group, pod_set: str) -> list[PodSetUpdate]:
-    checks = group.workload.checks if group.workload is not None else ()
+    checks = group.mirror.workload.checks if group.mirror.workload is not None else ()
     return [update for check in checks for update in check.updates if update.name == pod_set]
 
 

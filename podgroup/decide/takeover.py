@@ -27,8 +27,8 @@ from podgroup.view import Group, Pod
 
 def stands(d: Deciding, group: Group) -> bool:
     """Tell whether a group whose Workload is gone was admitted and has pods that run."""
-    holding = group.holding
-    if group.workload is not None or group.evicted is not None:
+    holding = group.quota.holding
+    if group.mirror.workload is not None or group.requeueing.evicted is not None:
         return False
     return holding is not None and holding.admitted and bool(d.members(group).count(Flag.LIVE))
 
@@ -38,7 +38,7 @@ def precedes(d: Deciding, group: Group, pod: Pod) -> bool:
 
     Kueue has yet to decide about that one. Once it evicts it, the pod is stopped like others.
     """
-    workload, since = group.workload, pod.ungated_at
+    workload, since = group.mirror.workload, pod.ungated_at
     if workload is None or d.world.mode != "kueue" or not pod.let_in or since is None:
         return False
     return since < workload.created_at
@@ -56,9 +56,13 @@ def started_before(d: Deciding, group: Group) -> bool:
 
 def taking_over(d: Deciding, group: Group) -> None:
     """Let a group hold what its pods run on since before this log began (builtin mode)."""
-    if group.holding is not None or group.admissions or group.evicted is not None:
+    if (
+        group.quota.holding is not None
+        or group.quota.admissions
+        or group.requeueing.evicted is not None
+    ):
         return
-    if not group.composed or group.finish is not None or group.workload_lost:
+    if not group.composition.done or group.ending.finish is not None or group.mirror.lost:
         return
     if not d.members(group).count(Flag.LIVE) or not started_before(d, group):
         return

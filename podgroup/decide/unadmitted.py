@@ -32,7 +32,7 @@ LAPSE = "lapse"
 
 def charge_unadmitted(d: Deciding, group: Group) -> None:
     """Charge what runs ungated in a group that holds no quota, or stop charging it."""
-    if group.holding is not None:
+    if group.quota.holding is not None:
         return
     charges, members = d.world.quotas.charges, d.members(group)
     queue = cluster_queue_of(d.world, group)
@@ -41,7 +41,13 @@ def charge_unadmitted(d: Deciding, group: Group) -> None:
         no_wake(d, group, LAPSE)
         return
     # One pass whenever a pod starts or ends to run, not for every other event of the group.
-    source = (members.moves, _lapsed(d, group), group.priority, queue, _flavors(d, queue))
+    source = (
+        members.moves,
+        _lapsed(d, group),
+        group.composition.priority,
+        queue,
+        _flavors(d, queue),
+    )
     if source == members.charged_for and group.id in charges:
         return
     usage, lapses = _usage(d.world, group, queue, d.here.at)
@@ -57,14 +63,20 @@ def _charge(
 ) -> Charge | None:
     if not usage:
         return None
-    local = group.namespace, group.queue
-    return Charge(queue.name, usage, group.priority, group.created_at, local_queue=local)
+    local = group.namespace, group.spec.queue
+    return Charge(
+        queue.name, usage, group.composition.priority, group.created_at, local_queue=local
+    )
 
 
 def ran_unadmitted(world: World, group: Group) -> Charge | None:
     """Return what ran ungated when the last message had been folded: that is not stored."""
     queue = cluster_queue_of(world, group)
-    if group.holding is None and queue is not None and world.members[group.id].count(Flag.LIVE):
+    if (
+        group.quota.holding is None
+        and queue is not None
+        and world.members[group.id].count(Flag.LIVE)
+    ):
         usage, _ = _usage(world, group, queue, world.meta.at or group.created_at)
         return _charge(group, queue, usage)
     return None
@@ -85,7 +97,7 @@ def _usage(
 ) -> tuple[dict[FlavorResource, int], list[datetime]]:
     """Return what runs, and when kubelets are given up that have not answered yet."""
     usage: dict[FlavorResource, int] = {}
-    leaving = group.evicted is not None and world.policy.fast_quota_release
+    leaving = group.requeueing.evicted is not None and world.policy.fast_quota_release
     lapses: list[datetime] = []
     for uid in world.members[group.id].with_flags(Flag.LIVE):
         pod = world.pods[PodUID(uid)]

@@ -217,7 +217,7 @@ def index(world: World, group: Group, pod: Pod, old: int | None = None) -> int:
     members = world.members[group.id]
     view = pod.view
     uid = view.uid
-    new = flags_of(pod, group.serving, uid in members.owned)
+    new = flags_of(pod, group.spec.serving, uid in members.owned)
     if old is None or (old ^ new) & Flag.FAILED:  # what a failed pod declares does not count
         queue = view.labels.get(QUEUE_NAME, "")
         members.put(uid, pod.role, new, view.created_at, queue, declaration(view))
@@ -248,7 +248,7 @@ def own(world: World, group: Group, owners: frozenset[str]) -> bool:
 def expect(world: World, group: Group, pod: Pod | None, expectation: Expectation) -> None:
     """Remember that a decision about `pod` (None: the Workload) is in flight."""
     if pod is None:
-        group.workload_expect = expectation
+        group.mirror.expect = expectation
         world.expecting[expectation.decision] = (group.id, PodUID(""))
     else:
         uid = pod.view.uid
@@ -272,12 +272,12 @@ def end_expectation(world: World, group: Group, pod: Pod | None, *, indexed: boo
 
     Whoever does not want it `indexed` sees to the index and to what changed.
     """
-    expectation = group.workload_expect if pod is None else pod.expect
+    expectation = group.mirror.expect if pod is None else pod.expect
     if expectation is None:
         return False
     world.expecting.pop(expectation.decision, None)
     if pod is None:
-        group.workload_expect = None
+        group.mirror.expect = None
     else:
         pod.expect = None
     if indexed:

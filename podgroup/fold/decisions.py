@@ -115,8 +115,8 @@ def _workload_is_changed(
 
 def _admitted(world: World, group: Group, decision: Decision, command: AdmitGroup) -> None:
     here = At(decision.as_of, decision.at)
-    if group.holding is not None and not group.holding.admitted and not command.checks:
-        checked(world, here, group, group.holding, decision.id)
+    if group.quota.holding is not None and not group.quota.holding.admitted and not command.checks:
+        checked(world, here, group, group.quota.holding, decision.id)
         return
     admission = Admission(cluster_queue=command.cluster_queue, assignments=command.assignments)
     admit(world, here, group, admission, decision.id, command.checks)
@@ -124,34 +124,36 @@ def _admitted(world: World, group: Group, decision: Decision, command: AdmitGrou
 
 def _evicted(world: World, group: Group, decision: Decision, command: EvictGroup) -> None:
     here = At(decision.as_of, decision.at)
-    group.evicted = Eviction(command.reason, command.message, here.at, command.preempted_by)
-    if command.preempted_by and command.preempted_by not in group.beaten_by:
-        group.beaten_by = (*group.beaten_by, command.preempted_by)
+    group.requeueing.evicted = Eviction(
+        command.reason, command.message, here.at, command.preempted_by
+    )
+    if command.preempted_by and command.preempted_by not in group.requeueing.beaten_by:
+        group.requeueing.beaten_by = (*group.requeueing.beaten_by, command.preempted_by)
     world.quotas.news[group.id] = None  # what it holds is as good as free for those who wait
     distrust_checks(group)
     if command.reason == EVICTED_PODS_READY_TIMEOUT:
         _back_off(world, here, group)
     elif command.requeue_after_s:
-        group.requeue_at = here.at + timedelta(seconds=command.requeue_after_s)
+        group.requeueing.requeue_at = here.at + timedelta(seconds=command.requeue_after_s)
     _note(world, here, group, "GroupEvicted", decision, command)
 
 
 def _released(world: World, group: Group, decision: Decision, command: ReleaseQuota) -> None:
     release(world, At(decision.as_of, decision.at), group, command.reason)
-    group.requeued = command.requeue
-    group.queued_at = group.complete_at
-    evicted = group.evicted
+    group.requeueing.requeued = command.requeue
+    group.requeueing.queued_at = group.composition.complete_at
+    evicted = group.requeueing.evicted
     if evicted is not None and (
-        group.requeue_at is not None or evicted.reason == EVICTED_ADMISSION_CHECK
+        group.requeueing.requeue_at is not None or evicted.reason == EVICTED_ADMISSION_CHECK
     ):
-        group.queued_at = evicted.at  # behind those that did nothing wrong
+        group.requeueing.queued_at = evicted.at  # behind those that did nothing wrong
 
 
 def _finished(world: World, group: Group, decision: Decision, command: FinishGroup) -> None:
     here = At(decision.as_of, decision.at)
-    group.finish = Finish(command.reason, command.message, here.at)
-    group.finished_at = here.at
-    group.start_failed = ""
+    group.ending.finish = Finish(command.reason, command.message, here.at)
+    group.ending.finished_at = here.at
+    group.ending.start_failed = ""
     _note(world, here, group, "GroupFinished", decision, command)
     release(world, here, group, "Finished")
     world.quotas.dequeue(group.id)
@@ -179,19 +181,21 @@ def _note(
 def _back_off(world: World, here: At, group: Group) -> None:
     """Count a time-out; each next one holds the group back for twice as long."""
     policy = world.policy
-    delay_s = policy.requeuing_backoff_s * 2 ** min(group.timeouts, 30)
-    group.timeouts += 1
-    group.requeue_at = here.at + timedelta(seconds=min(delay_s, policy.requeuing_backoff_max_s))
+    delay_s = policy.requeuing_backoff_s * 2 ** min(group.requeueing.timeouts, 30)
+    group.requeueing.timeouts += 1
+    group.requeueing.requeue_at = here.at + timedelta(
+        seconds=min(delay_s, policy.requeuing_backoff_max_s)
+    )
 
 
 def _reshape(world: World, group: Group, command: UpdateWorkload) -> None:
     """What an update of the Workload's spec changes for the group."""
-    if command.priority is not None and command.priority != group.priority:
-        group.priority = command.priority
+    if command.priority is not None and command.priority != group.composition.priority:
+        group.composition.priority = command.priority
         recharge(world, group)
     if command.active is False:
-        group.deactivating = True
-        group.timeouts = 0
+        group.mirror.deactivating = True
+        group.requeueing.timeouts = 0
     if command.pod_sets is not None:
         _fill(world, group, command.pod_sets)
 
@@ -200,22 +204,22 @@ def _report(world: World, group: Group, _: Decision, command: ReportPod) -> None
     pod = world.pods.get(command.target.uid)
     if pod is None:
         return
-    group.reported -= pod.reported is not None
+    group.reporting.pods -= pod.reported is not None
     waits = command.status == "False"
     pod.reported = (command.reason, command.message) if waits else None
-    group.reported += pod.reported is not None
+    group.reporting.pods += pod.reported is not None
     index(world, group, pod)
 
 
 def _compose(world: World, here: At, group: Group, command: CreateWorkload) -> None:
     """Fix roles and counts: from here on the group is complete."""
-    fresh = not group.composed
-    group.priority = command.priority
-    group.workload_lost = False
-    group.composed = True
+    fresh = not group.composition.done
+    group.composition.priority = command.priority
+    group.mirror.lost = False
+    group.composition.done = True
     _fill(world, group, command.pod_sets)
     if fresh:
-        group.complete_at = group.queued_at = here.at
+        group.composition.complete_at = group.requeueing.queued_at = here.at
         note(
             world,
             here,
@@ -236,9 +240,9 @@ def _fill(world: World, group: Group, pod_sets: tuple[PodSetSpec, ...]) -> None:
         role.need = needed(group, name, pod_set.count)
         role.peak = 0
         role.sample = PodUID(pod_set.sample.uid if pod_set.sample is not None else "")
-    group.composed_total = sum(pod_set.count for pod_set in pod_sets)
+    group.composition.total = sum(pod_set.count for pod_set in pod_sets)
     uids = world.members[group.id].flags
-    if group.dialect:
+    if group.spec.dialect:
         for uid in list(uids):
             replace(world, group, world.pods[uid])
     world.journal.pods.update(uids)

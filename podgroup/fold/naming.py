@@ -16,10 +16,10 @@ from podgroup.state import Group, World
 
 def claim_name(world: World, group: Group) -> None:
     """Let the name of a group's Workload stand for the group, or have the group wait for it."""
-    key = (group.namespace, group.workload_name)
+    key = (group.namespace, group.mirror.name)
     holder = world.groups.get(world.by_workload.get(key, GroupID("")))
     if holder is not None and holder.id != group.id:
-        if group.prebuilt or holder.workload is not None:
+        if group.spec.prebuilt or holder.mirror.workload is not None:
             world.rivals.setdefault(key, {})[group.id] = None
             return
         world.rivals.setdefault(key, {})[holder.id] = None
@@ -28,7 +28,7 @@ def claim_name(world: World, group: Group) -> None:
 
 def give_up_name(world: World, group: Group) -> None:
     """Let the name go: the next that waits for it, by id, may have it."""
-    key = (group.namespace, group.workload_name)
+    key = (group.namespace, group.mirror.name)
     rivals = world.rivals.get(key, {})
     rivals.pop(group.id, None)
     if world.by_workload.get(key) == group.id:

@@ -90,7 +90,7 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
         world.journal.pods.add(pod.view.uid)
     elif event.status == "rejected":
         if expectation.action == "UngatePod" and event.http_status == CONFLICT:
-            group.start_failed = event.message or "pod and admission contradict each other"
+            group.ending.start_failed = event.message or "pod and admission contradict each other"
         else:
             pod.refused_version = pod.view.resource_version
         if expectation.action == "UngatePod":
@@ -104,13 +104,13 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
 
 
 def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecorded) -> None:
-    expectation = group.workload_expect
+    expectation = group.mirror.expect
     if expectation is None or expectation.decision != event.decision:
         return
-    known = group.workload
+    known = group.mirror.workload
     if event.status == "applied":
-        group.workload_rejections = 0
-        group.workload_expect = replace(expectation, result_version=event.resource_version)
+        group.mirror.rejections = 0
+        group.mirror.expect = replace(expectation, result_version=event.resource_version)
         version = event.resource_version
         takes = expectation.action in ("FinalizeWorkload", "DeleteWorkload")
         finalized = takes and known is None
@@ -126,7 +126,7 @@ def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecord
         end_expectation(world, group, None)
     else:
         # Obsolete: the Workload that was meant is gone, which the one known here may have replaced.
-        group.workload_refused_version = (
+        group.mirror.refused_version = (
             known.resource_version if known is not None else f"create:{event.decision}"
         )
         after = RETRY_AFTER
@@ -134,12 +134,12 @@ def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecord
             if expectation.action == "CreateWorkload":
                 after = _refused(world, here, group, event)
             else:
-                group.workload_rejections += 1
-                after = _paced(world, group.workload_rejections)
+                group.mirror.rejections += 1
+                after = _paced(world, group.mirror.rejections)
         end_expectation(world, group, None)
         if event.status == "obsolete" and known is not None:
-            group.workload_refusals += 1
-            if group.workload_refusals > 1:
+            group.mirror.refusals += 1
+            if group.mirror.refusals > 1:
                 workload_is_gone(world, here, group)  # nobody is going to tell us
                 return
         _retry_later(world, here, group, "", after)
@@ -156,19 +156,19 @@ def _is_going(known: WorkloadView, action: str) -> bool:
 def _refused(world: World, here: At, group: Group, event: OutcomeRecorded) -> timedelta:
     """Remember why there is no Workload; returns how long to wait, twice as long each time."""
     why = event.message[:MAX_REFUSAL] or f"the API server answered {event.http_status}"
-    if why != group.workload_refused:
-        group.workload_refused = why
+    if why != group.mirror.refused:
+        group.mirror.refused = why
         note(
             world,
             here,
             "WorkloadRefused",
             group=group.id,
             reason=str(event.http_status or event.status),
-            message=f'Workload "{group.workload_name}" could not be created: {why}',
+            message=f'Workload "{group.mirror.name}" could not be created: {why}',
             decision=event.decision,
         )
-    group.workload_refusals += 1
-    return _doubled(group.workload_refusals, CREATE_CEILING)
+    group.mirror.refusals += 1
+    return _doubled(group.mirror.refusals, CREATE_CEILING)
 
 
 def _paced(world: World, rejections: int) -> timedelta:
@@ -201,7 +201,7 @@ def timer_fired(world: World, here: At, event: TimerFired) -> None:
     if group is None:
         return
     if timer.purpose != RETRY:
-        group.report_due = group.report_due or timer.purpose == REPORT
+        group.reporting.due = group.reporting.due or timer.purpose == REPORT
         mark(world, group.id)
         return
     _again(world, here, group, event.timer)
@@ -226,6 +226,6 @@ def _again(world: World, here: At, group: Group, timer: str) -> None:
         pod.refused_version = ""
         index(world, group, pod)
     elif not uid:
-        group.workload_refused_version = ""
+        group.mirror.refused_version = ""
     note(world, here, "TimerFired", group=group.id, pod=uid, reason=RETRY)
     mark(world, group.id)

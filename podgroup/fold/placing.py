@@ -47,19 +47,21 @@ def declare(world: World, group: Group) -> None:
     uid = members.declaring()
     if uid is None or group.single:
         return
-    if group.composed and (group.dialect or any(TOTAL in dialects(k) for k in members.totals)):
+    if group.composition.done and (
+        group.spec.dialect or any(TOTAL in dialects(k) for k in members.totals)
+    ):
         return
     view = world.pods[uid].view
     key = declaration(view)
-    if group.declared == key:
+    if group.spec.declared == key:
         return
-    group.declared = key
-    group.dialect = dialects(key)[0]
-    group.declarer_role = view.role
-    group.sets = view.sets if group.dialect == SETS else ()
-    group.declared_roles = declared_roles(view) if group.dialect == ROLES else 0
-    group.declared_count = declared_count(view) if group.dialect == COUNT else 0
-    if group.composed:
+    group.spec.declared = key
+    group.spec.dialect = dialects(key)[0]
+    group.spec.declarer_role = view.role
+    group.spec.sets = view.sets if group.spec.dialect == SETS else ()
+    group.spec.declared_roles = declared_roles(view) if group.spec.dialect == ROLES else 0
+    group.spec.declared_count = declared_count(view) if group.spec.dialect == COUNT else 0
+    if group.composition.done:
         for role in group.roles.values():
             role.need = needed(group, role.name, role.count)
     replace_all(world, group)
@@ -67,7 +69,7 @@ def declare(world: World, group: Group) -> None:
 
 def needed(group: Group, role: str, count: int) -> int:
     """Return how many pods of a role must be there before the group may start."""
-    if group.dialect == SETS:
+    if group.spec.dialect == SETS:
         found = set_named(group, role)
         return 0 if found is not None and found.template else count
     return min(1, count)
@@ -75,9 +77,9 @@ def needed(group: Group, role: str, count: int) -> int:
 
 def declared_total(group: Group) -> int:
     """Return the pods of a declared group, 0 while it is not known."""
-    if group.dialect == SETS:
-        return sum(one.count for one in group.sets)
-    return group.declared_count
+    if group.spec.dialect == SETS:
+        return sum(one.count for one in group.spec.sets)
+    return group.spec.declared_count
 
 
 def replace_all(world: World, group: Group) -> None:
@@ -110,15 +112,15 @@ def place(world: World, group: Group, view: PodView, current: str = "") -> str:
     """Return the name of a pod's role; `current` is the one it has."""
     if group.single:
         return current or view.role
-    if not group.dialect:
+    if not group.spec.dialect:
         # Shapes change when a pod is admitted; the role it had when first seen does not.
         name = _adopted(group, view) or current.removeprefix(UNPLACED) or view.role
         # In builtin mode a role hash of the users' choice must not be a way around quota.
         over = world.mode == "builtin" and beyond(group, name, view)
         return UNPLACED + name if over else name
-    if group.dialect == COUNT:
+    if group.spec.dialect == COUNT:
         name = view.role if ADMISSION_GATE in view.gates else current or view.role
-    elif group.dialect == ROLES:
+    elif group.spec.dialect == ROLES:
         name = view.labels.get(POD_GROUP_ROLE, "")
     else:
         name = _set_of(world, group, view, current)
@@ -137,12 +139,12 @@ def larger(group: Group, name: str, view: PodView) -> bool:
 
 def labelled(group: Group, view: PodView) -> str:
     """Return the set that a pod's label names, "" if none."""
-    return named_by(view.labels.get(POD_GROUP_ROLE, ""), [one.name for one in group.sets])
+    return named_by(view.labels.get(POD_GROUP_ROLE, ""), [one.name for one in group.spec.sets])
 
 
 def _adopted(group: Group, view: PodView) -> str:
     """Place a pod that declares nothing in a Workload that was there before us."""
-    if group.single or not group.composed or declaration(view):
+    if group.single or not group.composition.done or declaration(view):
         return ""
     labels = (view.labels.get(POD_GROUP_ROLE, ""), view.labels.get(PODSET_LABEL, ""))
     return next((name for name in labels if name in group.roles and group.roles[name].count), "")
@@ -154,16 +156,16 @@ def _set_of(world: World, group: Group, view: PodView, current: str) -> str:
     admitted = view.labels.get(PODSET_LABEL, "")
     if ADMISSION_GATE not in view.gates and set_named(group, admitted) is not None:
         return admitted
-    bare = [one.name for one in group.sets if not one.template]
+    bare = [one.name for one in group.spec.sets if not one.template]
     if view.sets_key and len(bare) == 1:
         return bare[0]
     return _by_shape(world, group, view, current) or (
-        bare[0] if len(bare) == 1 and view.role == group.declarer_role else ""
+        bare[0] if len(bare) == 1 and view.role == group.spec.declarer_role else ""
     )
 
 
 def _by_shape(world: World, group: Group, view: PodView, current: str) -> str:
-    templates = [one for one in group.sets if one.template]
+    templates = [one for one in group.spec.sets if one.template]
     same = [one for one in templates if one.role == view.role]
     same = same or [one for one in templates if one.requests == view.requests]
     names = [one.name for one in same]

@@ -63,7 +63,7 @@ from podgroup.names import (
 from podgroup.objects import PodView
 from podgroup.quantities import format_amount
 from podgroup.sharing import one_map_of_times, renewed, resembling, shared
-from podgroup.state import GROUP, SINGLE, Group, Hiding, Pod, Role, World
+from podgroup.state import GROUP, SINGLE, Group, Hiding, Mirror, Pod, Role, World
 
 QUIET = timedelta(minutes=10)
 """After this long in peace a pod that loses its label has lost it for the first time."""
@@ -135,28 +135,28 @@ def pod_deleted(
         return
     if filtered and ended and not inferred and view.deleted_at is None and pod.held:
         # It ended in our hands and lost the label: its end counts, and nothing of ours keeps it.
-        group.disowned += ((PodUID(uid), view.name, False),)
+        group.departures.disowned += ((PodUID(uid), view.name, False),)
     elif not inferred and view.deleted_at is None and POD_FINALIZER in view.finalizers:
         # No object with a finalizer is deleted before somebody asked for it: it left our selector.
         _disown(world, here, group, pod)
         return
     if inferred and pod.held and not pod.deleting and not _being_released(pod):
         # Gone, or out of our selector: a patch that names its uid will find out.
-        group.disowned += ((PodUID(uid), view.name, pod.gated),)
-        group.strayed = True
+        group.departures.disowned += ((PodUID(uid), view.name, pod.gated),)
+        group.departures.strayed = True
         mark(world, group.id)
     members = world.members[group.id]
     flags = members.flags[uid]
     if not inferred:
         _see(world, here, group, pod, view, False)
-        flags |= flags_of(pod, group.serving, uid in members.owned)
+        flags |= flags_of(pod, group.spec.serving, uid in members.owned)
     pod.gone_at = here.at
     if not pod.fate:
         pod.fate = KEPT if pod.terminated else LOST
     role = group.roles[pod.role]
-    if view.phase == "Succeeded" and pod.fate != EXCESS and not group.serving:
+    if view.phase == "Succeeded" and pod.fate != EXCESS and not group.spec.serving:
         # Before a Workload is made of the group there is no place that a success could keep.
-        role.succeeded_gone += group.composed
+        role.succeeded_gone += group.composition.done
     how = "inferred from a relist: nobody saw it go" if inferred else ""
     note(world, here, "PodGone", group.id, uid, pod.fate, how)
     if end_expectation(world, group, pod, indexed=False):
@@ -210,9 +210,9 @@ def _disown(world: World, here: At, group: Group, pod: Pod) -> None:
     """A pod is there, and nobody wants us to care for it any more: it lost the managed label."""
     uid = pod.view.uid
     if pod.held:
-        group.disowned += ((PodUID(uid), pod.view.name, pod.gated),)
-    group.left = group.single and pod.gated
-    group.strayed = True
+        group.departures.disowned += ((PodUID(uid), pod.view.name, pod.gated),)
+    group.departures.left = group.single and pod.gated
+    group.departures.strayed = True
     pod.gone_at = here.at
     pod.fate = pod.fate or LOST
     why = f"label {MANAGED_LABEL} was removed"
@@ -229,7 +229,7 @@ def _mended(world: World, uid: str, known: Pod | None) -> None:
         return
     world.meta.untold -= not refusal.told
     if known is not None and known.reported is not None:
-        world.groups[known.group].report_key = ""  # it was told of that: say what holds now
+        world.groups[known.group].reporting.key = ""  # it was told of that: say what holds now
         mark(world, known.group)
 
 
@@ -258,12 +258,12 @@ def _life(
         kind=kind,
         created_at=here.at,
         created_seq=here.position,
-        workload_name=name if kind == GROUP else _workload_name(view),
+        mirror=Mirror(name=name if kind == GROUP else _workload_name(view)),
     )
     world.groups[group.id] = group
     world.lives[key] = group.id
     if kind == SINGLE:
-        group.prebuilt = prebuilt_name(view.labels, view.annotations)
+        group.spec.prebuilt = prebuilt_name(view.labels, view.annotations)
     claim_name(world, group)
     new_members(world, group)
     note(world, here, "GroupSeen", group=group.id, reason=kind, message=f"{namespace}/{name}")
@@ -296,7 +296,7 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
     pod.larger = larger(group, role.name, view)
     world.pods[uid] = pod
     world.gone_pods.pop(uid, None)
-    group.left = False
+    group.departures.left = False
     if view.conditions:
         _told(group, pod)
     if view.gates:
@@ -317,7 +317,7 @@ def _told(group: Group, pod: Pod) -> None:
     for condition in pod.view.conditions:
         if condition.type == ADMITTED_CONDITION and condition.status == "False":
             pod.reported = (condition.reason, condition.message)
-            group.reported += 1
+            group.reporting.pods += 1
 
 
 def _change(world: World, here: At, group: Group, pod: Pod, view: PodView, same: bool) -> None:
@@ -336,9 +336,9 @@ def _change(world: World, here: At, group: Group, pod: Pod, view: PodView, same:
         index(world, group, pod)
         new = flags[view.uid]
     # While a group holds quota its queue stays, so only another first pod has something to say.
-    settled = same and group.composed and group.holding is not None
+    settled = same and group.composition.done and group.quota.holding is not None
     led = (not settled or (old ^ new) & Flag.FAILED) and lead(world, group)
-    retried = group.workload is None and _retry_workload(group)
+    retried = group.mirror.workload is None and _retry_workload(group)
     changed = EVERYTHING
     if (
         not (led or retried or resized)
@@ -403,7 +403,7 @@ def _resized(world: World, here: At, group: Group, pod: Pod, before: PodView) ->
     note(world, here, "PodResized", group.id, view.uid, "", f"pod {view.name}: {told_of}")
     world.members[group.id].moves += 1
     if ADMISSION_GATE in view.gates:
-        if group.single and group.holding is None:
+        if group.single and group.quota.holding is None:
             group.roles[pod.role].requests = view.requests
         elif not group.single:
             replace(world, group, pod)
@@ -412,20 +412,20 @@ def _resized(world: World, here: At, group: Group, pod: Pod, before: PodView) ->
 
 def _recount(world: World, here: At, group: Group, before: PodView, view: PodView) -> None:
     """B8: a size declared anew after composition is not obeyed, but it is not silent either."""
-    if not group.composed:
+    if not group.composition.done:
         return
     if before.annotations == view.annotations and before.sets_key == view.sets_key:
         return
     if declaration(before) == declaration(view):
         counts = [v.annotations.get(POD_GROUP_ROLE_COUNT, "1") for v in (before, view)]
-        if group.dialect != ROLES or counts[0] == counts[1]:
+        if group.spec.dialect != ROLES or counts[0] == counts[1]:
             return
         old, new = (f"{POD_GROUP_ROLE_COUNT}: {count}" for count in counts)
-    elif group.dialect:
+    elif group.spec.dialect:
         old, new = told(before), told(view)
     else:
         old, new = (v.annotations.get(GROUP_TOTAL_COUNT, "") for v in (before, view))
-    group.recounted = (PodUID(view.uid), old, new)
+    group.reporting.recounted = (PodUID(view.uid), old, new)
     note(
         world,
         here,
@@ -433,16 +433,17 @@ def _recount(world: World, here: At, group: Group, before: PodView, view: PodVie
         group=group.id,
         pod=view.uid,
         reason="ignored",
-        message=f"pod {view.name}: {old} became {new}; the group stays at {group.composed_total}",
+        message=f"pod {view.name}: {old} became {new}; "
+        f"the group stays at {group.composition.total}",
     )
 
 
 def _retry_workload(group: Group) -> bool:
     # A rejected creation of the Workload is worth another try once a pod of the group changed, but
     # pods of a running group change all the time: what was refused again and again waits its turn.
-    if group.workload is not None or group.workload_refusals > MAX_EAGER:
+    if group.mirror.workload is not None or group.mirror.refusals > MAX_EAGER:
         return False
-    refused, group.workload_refused_version = group.workload_refused_version, ""
+    refused, group.mirror.refused_version = group.mirror.refused_version, ""
     return bool(refused)
 
 
@@ -565,8 +566,8 @@ def _leave(world: World, here: At, group: Group, pod: Pod, why: str) -> None:
     """Take a pod out of a group, although it exists."""
     note(world, here, "PodLeft", group=group.id, pod=pod.view.uid, reason=why)
     end_expectation(world, group, pod)
-    group.strayed = True
-    group.reported -= pod.reported is not None
+    group.departures.strayed = True
+    group.reporting.pods -= pod.reported is not None
     uid = PodUID(pod.view.uid)
     world.members[group.id].drop(uid)
     del world.pods[uid]
@@ -583,7 +584,7 @@ def _forget(world: World, group: Group, pod: Pod, flags: int) -> None:
     """Forget a pod that is gone; `flags` are all that it had before and with its last delta."""
     uid = PodUID(pod.view.uid)
     world.members[group.id].drop(uid)
-    group.reported -= pod.reported is not None
+    group.reporting.pods -= pod.reported is not None
     del world.pods[uid]
     world.gone_pods[uid] = pod
     world.journal.pods.discard(uid)
@@ -605,20 +606,24 @@ def lead(world: World, group: Group) -> bool:
     uid = members.first()
     if uid is None:
         return False
-    declared = group.declared
+    declared = group.spec.declared
     declare(world, group)
-    news = group.declared != declared
+    news = group.spec.declared != declared
     labels = (view := world.pods[uid].view).labels
     # What runs without an admission is charged where its queue leads, whatever is written later.
-    settled = group.queue and members.count(Flag.LIVE)
-    if group.holding is None and not (group.serving and group.composed) and not settled:
+    settled = group.spec.queue and members.count(Flag.LIVE)
+    if (
+        group.quota.holding is None
+        and not (group.spec.serving and group.composition.done)
+        and not settled
+    ):
         queue = labels.get(QUEUE_NAME, "")
-        if queue != group.queue:
-            group.queue, news = queue, True
+        if queue != group.spec.queue:
+            group.spec.queue, news = queue, True
     priority_class = labels.get(PRIORITY_CLASS, "")
-    if priority_class != group.priority_class:
-        group.priority_class, news = priority_class, True
-    if group.composed:
+    if priority_class != group.spec.priority_class:
+        group.spec.priority_class, news = priority_class, True
+    if group.composition.done:
         return news
     return _lead_open(world, group, view) or news
 
@@ -626,25 +631,37 @@ def lead(world: World, group: Group) -> bool:
 def _lead_open(world: World, group: Group, view: PodView) -> bool:
     """Let the first pod of a group that is not composed yet say what the group is to be."""
     members = world.members[group.id]
-    said = (group.fast, group.prebuilt, group.workload_name, group.total, group.serving)
+    said = (
+        group.spec.fast,
+        group.spec.prebuilt,
+        group.mirror.name,
+        group.spec.total,
+        group.spec.serving,
+    )
     serving = view.annotations.get(SERVING) == "true" and not group.single
-    group.fast = view.annotations.get(FAST_ADMISSION) == "true" and not group.single
-    group.prebuilt = prebuilt_name(view.labels, view.annotations)
-    if group.single and group.workload is None and group.workload_name != _workload_name(view):
+    group.spec.fast = view.annotations.get(FAST_ADMISSION) == "true" and not group.single
+    group.spec.prebuilt = prebuilt_name(view.labels, view.annotations)
+    if group.single and group.mirror.workload is None and group.mirror.name != _workload_name(view):
         give_up_name(world, group)
-        group.workload_name = _workload_name(view)
+        group.mirror.name = _workload_name(view)
         claim_name(world, group)
-    group.total = 1 if group.single else _total(group, view)
-    if serving != group.serving:
-        group.serving = serving
+    group.spec.total = 1 if group.single else _total(group, view)
+    if serving != group.spec.serving:
+        group.spec.serving = serving
         for other in list(members.flags):
             index(world, group, world.pods[other])
-    return said != (group.fast, group.prebuilt, group.workload_name, group.total, group.serving)
+    return said != (
+        group.spec.fast,
+        group.spec.prebuilt,
+        group.mirror.name,
+        group.spec.total,
+        group.spec.serving,
+    )
 
 
 def _total(group: Group, view: PodView) -> int:
     """Return the pods that a group says it has, 0 if that is not known."""
-    if group.dialect:
+    if group.spec.dialect:
         return declared_total(group)
     total = integer(view.annotations.get(GROUP_TOTAL_COUNT, "")) or 0
     return total if 0 < total <= MAX_INT32 else 0
@@ -657,9 +674,9 @@ def report_timer(identity: GroupID) -> str:
 
 def retirable(world: World, group: Group) -> bool:
     """Tell whether no pod and no Workload of a group is left, and nothing is in flight."""
-    if len(world.members[group.id]) or group.workload is not None:
+    if len(world.members[group.id]) or group.mirror.workload is not None:
         return False
-    return group.workload_expect is None and not group.disowned
+    return group.mirror.expect is None and not group.departures.disowned
 
 
 def retire(world: World, here: At, identity: GroupID) -> None:
@@ -667,12 +684,12 @@ def retire(world: World, here: At, identity: GroupID) -> None:
     group = world.groups.get(identity)
     if group is None or not retirable(world, group):
         return
-    group.gone_at = here.at
-    group.state = "Gone"
-    if group.holding is not None:
-        write_admission(world, group, group.holding, released_at=here, reason="Gone")
+    group.ending.gone_at = here.at
+    group.explained.state = "Gone"
+    if group.quota.holding is not None:
+        write_admission(world, group, group.quota.holding, released_at=here, reason="Gone")
     note(world, here, "GroupGone", group=group.id)
-    if group.wait is not None:
+    if group.explained.wait is not None:
         close_wait(world, here, group)
     del world.groups[identity]
     del world.members[identity]
@@ -696,9 +713,9 @@ def renewable(world: World, group: Group) -> bool:
     are left, and no Workload, nothing of that life is left to account for.
     """
     members = world.members[group.id]
-    if group.single or group.finish is None or not len(members):
+    if group.single or group.ending.finish is None or not len(members):
         return False
-    if group.workload is not None or group.workload_expect is not None:
+    if group.mirror.workload is not None or group.mirror.expect is not None:
         return False
     return members.count(Flag.GATED) == len(members)
 
@@ -717,7 +734,7 @@ def renew(world: World, here: At, group: Group) -> None:
 
 def close_wait(world: World, here: At, group: Group) -> None:
     """End the interval in which the group waited for its current reason."""
-    wait = group.wait
+    wait = group.explained.wait
     if wait is None:
         return
     world.journal.waits[(group.id, wait.from_seq)] = WaitRow(
@@ -730,4 +747,4 @@ def close_wait(world: World, here: At, group: Group) -> None:
         to_at=max(wait.from_at, here.at),
         to_seq=here.position,
     )
-    group.wait = None
+    group.explained.wait = None

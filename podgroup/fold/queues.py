@@ -222,28 +222,33 @@ def _concerns(world: World, kind: str, namespace: str, name: str) -> None:
     world.quotas.objects[kind, namespace, name] = None
     # In an order that a restart does not change.
     for group in sorted(world.groups.values(), key=lambda g: g.id):
-        if group.finish is not None:
+        if group.ending.finish is not None:
             continue
         if kind in ("WorkloadPriorityClass", "PriorityClass"):
-            if not group.composed:
+            if not group.composition.done:
                 mark(world, group.id)
         elif kind == "LocalQueue":
-            if group.queue == name and group.namespace == namespace:
+            if group.spec.queue == name and group.namespace == namespace:
                 mark(world, group.id)
         elif kind == "ResourceFlavor":
             # Pods that are to start in a flavor wait while it is not there.
-            if group.holding is not None and _uses(group, name):
+            if group.quota.holding is not None and _uses(group, name):
                 mark(world, group.id)
         elif kind == "Namespace":
-            if group.namespace == name and group.holding is None:
+            if group.namespace == name and group.quota.holding is None:
                 mark(world, group.id)
         elif kind == "ClusterQueue":
-            local = world.local_queues.get((group.namespace, group.queue))
-            holds = group.holding is not None and group.holding.admission.cluster_queue == name
+            local = world.local_queues.get((group.namespace, group.spec.queue))
+            holds = (
+                group.quota.holding is not None
+                and group.quota.holding.admission.cluster_queue == name
+            )
             if holds or (local is not None and local.cluster_queue == name):
                 mark(world, group.id)
 
 
 def _uses(group: Group, flavor: str) -> bool:
-    assignments = group.holding.admission.assignments if group.holding is not None else ()
+    assignments = (
+        group.quota.holding.admission.assignments if group.quota.holding is not None else ()
+    )
     return any(flavor in assignment.flavors.values() for assignment in assignments)

@@ -63,18 +63,18 @@ def _explained(world: World, here: At, group: Group, record: r.Explained) -> Non
             reason = record.wait if reason is None else reason
             message = record.wait_message if message is None else message
     if record.state is not None:
-        was = f"was {group.state}" if group.state else ""
+        was = f"was {group.explained.state}" if group.explained.state else ""
         note(world, here, "StateChanged", group.id, "", record.state, was)
-        group.state = record.state
+        group.explained.state = record.state
     if reason is not None:
-        group.reason = reason
+        group.explained.reason = reason
     if message is not None:
-        group.message = message
+        group.explained.message = message
 
 
 def _wait(world: World, here: At, group: Group, record: r.Explained) -> None:
     reason, message = str(record.wait), record.wait_message
-    group.wait = Wait(reason, message, record.blocked, here.at, here.position)
+    group.explained.wait = Wait(reason, message, record.blocked, here.at, here.position)
     world.journal.waits[(group.id, here.position)] = WaitRow(
         group=group.id,
         reason=reason,
@@ -85,11 +85,11 @@ def _wait(world: World, here: At, group: Group, record: r.Explained) -> None:
 
 
 def _pending(world: World, _: At, group: Group, record: r.Pending) -> None:
-    group.queue_reason = (record.reason, record.message)
+    group.quota.reason = (record.reason, record.message)
 
 
 def _kept(world: World, _: At, group: Group, record: r.Kept) -> None:
-    group.kept = None if record.assignments is None else record
+    group.quota.kept = None if record.assignments is None else record
 
 
 def _timed(world: World, _: At, group: Group, record: r.Timed) -> None:
@@ -101,18 +101,18 @@ def _timed(world: World, _: At, group: Group, record: r.Timed) -> None:
 
 
 def _requeued(world: World, _: At, group: Group, record: r.Requeued) -> None:
-    group.requeued = True
+    group.requeueing.requeued = True
     if record.waited:
-        group.requeue_at = None
+        group.requeueing.requeue_at = None
 
 
 def _readied(world: World, _: At, group: Group, record: r.Readied) -> None:
-    group.ready, group.unready_at = record.ready, record.unready_at
+    group.readiness.ready, group.readiness.unready_at = record.ready, record.unready_at
 
 
 def _shortened(world: World, _: At, group: Group, record: r.Shortened) -> None:
-    group.short = record.short
-    group.was_short = group.was_short or record.short is not None
+    group.composition.short = record.short
+    group.composition.was_short = group.composition.was_short or record.short is not None
 
 
 def _peaked(world: World, _: At, group: Group, record: r.Peaked) -> None:
@@ -121,9 +121,9 @@ def _peaked(world: World, _: At, group: Group, record: r.Peaked) -> None:
 
 def _reopened(world: World, _: At, group: Group, record: r.Reopened) -> None:
     """Let the pods that are left be composed anew; none of them runs."""
-    group.workload_lost = False
-    group.composed = False
-    group.evicted = None
+    group.mirror.lost = False
+    group.composition.done = False
+    group.requeueing.evicted = None
     for role in group.roles.values():
         role.count = role.succeeded_gone = 0
     replace_all(world, group)
@@ -134,39 +134,39 @@ def _reopened(world: World, _: At, group: Group, record: r.Reopened) -> None:
 
 
 def _workload_back(world: World, _: At, group: Group, record: r.WorkloadBack) -> None:
-    group.workload_lost = False
+    group.mirror.lost = False
 
 
 def _released(world: World, _: At, group: Group, record: r.Released) -> None:
-    group.disowned = ()
+    group.departures.disowned = ()
 
 
 def _checks_reported(world: World, _: At, group: Group, record: r.ChecksReported) -> None:
-    group.checks_told = record.text
+    group.mirror.checks_told = record.text
 
 
 def _reportable(world: World, _: At, group: Group, record: r.Reportable) -> None:
-    wait = group.wait
+    wait = group.explained.wait
     key = record.key
     if key is None:
         key = f"{wait.reason}\n{wait.message}" if wait is not None else ""
-    group.report_key = key
-    group.report_due = False
+    group.reporting.key = key
+    group.reporting.due = False
     world.meta.timers.pop(report_timer(group.id), None)
     if record.at is not None:
         world.meta.timers[report_timer(group.id)] = Timer(record.at, group.id, REPORT)
 
 
 def _reported(world: World, _: At, group: Group, record: r.Reported) -> None:
-    group.report_due = False
+    group.reporting.due = False
 
 
 def _refusal_reported(world: World, _: At, group: Group, record: r.RefusalReported) -> None:
-    group.refusal_told = group.workload_refused
+    group.mirror.refusal_told = group.mirror.refused
 
 
 def _recount_reported(world: World, _: At, group: Group, record: r.RecountReported) -> None:
-    group.recounted = None
+    group.reporting.recounted = None
 
 
 def _parked(world: World, here: At, group: Group, record: r.Parked) -> None:

@@ -87,9 +87,9 @@ def _unserved(world: World) -> None:
     That is not what somebody wants who deletes a Workload: nothing is stopped for it.
     """
     for group in world.groups.values():
-        if group.workload is None or group.workload_lost or group.finish is not None:
+        if group.mirror.workload is None or group.mirror.lost or group.ending.finish is not None:
             continue
-        group.workload = None
+        group.mirror.workload = None
         end_expectation(world, group, None)
         own(world, group, frozenset())
         mark(world, group.id)
@@ -119,7 +119,7 @@ def _settle_written(world: World, kind: str, version: str) -> None:
 
     if kind == "Workload":
         for group in sorted(world.groups.values(), key=lambda g: g.id):
-            if over(group.workload_expect):
+            if over(group.mirror.expect):
                 end_expectation(world, group, None)
         return
     for pod in list(world.pods.values()):
@@ -136,9 +136,9 @@ def _infer(world: World, here: At, kind: str, seen: set[str], filtered: bool) ->
     if kind == "Workload":
         views: list[WorkloadView] = [v for v in world.workloads.values() if v.uid not in seen]
         views += [
-            g.workload
+            g.mirror.workload
             for g in world.groups.values()
-            if g.workload is not None and g.workload.uid not in seen
+            if g.mirror.workload is not None and g.mirror.workload.uid not in seen
         ]
         for workload in views:
             workload_deleted(world, here, workload)

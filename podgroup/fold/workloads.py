@@ -42,7 +42,7 @@ from podgroup.names import (
 )
 from podgroup.objects import WorkloadView
 from podgroup.quota import Charge
-from podgroup.state import GROUP, SINGLE, Eviction, Finish, Group, Holding, Role, World
+from podgroup.state import GROUP, SINGLE, Eviction, Finish, Group, Holding, Mirror, Role, World
 
 ADOPTED = "adopted"
 """Who decided an admission that stood before we came."""
@@ -53,7 +53,7 @@ def workload_applied(world: World, here: At, view: WorkloadView, relist: str) ->
     in_frame = listed(world, "Workload", relist, view.uid)
     key = (view.namespace, view.name)
     group = _owner(world, view)
-    known = group.workload if group is not None else world.workloads.get(key)
+    known = group.mirror.workload if group is not None else world.workloads.get(key)
     version = known.resource_version if known is not None and known.uid == view.uid else ""
     if stale(world, "Workload", view.resource_version, version, in_frame):
         return
@@ -74,9 +74,9 @@ def claim(world: World, here: At, uid: str) -> None:
     if pod is None:
         return
     group = world.groups[pod.group]
-    key = (group.namespace, group.workload_name)
+    key = (group.namespace, group.mirror.name)
     view = world.workloads.get(key)
-    if view is None or group.workload is not None or not belongs(group, view):
+    if view is None or group.mirror.workload is not None or not belongs(group, view):
         return
     del world.workloads[key]
     world.journal.objects.add(("Workload", *key))
@@ -111,7 +111,7 @@ def _open_for(world: World, here: At, view: WorkloadView) -> None:
         kind=kind,
         created_at=here.at,
         created_seq=here.position,
-        workload_name=view.name,
+        mirror=Mirror(name=view.name),
     )
     world.groups[group.id] = group
     world.lives.setdefault((kind, view.namespace, view.name), group.id)
@@ -133,20 +133,20 @@ def workload_deleted(world: World, here: At, view: WorkloadView) -> None:
         _wake(world, key)
     identity = world.by_workload.get(key)
     group = world.groups.get(identity) if identity is not None else None
-    if group is None or group.workload is None or group.workload.uid != view.uid:
+    if group is None or group.mirror.workload is None or group.mirror.workload.uid != view.uid:
         return
     workload_is_gone(world, here, group)
 
 
 def workload_is_gone(world: World, here: At, group: Group) -> None:
     """A group's Workload is gone: somebody saw it go, or two writes in a row did not find it."""
-    name = group.workload_name
+    name = group.mirror.name
     note(world, here, "WorkloadGone", group=group.id, message=f"Workload {name}")
-    if group.finish is None and group.composed:
-        group.workload_lost = True
-    group.workload = None
-    group.workload_refusals = group.workload_rejections = 0
-    group.workload_refused_version = ""
+    if group.ending.finish is None and group.composition.done:
+        group.mirror.lost = True
+    group.mirror.workload = None
+    group.mirror.refusals = group.mirror.rejections = 0
+    group.mirror.refused_version = ""
     end_expectation(world, group, None)
     own(world, group, frozenset())
     mark(world, group.id)
@@ -166,21 +166,21 @@ def _owner(world: World, view: WorkloadView) -> Group | None:
     if group is None:
         return None
     # Once it is the group's it stays so, whatever people do to its annotations and owners.
-    known = group.workload is not None and group.workload.uid == view.uid
+    known = group.mirror.workload is not None and group.mirror.workload.uid == view.uid
     return group if known or belongs(group, view) else None
 
 
 def belongs(group: Group, view: WorkloadView) -> bool:
     """Tell whether a Workload of the right name is this group's and not somebody else's."""
-    if group.workload is not None and group.workload.uid == view.uid:
+    if group.mirror.workload is not None and group.mirror.workload.uid == view.uid:
         return True
-    if group.prebuilt:
+    if group.spec.prebuilt:
         # Whoever made it said by its name which pods are meant, unless another object controls it,
         # or it was made for another pod.
         others = (owner for owner in view.owners if owner.controller and owner.kind != "Pod")
         made_for = view.labels.get(JOB_UID, "")
         ours = not group.single or not made_for or group.id.startswith(f"{group.kind}-{made_for}")
-        return group.prebuilt == view.name and ours and not any(others)
+        return group.spec.prebuilt == view.name and ours and not any(others)
     if group.single:
         # The id of a single pod's life begins with its uid.
         return any(group.id.startswith(f"{group.kind}-{uid}") for uid in view.owner_uids)
@@ -189,19 +189,19 @@ def belongs(group: Group, view: WorkloadView) -> bool:
 
 def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
     """Take a Workload over as the group's, or its new version."""
-    before = group.workload
+    before = group.mirror.workload
     if before is not None and before.uid != view.uid:
         # Deleted and made anew while nobody watched: what was written went to the other one.
         note(world, here, "WorkloadGone", group=group.id, message=f"Workload {before.name}")
-        group.workload_refused_version = ""
+        group.mirror.refused_version = ""
         end_expectation(world, group, None)
-    group.workload = view
+    group.mirror.workload = view
     if before is None:
-        group.workload_refused = group.refusal_told = ""
-        group.workload_refusals = group.workload_rejections = 0
+        group.mirror.refused = group.mirror.refusal_told = ""
+        group.mirror.refusals = group.mirror.rejections = 0
         note(world, here, "WorkloadSeen", group=group.id, message=f"Workload {view.name}")
     owned = _take_owners(world, group, before, view)
-    expectation = group.workload_expect
+    expectation = group.mirror.expect
     if expectation is not None:
         version = expectation.result_version
         # Made, whatever became of the answer: waiting for that may be waiting for ever, because
@@ -210,29 +210,29 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
         stays = expectation.action == "DeleteWorkload" and view.deleted_at is None
         if made or (version and not stays and not newer(version, view.resource_version)):
             end_expectation(world, group, None, indexed=False)
-    if not group.composed and view.deleted_at is None:
+    if not group.composition.done and view.deleted_at is None:
         _adopt(world, here, group, view)
     if view.because and (before is None or view.because != before.because):
         happened = "GroupResumed" if view.active else "GroupStopped"
         note(world, here, happened, group=group.id, message=view.because)
     if not view.active:
-        group.deactivating = False
-    if view.deleted_at is not None and group.finish is None:
-        if not group.workload_lost:
+        group.mirror.deactivating = False
+    if view.deleted_at is not None and group.ending.finish is None:
+        if not group.mirror.lost:
             note(world, here, "WorkloadDeletionRequested", group=group.id)
-        group.workload_lost = True
+        group.mirror.lost = True
     _take_finish(world, here, group, view)
     if world.mode == "kueue":
         _take_admission(world, here, group, view)
     else:
-        if before is None and group.holding is None and group.finish is None:
+        if before is None and group.quota.holding is None and group.ending.finish is None:
             # First sight of a Workload that says admitted: an admission of an earlier epoch.
             if is_true(view, ADMITTED) and view.cluster_queue:
                 hold(world, here, group, view, decided_by=ADOPTED)
             else:
                 distrust_checks(group)
-        if group.checks_stale and all(check.state == "Pending" for check in view.checks):
-            group.checks_stale = False
+        if group.mirror.checks_stale and all(check.state == "Pending" for check in view.checks):
+            group.mirror.checks_stale = False
     ours = (
         before is not None and not owned and world.mode != "kueue" and same_but_status(before, view)
     )
@@ -263,18 +263,18 @@ def _adopt(world: World, here: At, group: Group, view: WorkloadView) -> None:
         role.count = pod_set.count
         role.requests = role.requests or pod_set.requests
         role.need = needed(group, name, pod_set.count)
-    group.composed = True
-    group.composed_total = sum(pod_set.count for pod_set in view.pod_sets)
-    group.complete_at = group.queued_at = view.created_at
-    group.priority = view.priority or 0
+    group.composition.done = True
+    group.composition.total = sum(pod_set.count for pod_set in view.pod_sets)
+    group.composition.complete_at = group.requeueing.queued_at = view.created_at
+    group.composition.priority = view.priority or 0
     replace_all(world, group)
     # A shortage that the Workload already tells of is not a new one.
     short = condition(view, WAITING_FOR_REPLACEMENT_PODS)
-    group.was_short = short is not None
+    group.composition.was_short = short is not None
     if short is not None and short.status == "True":
-        group.short = (short.reason, short.message)
-    if group.serving:
-        group.queue = view.queue
+        group.composition.short = (short.reason, short.message)
+    if group.spec.serving:
+        group.spec.queue = view.queue
     note(world, here, "GroupComplete", group=group.id, reason="adopted", message=_counts(group))
 
 
@@ -286,9 +286,9 @@ def _take_finish(world: World, here: At, group: Group, view: WorkloadView) -> No
     finished = condition(view, FINISHED)
     if finished is None or finished.status != "True":
         return
-    if group.finish is None:
-        group.finish = Finish(finished.reason, finished.message, here.at)
-        group.finished_at = finished.at or here.at
+    if group.ending.finish is None:
+        group.ending.finish = Finish(finished.reason, finished.message, here.at)
+        group.ending.finished_at = finished.at or here.at
         note(
             world,
             here,
@@ -298,16 +298,16 @@ def _take_finish(world: World, here: At, group: Group, view: WorkloadView) -> No
             message=finished.message,
         )
         release(world, here, group, "Finished")
-    group.finish = replace(group.finish, written=True)
+    group.ending.finish = replace(group.ending.finish, written=True)
 
 
 def _take_admission(world: World, here: At, group: Group, view: WorkloadView) -> None:
     """Kueue decides: follow conditions Admitted and Evicted, and status.admission."""
     evicted = condition(view, EVICTED)
     if evicted is not None and evicted.status == "True":
-        news = group.evicted is None or group.evicted.reason != evicted.reason
-        if news and group.finish is None:
-            group.evicted = Eviction(evicted.reason, evicted.message, here.at)
+        news = group.requeueing.evicted is None or group.requeueing.evicted.reason != evicted.reason
+        if news and group.ending.finish is None:
+            group.requeueing.evicted = Eviction(evicted.reason, evicted.message, here.at)
             note(
                 world,
                 here,
@@ -316,20 +316,25 @@ def _take_admission(world: World, here: At, group: Group, view: WorkloadView) ->
                 reason=evicted.reason,
                 message=evicted.message,
             )
-    elif group.evicted is not None and evicted is not None:
-        group.evicted = None
+    elif group.requeueing.evicted is not None and evicted is not None:
+        group.requeueing.evicted = None
     held = bool(view.cluster_queue)
     if not held:
-        if group.holding is not None and group.finish is None:
-            release(world, here, group, group.evicted.reason if group.evicted else "NoReservation")
+        if group.quota.holding is not None and group.ending.finish is None:
+            release(
+                world,
+                here,
+                group,
+                group.requeueing.evicted.reason if group.requeueing.evicted else "NoReservation",
+            )
         return
-    if group.finish is not None:
+    if group.ending.finish is not None:
         return
     admitted = is_true(view, ADMITTED)
-    if group.holding is None and admitted:
+    if group.quota.holding is None and admitted:
         hold(world, here, group, view, decided_by=KUEUE)
-    elif group.holding is not None:
-        group.holding = replace(group.holding, admitted=admitted)
+    elif group.quota.holding is not None:
+        group.quota.holding = replace(group.quota.holding, admitted=admitted)
 
 
 def hold(world: World, here: At, group: Group, view: WorkloadView, *, decided_by: str) -> None:
@@ -340,14 +345,14 @@ def hold(world: World, here: At, group: Group, view: WorkloadView, *, decided_by
 
 def distrust_checks(group: Group) -> None:
     """Note that what was said of admission checks is not about a reservation to come."""
-    checks = group.workload.checks if group.workload is not None else ()
-    group.checks_stale = any(check.state != "Pending" for check in checks)
+    checks = group.mirror.workload.checks if group.mirror.workload is not None else ()
+    group.mirror.checks_stale = any(check.state != "Pending" for check in checks)
 
 
 def checked(world: World, here: At, group: Group, held: Holding, decision: str) -> None:
     """Record that all admission checks agreed: what was reserved is an admission."""
     holding = replace(held, admitted=True, admitted_at=here.at, decided_by=decision)
-    group.holding = holding
+    group.quota.holding = holding
     write_admission(world, group, holding)
     _note_admitted(world, here, group, holding)
     recharge(world, group)
@@ -363,20 +368,20 @@ def admit(
     checks: tuple[str, ...] = (),
 ) -> None:
     """Record that the group holds quota from now on; with `checks` it is not admitted yet."""
-    group.admissions += 1
-    group.holding = Holding(
-        number=group.admissions,
+    group.quota.admissions += 1
+    group.quota.holding = Holding(
+        number=group.quota.admissions,
         admission=admission,
-        queued_at=group.queued_at,
+        queued_at=group.requeueing.queued_at,
         at=here.at,
         seq=here.position,
         admitted=not checks,
         decided_by=decided_by,
     )
-    group.evicted = None
-    group.requeued = True
-    group.queue_reason = ("", "")
-    group.kept = None
+    group.requeueing.evicted = None
+    group.requeueing.requeued = True
+    group.quota.reason = ("", "")
+    group.quota.kept = None
     if checks:
         note(
             world,
@@ -389,8 +394,8 @@ def admit(
             decision=decided_by,
         )
     else:
-        write_admission(world, group, group.holding)
-        _note_admitted(world, here, group, group.holding)
+        write_admission(world, group, group.quota.holding)
+        _note_admitted(world, here, group, group.quota.holding)
     world.quotas.dequeue(group.id)
     recharge(world, group)
     mark(world, group.id)
@@ -411,11 +416,11 @@ def _note_admitted(world: World, here: At, group: Group, holding: Holding) -> No
 
 def release(world: World, here: At, group: Group, reason: str) -> None:
     """Record that the group no longer holds quota."""
-    holding = group.holding
+    holding = group.quota.holding
     if holding is None:
         return
-    group.executed_s += ran_s(holding, here.at)
-    group.holding = None
+    group.quota.executed_s += ran_s(holding, here.at)
+    group.quota.holding = None
     if holding.admitted or world.mode == "kueue":
         write_admission(world, group, holding, released_at=here, reason=reason)
     if world.mode != "kueue":
@@ -435,14 +440,14 @@ def recharge(world: World, group: Group) -> None:
     (in a serving group those that terminate have given their places up), pods of a role that has
     no places, and what a pod was resized to.
     """
-    holding = group.holding
+    holding = group.quota.holding
     if world.mode == "kueue" or holding is None:
         return
     usage: dict[tuple[str, str], int] = {}
     live = world.members[group.id].count
     for assignment in holding.admission.assignments:
         count = left = max(assignment.count, 1)
-        if not group.serving:
+        if not group.spec.serving:
             done = succeeded(world, group, assignment.name)
             left = count - done if done < count else 0
         left = max(left, live(Flag.LIVE, role_of(group, assignment.name)))
@@ -456,9 +461,9 @@ def recharge(world: World, group: Group) -> None:
     charge = Charge(
         queue,
         usage,
-        group.priority,
+        group.composition.priority,
         holding.at,
-        local_queue=(group.namespace, group.queue),
+        local_queue=(group.namespace, group.spec.queue),
         holds=True,
         admitted=holding.admitted,
     )

@@ -54,8 +54,8 @@ class Writing:
         """Let a group wait for quota, or have what it asks for looked at again."""
         world = self._world
         known = world.groups[group]
-        local = world.local_queues[known.namespace, known.queue]
-        where = places((known.namespace, known.queue), local.cluster_queue)
+        local = world.local_queues[known.namespace, known.spec.queue]
+        where = places((known.namespace, known.spec.queue), local.cluster_queue)
         world.quotas.enqueue(group, where)
 
     def wait_no_longer(self, group: GroupID) -> None:

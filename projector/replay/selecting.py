@@ -92,7 +92,7 @@ class Selection:
             group = world.groups.get(GroupID(identity)) or world.gone_groups.get(GroupID(identity))
             if group is None or not self._named(group.namespace, group.name):
                 continue
-            self._workloads.setdefault(identity, set()).add((group.namespace, group.workload_name))
+            self._workloads.setdefault(identity, set()).add((group.namespace, group.mirror.name))
             if recent:
                 self.groups.add(identity)
         for row in journal.parked:

@@ -99,7 +99,7 @@ def test_one_more_pod_of_a_blocked_group_costs_no_pass_over_it(what: str) -> Non
         toy.pod("odd", "g", total, settle=False, **CONTRADICTIONS[what])
         for i in range(size):
             toy.pod(f"p{i}", "g", 5000, settle=False)
-        wait = toy.group("g").wait
+        wait = toy.group("g").explained.wait
         assert wait is not None
         assert wait.blocked
         assert "'odd' and 'p0'" in wait.message

@@ -14,7 +14,7 @@ from tests.support.toy import Toy
 
 
 def reason(toy: Toy, group: str) -> tuple[str, str]:
-    wait = toy.group(group).wait
+    wait = toy.group(group).explained.wait
     return (wait.reason, wait.message) if wait is not None else ("", "")
 
 
@@ -130,7 +130,7 @@ def test_rules_that_fail_for_a_group_stop_that_group_alone() -> None:
     toy.change(broken.uid, labels=broken.labels | {"x": "y"})
     toy.pod("fine", "fine-group", 1)
     assert toy.group("broken-group").parked
-    assert toy.group("broken-group").state == "Blocked"
+    assert toy.group("broken-group").explained.state == "Blocked"
     assert reason(toy, "broken-group")[0] == "Parked"
     (row,) = toy.world.journal.parked
     assert (row.reason, row.group) == ("RulesFailed", toy.group("broken-group").id)

@@ -34,7 +34,7 @@ def stops(toy: Toy) -> list[tuple[str, int | None]]:
 
 
 def last_message(toy: Toy, name: str) -> str:
-    return toy.group(name).message
+    return toy.group(name).explained.message
 
 
 @pytest.mark.parametrize("group", ["", "g"])
@@ -52,7 +52,9 @@ def test_a_running_pod_that_loses_the_label_is_charged_and_gets_it_back(group: s
     toy.act = True
     toy.settle()
     assert kept(toy) == ["p0"] and toy.named("p0").labels[MANAGED_LABEL] == "true"
-    assert toy.group(title).state == "Running" and "taken off" not in last_message(toy, title)
+    assert toy.group(title).explained.state == "Running" and "taken off" not in last_message(
+        toy, title
+    )
     assert [what for on, what, _ in toy.said if on == "p0"].count("LabelPutBack") == 1
     toy.end("p0")
     assert not toy.gated("next")
@@ -101,7 +103,7 @@ def test_a_pod_that_is_not_in_a_list_may_have_lost_the_label() -> None:
         e.RelistCompleted(kind="Pod", relist="again", resource_version=toy.bump(), filtered=True),
     )
     assert kept(toy) == ["p0"] and used(toy) == 1000
-    assert toy.group("p0").state == "Running"
+    assert toy.group("p0").explained.state == "Running"
 
 
 def test_a_list_without_a_selector_shows_what_is_gone() -> None:
@@ -121,7 +123,7 @@ def test_without_a_selector_a_pod_that_loses_its_labels_stays_where_it_is() -> N
     toy.pod("p0", "g", 1)
     toy.run("p0")
     toy.change(toy.named("p0").uid, labels={})
-    assert used(toy) == 1000 and toy.group("g").state == "Running" and not kept(toy)
+    assert used(toy) == 1000 and toy.group("g").explained.state == "Running" and not kept(toy)
     toy.end("p0")
     assert not used(toy)
 
@@ -146,7 +148,7 @@ def test_a_pod_that_lets_itself_in_is_stopped_soon_and_charged_until_it_has_ende
     toy.end("hog")
     toy.pod("next")
     assert toy.gated("next"), "what runs on is charged"
-    assert toy.group(group or "p0").finish is None
+    assert toy.group(group or "p0").ending.finish is None
     toy.end("p0")
     assert not toy.gated("next")
 
@@ -187,7 +189,7 @@ def test_a_single_pod_holds_its_quota_until_it_has_ended(how: str) -> None:
         toy.pod("urgent")
     assert toy.named("p0").deleted_at is not None and toy.held("p0")
     assert toy.gated("urgent") and used(toy) == 1000
-    assert toy.group("p0").finish is None
+    assert toy.group("p0").ending.finish is None
     toy.end("p0", phase="Failed")
     assert not toy.gated("urgent")
     assert "p0" not in {p.name for p in toy.pods.values()}
@@ -227,7 +229,7 @@ def test_a_waiting_pod_that_is_resized_asks_for_what_it_wants_now() -> None:
     toy.pod("p0")
     toy.change(toy.named("p0").uid, requests={"cpu": 5000})
     toy.end("hog")
-    assert toy.gated("p0") and toy.group("p0").reason == "ExceedsMaxQuota"
+    assert toy.gated("p0") and toy.group("p0").explained.reason == "ExceedsMaxQuota"
 
 
 def test_pods_of_a_serving_group_that_terminate_are_charged_beside_their_successors() -> None:
@@ -271,7 +273,7 @@ def test_a_workload_that_writes_do_not_find_is_gone() -> None:
     tries = len(toy.decisions)
     toy.wait(300)
     assert len(toy.decisions) == tries, "no write is tried for ever"
-    assert toy.world.groups == {} or toy.group("g").workload is None
+    assert toy.world.groups == {} or toy.group("g").mirror.workload is None
 
 
 def test_who_started_is_not_told_what_holds_for_a_stranger_in_its_group() -> None:
@@ -295,7 +297,7 @@ def test_a_group_that_is_gone_holds_nothing() -> None:
     group = toy.group("g")
     toy.act = False
     toy.workloads.clear()
-    group.workload = None
+    group.mirror.workload = None
     toy.pods.clear()
     toy.do(
         e.RelistStarted(kind="Pod", relist="again"),
@@ -305,7 +307,7 @@ def test_a_group_that_is_gone_holds_nothing() -> None:
     toy.settle()
     toy.wait(31)
     rows = [row for row in toy.world.journal.admissions.values() if row.group == group.id]
-    assert group.gone_at is not None and rows[-1].released_at is not None
+    assert group.ending.gone_at is not None and rows[-1].released_at is not None
 
 
 @pytest.mark.parametrize("first", ["victim", "thief"])
@@ -320,7 +322,7 @@ def test_nobody_runs_on_the_admission_of_somebody_elses_workload(first: str) -> 
     if first == "victim":
         toy.pod("thief", labels={PREBUILT_WORKLOAD: name})
     assert toy.gated("thief") and used(toy) == 1000
-    assert toy.group("thief").reason == "PrebuiltWorkloadNotFound"
+    assert toy.group("thief").explained.reason == "PrebuiltWorkloadNotFound"
     toy.end("victim")
     toy.delete("victim")
     toy.delete("thief")

@@ -81,24 +81,27 @@ def test_nothing_starts_before_every_check_is_ready() -> None:
     assert condition(toy, "Admitted") == ("False", "UnsatisfiedAdmissionChecks")
     assert toy.workloads["g"].cluster_queue == "cq"
     found = toy.group("g")
-    assert (found.state, found.reason) == ("Queued", "UnsatisfiedAdmissionChecks")
-    assert found.message.endswith("waits for admission checks: prov, budget")
+    assert (found.explained.state, found.explained.reason) == (
+        "Queued",
+        "UnsatisfiedAdmissionChecks",
+    )
+    assert found.explained.message.endswith("waits for admission checks: prov, budget")
     says(toy, "prov", "Ready")
     assert gated(toy) == 2
-    assert toy.group("g").message.endswith("waits for admission checks: budget")
+    assert toy.group("g").explained.message.endswith("waits for admission checks: budget")
     assert not toy.world.journal.admissions, "a reservation is no admission"
     says(toy, "budget", "Ready")
     assert gated(toy) == 0
     assert condition(toy, "Admitted") == ("True", "Admitted")
     found = toy.group("g")
-    assert (found.state, found.wait) == ("Admitted", None)
+    assert (found.explained.state, found.explained.wait) == ("Admitted", None)
     assert kinds(toy).index("QuotaReserved") < kinds(toy).index("GroupAdmitted")
     (row,) = toy.world.journal.admissions.values()
-    assert found.holding is not None
-    assert row.admitted_at == found.holding.admitted_at > found.holding.at
+    assert found.quota.holding is not None
+    assert row.admitted_at == found.quota.holding.admitted_at > found.quota.holding.at
     toy.run("g-a", "g-b")
     toy.end("g-a", "g-b")
-    assert toy.group("g").state == "Finished"
+    assert toy.group("g").explained.state == "Finished"
 
 
 def test_what_is_reserved_is_taken() -> None:
@@ -106,7 +109,7 @@ def test_what_is_reserved_is_taken() -> None:
     group(toy)
     toy.pod("late", cpu=1)
     assert toy.named("late").gates
-    assert toy.group("late").reason == "WaitingForQuota"
+    assert toy.group("late").explained.reason == "WaitingForQuota"
 
 
 def test_labels_selectors_and_tolerations_of_checks_get_onto_the_pods() -> None:
@@ -134,15 +137,18 @@ def test_retry_gives_the_quota_back_and_waits_as_long_as_the_check_says() -> Non
     group(toy)
     toy.pod("late", cpu=1)
     says(toy, "prov", "Retry", "no machine", requeue_after_s=60)
-    assert toy.group("late").holding is not None, "what was reserved is free"
+    assert toy.group("late").quota.holding is not None, "what was reserved is free"
     assert condition(toy, "Evicted") == ("True", "AdmissionCheck")
     assert condition(toy, "QuotaReserved")[0] == "False"
     assert states(toy) == {"prov": "Pending"}, "said of a reservation that is over"
-    assert toy.group("g").message == "admission checks want it to be tried again: prov: no machine"
+    assert (
+        toy.group("g").explained.message
+        == "admission checks want it to be tried again: prov: no machine"
+    )
     toy.delete("late")
-    assert toy.group("g").holding is None
+    assert toy.group("g").quota.holding is None
     toy.wait(61)
-    assert toy.group("g").holding is not None and gated(toy) == 2
+    assert toy.group("g").quota.holding is not None and gated(toy) == 2
     says(toy, "prov", "Ready")
     assert gated(toy) == 0
 
@@ -152,8 +158,8 @@ def test_retry_without_a_time_queues_again_behind_others() -> None:
     group(toy)
     toy.pod("late", cpu=1)
     says(toy, "prov", "Retry")
-    assert toy.group("late").holding is not None
-    assert toy.group("g").reason == "WaitingForQuota"
+    assert toy.group("late").quota.holding is not None
+    assert toy.group("g").explained.reason == "WaitingForQuota"
 
 
 def test_what_was_said_of_one_reservation_is_not_about_the_next() -> None:
@@ -162,13 +168,13 @@ def test_what_was_said_of_one_reservation_is_not_about_the_next() -> None:
     group(toy)
     toy.act = False
     says(toy, "prov", "Retry")
-    assert toy.group("g").holding is not None, "there is room for it: reserved anew"
-    assert not toy.group("g").holding.admitted
-    assert toy.group("g").checks_stale
+    assert toy.group("g").quota.holding is not None, "there is room for it: reserved anew"
+    assert not toy.group("g").quota.holding.admitted
+    assert toy.group("g").mirror.checks_stale
     toy.act = True
     toy.settle()
     assert states(toy) == {"prov": "Pending"}
-    assert not toy.group("g").checks_stale
+    assert not toy.group("g").mirror.checks_stale
     assert gated(toy) == 2
     says(toy, "prov", "Ready")
     assert gated(toy) == 0
@@ -181,12 +187,12 @@ def test_rejected_deactivates_and_a_person_may_activate_it_again() -> None:
     says(toy, "budget", "Rejected", "none left")
     assert not toy.workloads["g"].active
     assert condition(toy, "Evicted") == ("True", "DeactivatedDueToAdmissionCheck")
-    assert toy.group("g").holding is None
+    assert toy.group("g").quota.holding is None
     assert any(reason == "AdmissionCheckRejected" for _, reason, _ in toy.said)
     assert set(states(toy).values()) == {"Pending"}
     toy.put_workload(replace(toy.workloads["g"], active=True))
     toy.settle()
-    assert toy.group("g").holding is not None and gated(toy) == 2
+    assert toy.group("g").quota.holding is not None and gated(toy) == 2
 
 
 def test_a_check_that_changes_its_mind_stops_what_runs() -> None:
@@ -195,7 +201,7 @@ def test_a_check_that_changes_its_mind_stops_what_runs() -> None:
     says(toy, "prov", "Ready")
     toy.run("g-a", "g-b")
     says(toy, "prov", "Retry", "the machine goes", requeue_after_s=5)
-    assert toy.group("g").holding is None
+    assert toy.group("g").quota.holding is None
     assert all(pod.phase != "Running" for pod in toy.pods.values())
 
 
@@ -206,7 +212,7 @@ def test_a_check_that_is_asked_for_later_is_not_asked_of_who_is_admitted() -> No
     check(toy, "prov")
     asks(toy, "prov")
     toy.run("g-a", "g-b")
-    assert toy.group("g").state == "Running"
+    assert toy.group("g").explained.state == "Running"
     assert condition(toy, "Admitted") == ("True", "Admitted")
 
 
@@ -239,7 +245,7 @@ def test_a_queue_whose_check_is_missing_or_not_active_takes_nobody_in(
         check(toy, "prov", active)
     asks(toy, "prov", active=())
     group(toy)
-    assert toy.group("g").holding is None
+    assert toy.group("g").quota.holding is None
     reason = "AdmissionCheckInactive" if active is not None else "AdmissionCheckNotFound"
     what = "inactive" if active is not None else "missing"
     assert toy.world.cluster_queues["cq"].active == (
@@ -247,11 +253,11 @@ def test_a_queue_whose_check_is_missing_or_not_active_takes_nobody_in(
         reason,
         f"Can't admit new workloads: references {what} AdmissionCheck(s): prov.",
     )
-    assert toy.group("g").reason == "ClusterQueueInactive"
-    assert "AdmissionCheck prov" in toy.group("g").message
+    assert toy.group("g").explained.reason == "ClusterQueueInactive"
+    assert "AdmissionCheck prov" in toy.group("g").explained.message
     check(toy, "prov")
     assert toy.world.cluster_queues["cq"].active[0] == "True"
-    assert toy.group("g").holding is not None
+    assert toy.group("g").quota.holding is not None
     says(toy, "prov", "Ready")
     assert gated(toy) == 0
 
@@ -261,7 +267,7 @@ def test_a_stopped_queue_takes_a_reservation_back(policy: str) -> None:
     toy = with_checks("prov")
     group(toy)
     asks(toy, "prov", stop_policy=policy)
-    assert toy.group("g").holding is None
+    assert toy.group("g").quota.holding is None
     assert condition(toy, "Evicted") == ("True", "ClusterQueueStopped")
     says(toy, "prov", "Ready")
     assert gated(toy) == 2

@@ -47,11 +47,11 @@ def test_what_is_decided_and_in_which_order_does_not_hang_on_the_clock(
     assert [(n.seq, n.ord, n.kind, n.reason, n.message) for n in now.notes] == [
         (n.seq, n.ord, n.kind, n.reason, n.message) for n in then.notes
     ]
-    assert {g: one.state for g, one in world.groups.items()} == {
-        g: one.state for g, one in as_it_was.groups.items()
+    assert {g: one.explained.state for g, one in world.groups.items()} == {
+        g: one.explained.state for g, one in as_it_was.groups.items()
     }
     assert set(now.waits) == set(then.waits) and len(now.waits) > 3
-    assert all(group.executed_s >= 0 for group in world.groups.values())
+    assert all(group.quota.executed_s >= 0 for group in world.groups.values())
 
 
 def test_no_interval_ends_before_it_began_wherever_the_clock_is_set_back() -> None:

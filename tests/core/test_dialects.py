@@ -69,7 +69,7 @@ def gone(toy: Toy, name: str) -> None:
 
 def blocked(toy: Toy) -> tuple[str, str, str]:
     group = toy.group("g")
-    return group.state, group.reason, group.message
+    return group.explained.state, group.explained.reason, group.explained.message
 
 
 # -- sets: composition and admission ---
@@ -81,7 +81,7 @@ def test_the_driver_alone_makes_the_workload_and_quota_is_held_for_all() -> None
     driver(toy)
     assert not toy.gated("d")
     group = toy.group("g")
-    assert (group.state, group.total, group.composed_total) == ("Admitted", 4, 4)
+    assert (group.explained.state, group.spec.total, group.composition.total) == ("Admitted", 4, 4)
     assert [(p.name, p.count, p.requests) for p in toy.workloads["g"].pod_sets] == [
         ("driver", 1, {"cpu": 1000}),
         ("workers", 3, {"cpu": 2000}),
@@ -100,7 +100,7 @@ def test_a_group_whose_workers_do_not_fit_does_not_start_its_driver() -> None:
     toy = Toy(cpu=6)
     driver(toy)
     assert toy.gated("d")
-    assert toy.group("g").wait.reason == "ExceedsMaxQuota"
+    assert toy.group("g").explained.wait.reason == "ExceedsMaxQuota"
 
 
 @pytest.mark.parity("B9")
@@ -112,7 +112,7 @@ def test_workers_are_ungated_as_they_come_and_the_group_finishes_with_all() -> N
         worker(toy, f"w{i}")
         assert not toy.gated(f"w{i}")
         assert toy.named(f"w{i}").labels["kueue.x-k8s.io/podset"] == "workers"
-        assert toy.group("g").short is None
+        assert toy.group("g").composition.short is None
     toy.run("w0", "w1", "w2")
     assert "PodsReady" in toy.true("g")
     assert {o.name for o in toy.workloads["g"].owners} == {"d", "w0", "w1", "w2"}
@@ -120,9 +120,9 @@ def test_workers_are_ungated_as_they_come_and_the_group_finishes_with_all() -> N
     assert toy.workloads["g"].reclaimable == {"workers": 2}
     assert toy.world.quotas.usage["cq"][("f", "cpu")] == 3000
     toy.end("d")
-    assert toy.group("g").finish is None
+    assert toy.group("g").ending.finish is None
     toy.end("w2")
-    assert toy.group("g").finish.reason == "Succeeded"
+    assert toy.group("g").ending.finish.reason == "Succeeded"
     assert not any(p.finalizers for p in toy.pods.values())
     assert "Finished" in toy.true("g")
 
@@ -145,8 +145,8 @@ def test_workers_that_come_first_wait_and_surplus_goes_when_the_driver_has_spoke
     toy = Toy()
     for i in range(4):
         worker(toy, f"w{i}")
-    assert toy.group("g").state == "Composing"
-    assert toy.group("g").reason == "WaitingForPods"
+    assert toy.group("g").explained.state == "Composing"
+    assert toy.group("g").explained.reason == "WaitingForPods"
     driver(toy)
     assert toy.there() == {"d", "w0", "w1", "w2"}
     assert not any(toy.gated(name) for name in toy.there())
@@ -159,8 +159,8 @@ def test_sets_without_template_are_waited_for_by_name() -> None:
     sets = (DeclaredSet(name="launchers", count=2), workers())
     driver(toy, "l0", sets)
     worker(toy, "w0")
-    assert toy.group("g").state == "Composing"
-    assert "2 x launchers" in toy.group("g").message
+    assert toy.group("g").explained.state == "Composing"
+    assert "2 x launchers" in toy.group("g").explained.message
     toy.pod("l1", "g", None, labels={POD_GROUP_ROLE: "launchers"})
     assert not any(toy.gated(name) for name in ("l0", "l1", "w0"))
     assert [p.count for p in pod_sets(toy)] == [2, 3]
@@ -184,8 +184,8 @@ def test_flavors_are_chosen_for_the_declared_template() -> None:
     sets = (DRIVER, workers(node_selector={"pool": "b"}))
     driver(toy, sets=sets)
     assert toy.gated("d")
-    assert toy.group("g").wait.reason == "NoMatchingFlavor"
-    assert "flavor f doesn't match node affinity" in toy.group("g").message
+    assert toy.group("g").explained.wait.reason == "NoMatchingFlavor"
+    assert "flavor f doesn't match node affinity" in toy.group("g").explained.message
 
 
 @pytest.mark.parity("B9")
@@ -372,8 +372,8 @@ def test_a_driver_that_ends_first_leaves_its_declaration_behind() -> None:
     assert toy.there() == {"w0", "w1", "w2"}
     toy.run("w1", "w2")
     toy.end("w0", "w1", "w2")
-    assert toy.group("g").finish.reason == "Succeeded"
-    assert toy.group("g").finish.message == "Pods succeeded: 4/4."
+    assert toy.group("g").ending.finish.reason == "Succeeded"
+    assert toy.group("g").ending.finish.message == "Pods succeeded: 4/4."
 
 
 @pytest.mark.parity("B9")
@@ -384,7 +384,7 @@ def test_a_driver_that_must_not_be_retried_ends_the_group_without_the_rest() -> 
     toy.run("d", "w0")
     toy.end("w0")
     toy.end("d", phase="Failed")
-    assert toy.group("g").finish.reason == "Failed"
+    assert toy.group("g").ending.finish.reason == "Failed"
     assert not toy.held("d")
     assert not toy.held("w0")
 
@@ -405,12 +405,12 @@ def test_a_log_that_was_lost_is_made_up_for_from_workload_and_labels() -> None:
     for uid in list(again.pods):
         again.change(uid)
     group = again.group("g")
-    assert group.holding is not None
+    assert group.quota.holding is not None
     assert again.world.pods[again.named("w0").uid].role == "workers"
     again.pod("w1", "g", None, cpu=2, labels={POD_GROUP_ROLE: "workers"})
     assert not again.gated("w1")
     driver(again, "d2")
-    assert group.sets == SETS
+    assert group.spec.sets == SETS
     assert not again.gated("d2")
 
 
@@ -492,7 +492,7 @@ def test_pods_that_use_different_dialects_are_both_named(one: str, other: str) -
             more = {"annotations": NOTES[dialect]}
         toy.pod(name, "g", None, settle=False, labels={POD_GROUP_ROLE: name}, **more)
     toy.settle()
-    if toy.group("g").composed:
+    if toy.group("g").composition.done:
         # A count of one shape is complete with its first pod; what comes later has no say.
         assert one == "count"
         return
@@ -543,7 +543,7 @@ def test_a_declared_count_composes_after_its_first_pod() -> None:
     assert toy.there() == {"p0", "p1", "p2"}
     toy.run("p0", "p1", "p2")
     toy.end("p0", "p1", "p2")
-    assert toy.group("g").finish.message == "Pods succeeded: 3/3."
+    assert toy.group("g").ending.finish.message == "Pods succeeded: 3/3."
 
 
 @pytest.mark.parity("B10")
@@ -592,7 +592,7 @@ def test_declared_roles_compose_after_one_pod_of_each() -> None:
     assert not toy.held("w0")
     toy.run("w4")
     toy.end("d", "w1", "w2", "w4")
-    assert toy.group("g").finish.reason == "Succeeded"
+    assert toy.group("g").ending.finish.reason == "Succeeded"
 
 
 @pytest.mark.parity("B10")

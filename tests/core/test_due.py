@@ -174,7 +174,7 @@ def test_nor_at_the_end_of_a_group_whatever_comes_off_last(last: str) -> None:
             break
         wide.play([["act", (rest or [0])[0], 0], *[["see", kind, 0] for kind in (0, 1)]])
         wide.play([["hear", 0, 0], ["fold", 99]])
-    assert "Finished" in {one.state for one in wide.world.groups.values()}
+    assert "Finished" in {one.explained.state for one in wide.world.groups.values()}
     same(wide.messages, "builtin", wide.policy)
 
 

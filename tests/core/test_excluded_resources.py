@@ -12,9 +12,9 @@ def test_a_resource_that_no_queue_has_is_refused_unless_it_is_excluded() -> None
         toy = Toy(policy=policy)
         toy.pod("foo", requests={"cpu": 1000, NETWORK: 1})
         group = toy.group("foo")
-        assert group.state == state
-        assert (group.reason == "NoMatchingFlavor") == (state == "Blocked")
-        assert (NETWORK in group.message) == (state == "Blocked")
+        assert group.explained.state == state
+        assert (group.explained.reason == "NoMatchingFlavor") == (state == "Blocked")
+        assert (NETWORK in group.explained.message) == (state == "Blocked")
 
 
 def test_an_excluded_resource_takes_no_quota_and_is_not_in_the_admission() -> None:

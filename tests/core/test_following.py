@@ -55,7 +55,7 @@ def test_an_admitted_group_keeps_its_queue() -> None:
     toy.pod("foo")
     (name,) = toy.workloads
     relabel(toy, "foo", **{QUEUE_NAME: "other"})
-    assert toy.workloads[name].queue == "lq" and toy.group("foo").queue == "lq"
+    assert toy.workloads[name].queue == "lq" and toy.group("foo").spec.queue == "lq"
 
 
 def test_a_waiting_group_is_admitted_from_its_new_queue() -> None:

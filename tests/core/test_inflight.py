@@ -64,7 +64,7 @@ def test_a_workload_that_went_with_its_finalizer_is_not_finalized_again() -> Non
     again = applied(toy, decision, view.resource_version)
     assert [c for c in again if c.target.kind == "Workload"] == []
     toy.send(e.WorkloadDeleted(workload=view))
-    assert toy.group("g").workload_expect is None
+    assert toy.group("g").mirror.expect is None
 
 
 @pytest.mark.parity("B2")

@@ -180,8 +180,8 @@ def test_a_finished_workload_releases_its_pods() -> None:
     kueue.done(kueue.decisions)
     kueue.until("reclaim one pod of low")
     group = next(g for g in kueue.world.groups.values() if g.name == "high")
-    assert group.finish is not None
-    assert group.finish.reason == "Succeeded"
+    assert group.ending.finish is not None
+    assert group.ending.finish.reason == "Succeeded"
     released = {d.command.target.name for d in kueue.decisions if d.rule == "release"}
     assert released >= {"h0", "h1"}
 
@@ -190,13 +190,13 @@ def test_readmission_clears_the_eviction_and_waits_are_kueues_words() -> None:
     kueue = started()
     kueue.until("finish high")
     group = next(g for g in kueue.world.groups.values() if g.name == "low")
-    assert group.evicted is not None
+    assert group.requeueing.evicted is not None
     waits = [w.reason for w in kueue.world.journal.waits.values() if w.group == group.id]
     assert "WaitingForQuota" in waits or "PendingEvaluation" in waits
     kueue.until("reclaim")
-    assert group.evicted is None
-    assert group.holding is not None
-    assert group.admissions == 2
+    assert group.requeueing.evicted is None
+    assert group.quota.holding is not None
+    assert group.quota.admissions == 2
 
 
 def test_every_recorded_workload_folds_to_the_same_bytes_twice() -> None:

@@ -145,7 +145,7 @@ def invariants(toy: Toy, cpu: int) -> None:
         members = world.members[group.id]
         for role in group.roles.values():
             taken = members.count(Flag.OPEN, role.name) + members.count(Flag.OPENING, role.name)
-            if group.composed and role.count:
+            if group.composition.done and role.count:
                 assert taken <= role.count, "more pods started than the role has places"
     targets: Counter[tuple[str, str]] = Counter()
     for decision in toy.decisions:

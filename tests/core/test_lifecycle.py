@@ -81,17 +81,17 @@ def test_a_step_that_no_path_allows_parks_its_group_alone() -> None:
     toy = Toy()
     broken = toy.pod("broken", "broken-group", 2)
     group = toy.group("broken-group")
-    group.state = "Finished"
+    group.explained.state = "Finished"
     toy.change(broken.uid, labels=broken.labels | {"x": "y"})
-    assert (group.state, bool(group.parked)) == ("Finished", True)
+    assert (group.explained.state, bool(group.parked)) == ("Finished", True)
     (row,) = toy.world.journal.parked
     assert (row.reason, row.group) == ("IllegalTransition", group.id)
     assert row.message == (
         "a group that is Finished cannot become Composing, only Finishing or Gone; "
         "as known now it is being composed, with 1 pods"
     )
-    assert group.wait is not None
-    assert group.wait.reason == "Parked"
+    assert group.explained.wait is not None
+    assert group.explained.wait.reason == "Parked"
 
     toy.pod("fine", "fine-group", 1)
     assert not toy.gated("fine")
@@ -101,8 +101,8 @@ def test_a_step_that_no_path_allows_parks_its_group_alone() -> None:
     # Released without being mended it is parked again; by a version that knows better it goes on.
     toy.do(OperatorActed(action="release", target=f"{row.seq}/{row.ord}"))
     assert len(toy.world.journal.parked) == 2
-    group.state = "Composing"
+    group.explained.state = "Composing"
     toy.do(OperatorActed(action="release", target=group.id))
     assert not group.parked
     toy.pod("second", "broken-group", 2)
-    assert group.state == "Admitted"
+    assert group.explained.state == "Admitted"

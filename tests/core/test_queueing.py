@@ -125,14 +125,14 @@ def test_the_reason_of_a_person_is_in_why_and_in_history() -> None:
     toy.run("runs")
     queue(toy, stop_policy="Hold", because="rack 7 (anna)")
     toy.pod("waits", cpu=1)
-    assert toy.group("waits").wait.message == "ClusterQueue cq is stopped: rack 7 (anna)"
+    assert toy.group("waits").explained.wait.message == "ClusterQueue cq is stopped: rack 7 (anna)"
     queue(toy, stop_policy="HoldAndDrain", because="rack 7 (anna)")
     said = [d.message for d in toy.decisions if d.rule == "drain"]
     assert said[0] == "The ClusterQueue is stopped: rack 7 (anna)"
     queue(toy, stop_policy="None", because="back (ben)")
     local(toy, stop_policy="Hold", because="budget")
     toy.pod("later", cpu=1)
-    assert toy.group("later").wait.message == "LocalQueue lq is stopped: budget"
+    assert toy.group("later").explained.wait.message == "LocalQueue lq is stopped: budget"
     local(toy, stop_policy="Hold", because="budget of May")
     told = [
         (note.kind, note.reason, note.message)
@@ -152,5 +152,5 @@ def test_a_stop_without_a_reason_says_what_it_always_said() -> None:
     toy = Toy(cpu=2)
     queue(toy, stop_policy="Hold")
     toy.pod("waits", cpu=1)
-    assert toy.group("waits").wait.message == "ClusterQueue cq is stopped"
+    assert toy.group("waits").explained.wait.message == "ClusterQueue cq is stopped"
     assert not [note for note in toy.world.journal.notes if note.kind.startswith("Queue")]

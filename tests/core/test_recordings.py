@@ -37,7 +37,7 @@ def test_workloads_are_what_was_left(name: str) -> None:
     world, wanted = folded(name), outcome(name)
     found = {}
     for group in world.groups.values():
-        view = group.workload
+        view = group.mirror.workload
         if view is not None:
             found[view.name] = {
                 "queue": view.queue,
@@ -66,14 +66,14 @@ def test_groups_roles_and_counts_agree_with_the_pods(name: str) -> None:
             ):
                 assert members.count(flag, role_name) == sum(map(test, pods)), (group.name, flag)
             assert role.seen >= len(pods)
-        if group.workload is not None and not group.single:
+        if group.mirror.workload is not None and not group.single:
             counts = {n: r.count for n, r in group.roles.items() if r.count}
-            assert counts == {p.name: p.count for p in group.workload.pod_sets}
-        finished = wanted["workloads"].get(group.workload_name, {}).get("conditions", {})
-        assert (group.finish is not None) == ("Finished" in finished)
+            assert counts == {p.name: p.count for p in group.mirror.workload.pod_sets}
+        finished = wanted["workloads"].get(group.mirror.name, {}).get("conditions", {})
+        assert (group.ending.finish is not None) == ("Finished" in finished)
         if group.single:
             pod = mine[0].view if mine else None
-            assert pod is None or group.workload_name == workload_name(pod.name, pod.uid)
+            assert pod is None or group.mirror.name == workload_name(pod.name, pod.uid)
 
 
 @pytest.mark.parametrize("name", OUTCOMES)

@@ -206,8 +206,11 @@ def test_a_workload_that_is_refused_is_told_and_tried_ever_less_often() -> None:
         f'the Workload "g" could not be created: {toy.refusing}; the group is queued and runs '
         "without it, and it is tried again later"
     ]
-    assert (group.state, group.reason) == ("Admitted", "WorkloadRefused")
-    assert toy.refusing in group.message and "admitted by ClusterQueue cq" in group.message
+    assert (group.explained.state, group.explained.reason) == ("Admitted", "WorkloadRefused")
+    assert (
+        toy.refusing in group.explained.message
+        and "admitted by ClusterQueue cq" in group.explained.message
+    )
     assert [n.reason for n in toy.world.journal.notes if n.kind == "WorkloadRefused"] == ["422"]
     tries = []
     begin = toy.now
@@ -222,14 +225,17 @@ def test_a_workload_that_is_refused_is_told_and_tried_ever_less_often() -> None:
     assert len(refusals(toy)) == 1, "told once"
     toy.refusing = ""
     wait(toy, 1800)
-    assert "g" in toy.workloads and toy.group("g").reason == ""
+    assert "g" in toy.workloads and toy.group("g").explained.reason == ""
 
 
 def test_under_kueue_a_refused_workload_is_what_the_group_waits_for() -> None:
     toy = Toy(mode="kueue")
     toy.refusing = "403 Forbidden: exceeded quota"
     toy.pod("p0", "g", 1)
-    assert toy.group("g").wait.reason == "WorkloadRefused" and toy.group("g").state == "Blocked"
+    assert (
+        toy.group("g").explained.wait.reason == "WorkloadRefused"
+        and toy.group("g").explained.state == "Blocked"
+    )
     wait(toy, 6)
     assert reports(toy) == [("p0", "False", "WorkloadRefused")]
 
@@ -240,7 +246,7 @@ def test_a_pod_that_comes_after_the_end_of_its_group_is_told_and_queued_anew() -
     toy.run("p0")
     toy.end("p0")
     first = toy.group("g")
-    assert first.finish is not None
+    assert first.ending.finish is not None
     toy.pod("late", "g", 1)
     wait(toy, 6)
     assert toy.gated("late") and reports(toy) == [("late", "False", "GroupIsOver")]
@@ -249,7 +255,7 @@ def test_a_pod_that_comes_after_the_end_of_its_group_is_told_and_queued_anew() -
     toy.delete("p0")
     assert not toy.gated("late"), "the way is free: it is a group of its own now"
     second = toy.group("g")
-    assert second.id != first.id and second.finish is None
+    assert second.id != first.id and second.ending.finish is None
     assert toy.workloads["g"].owners[0].name == "late"
     toy.run("late")
     toy.end("late")
@@ -284,7 +290,7 @@ def test_a_pod_that_was_never_gated_runs_is_reported_and_takes_quota() -> None:
     toy.run("sly")
     wait(toy, 6)
     group = toy.group("sly")
-    assert group.state == "Blocked"
+    assert group.explained.state == "Blocked"
     assert reports(toy) == [("sly", "False", "RunningUnadmitted")]
     assert not toy.workloads
     toy.pod("foo", cpu=2)

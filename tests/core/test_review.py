@@ -118,8 +118,12 @@ def test_pods_of_one_role_name_cannot_ask_for_more_than_is_charged() -> None:
     toy.pod("large", "g", 2, cpu=100, role="worker")
     assert toy.gated("small") and toy.gated("large")
     group = toy.group("g")
-    assert group.state == "Blocked"
-    assert "small" in group.message and "large" in group.message and "cpu" in group.message
+    assert group.explained.state == "Blocked"
+    assert (
+        "small" in group.explained.message
+        and "large" in group.explained.message
+        and "cpu" in group.explained.message
+    )
 
 
 def test_a_replacement_cannot_ask_for_more_than_is_charged() -> None:
@@ -147,7 +151,7 @@ def test_quota_follows_a_deleted_and_recreated_cluster_queue() -> None:
         )
     )
     toy.pod("b", cpu=1)
-    assert toy.gated("b") and toy.group("b").reason == "ClusterQueueNotFound"
+    assert toy.gated("b") and toy.group("b").explained.reason == "ClusterQueueNotFound"
     toy.do(e.ObjectApplied(object=msgspec.structs.replace(toy.cluster_queue(2), uid="cq2")))
     assert toy.gated("b") and used(toy) == 2000
     toy.end("a")
@@ -217,7 +221,7 @@ def test_a_restart_between_eviction_and_admission_changes_nothing() -> None:
         toy.pod("low", "v", 1, cpu=4, labels=LOW)
         toy.run("low")
         toy.pod("first", cpu=4, labels={PRIORITY_CLASS: "mid"})
-        assert toy.group("v").evicted is not None
+        assert toy.group("v").requeueing.evicted is not None
         if restart:
             toy.world = reloaded(toy.world)
         toy.pod("later", cpu=1, labels=LOW)
@@ -238,9 +242,9 @@ def test_a_second_preemptor_does_not_take_the_room_of_the_first() -> None:
     toy.pod("v1a", "v1", 1, cpu=1, labels=LOW)
     toy.run("v4a", "v1a")
     toy.pod("big", cpu=4, labels=HIGH)
-    assert toy.group("v4").evicted is not None
+    assert toy.group("v4").requeueing.evicted is not None
     toy.pod("small", cpu=1, labels={PRIORITY_CLASS: "high"})
-    assert toy.group("v1").evicted is not None
+    assert toy.group("v1").requeueing.evicted is not None
     toy.end("v4a", phase="Failed")
     assert not toy.gated("big")
     toy.end("v1a", phase="Failed")
@@ -337,8 +341,8 @@ def test_a_workload_that_was_replaced_unseen_is_the_new_one() -> None:
     toy.workloads["g"] = new
     relist(toy, "Workload", e.WorkloadApplied(workload=new))
     group = toy.group("g")
-    assert group.workload_expect is None
-    assert group.holding is None or not toy.there()
+    assert group.mirror.expect is None
+    assert group.quota.holding is None or not toy.there()
 
 
 def test_an_obsolete_write_to_a_workload_does_not_stop_the_group() -> None:
@@ -416,9 +420,9 @@ def test_a_second_life_after_the_workload_was_deleted_keeps_all_its_pods() -> No
     assert not toy.gated("c") and not toy.gated("d")
     toy.run("c", "d")
     toy.end("c")
-    assert toy.group("g").finish is None
+    assert toy.group("g").ending.finish is None
     toy.end("d")
-    assert toy.group("g").state == "Finished"
+    assert toy.group("g").explained.state == "Finished"
 
 
 def test_a_success_before_the_group_was_complete_costs_nobody_a_place() -> None:
@@ -492,7 +496,7 @@ def test_a_group_that_the_rules_fail_on_twice_stops_nobody_else() -> None:
     toy.pod("a", "g", 1)
     group = toy.group("g")
     group.parked = "1/0 (test): for the test"
-    group.finish = "no end"  # a state that cannot be: explaining it fails as well
+    group.ending.finish = "no end"  # a state that cannot be: explaining it fails as well
     toy.run("a")
     toy.pod("b")
     assert not toy.gated("b")
@@ -519,7 +523,7 @@ def test_a_waiting_preemptor_keeps_what_it_counts_on() -> None:
         toy.run(f"{name}-a")
     toy.pod("big", "p1", 1, cpu=3, labels=HIGH)
     toy.pod("also", "p2", 1, cpu=3, labels=HIGH)
-    assert all(toy.group(name).evicted is not None for name in ("v1", "v2"))
+    assert all(toy.group(name).requeueing.evicted is not None for name in ("v1", "v2"))
     toy.pod("small", "p3", 1, cpu=1, labels=LOW)
     assert toy.gated("small")
     toy.end("v1-a", "v2-a", phase="Failed")
@@ -563,7 +567,7 @@ def test_room_is_made_in_the_second_flavor_when_it_cannot_be_in_the_first() -> N
     toy.run("urgent", "idle")
     toy.pod("next", cpu=2, labels=HIGH)
     assert not toy.gated("next")
-    assert toy.group("next").holding.admission.assignments[0].flavors == {"cpu": "g"}
+    assert toy.group("next").quota.holding.admission.assignments[0].flavors == {"cpu": "g"}
 
 
 def test_the_reason_of_a_preemptor_of_many_is_short_and_does_not_change_with_each() -> None:
@@ -574,10 +578,10 @@ def test_the_reason_of_a_preemptor_of_many_is_short_and_does_not_change_with_eac
         toy.pod(name, name, 1, labels=LOW)
     toy.run(*names)
     toy.pod("big", cpu=50, labels=HIGH)
-    waiting = toy.group("big").wait
+    waiting = toy.group("big").explained.wait
     assert waiting.reason == "WaitingForPreemptedWorkloads" and len(waiting.message) < 500
     toy.end(*names[:49], phase="Failed")
-    assert toy.group("big").wait == waiting
+    assert toy.group("big").explained.wait == waiting
     toy.end(names[49], phase="Failed")
     assert not toy.gated("big")
 
@@ -586,7 +590,9 @@ def test_a_long_value_does_not_make_a_long_message() -> None:
     toy = Toy()
     toy.pod("a", "g", 2)
     toy.pod("b", "g", "2" * 200_000)
-    assert toy.group("g").state == "Blocked" and len(toy.group("g").message) < 1000
+    assert (
+        toy.group("g").explained.state == "Blocked" and len(toy.group("g").explained.message) < 1000
+    )
 
 
 def test_quota_that_moves_to_another_queue_leaves_nothing_behind() -> None:

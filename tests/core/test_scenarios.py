@@ -34,7 +34,7 @@ def test_single_pod_is_gated_admitted_runs_and_is_released() -> None:
     toy.end("foo")
     assert not held(toy, "foo")
     assert "Finished" in toy.true(name)
-    assert toy.group("foo").state == "Finished"
+    assert toy.group("foo").explained.state == "Finished"
     toy.delete("foo")
     assert not toy.world.groups and not toy.world.pods and not toy.workloads
 
@@ -43,7 +43,7 @@ def test_driver_and_workers_compose_when_all_are_there() -> None:
     toy = Toy()
     toy.pod("driver", "g", 3, cpu=1)
     toy.pod("w0", "g", 3, cpu=2)
-    assert toy.gated("driver") and toy.group("g").state == "Composing"
+    assert toy.gated("driver") and toy.group("g").explained.state == "Composing"
     toy.pod("w1", "g", 3, cpu=2)
     assert not any(toy.gated(n) for n in ("driver", "w0", "w1"))
     assert [p.count for p in toy.workloads["g"].pod_sets] == [1, 2]
@@ -51,8 +51,8 @@ def test_driver_and_workers_compose_when_all_are_there() -> None:
     toy.end("w0")
     assert toy.workloads["g"].reclaimable == {"r2": 1}
     toy.end("w1", "driver")
-    assert toy.group("g").state == "Finished" and not held(toy, "w0")
-    assert toy.group("g").finish.reason == "Succeeded"
+    assert toy.group("g").explained.state == "Finished" and not held(toy, "w0")
+    assert toy.group("g").ending.finish.reason == "Succeeded"
 
 
 def test_excess_before_admission_takes_the_youngest() -> None:
@@ -62,10 +62,10 @@ def test_excess_before_admission_takes_the_youngest() -> None:
     for i in range(4):
         toy.pod(f"p{i}", "g", 3)
     assert there(toy) == {"hog", "p0", "p1", "p2"}
-    assert toy.group("g").wait.reason == "WaitingForQuota"
+    assert toy.group("g").explained.wait.reason == "WaitingForQuota"
     toy.end("hog")
     toy.run("p0", "p1", "p2")
-    assert toy.group("g").state == "Running"
+    assert toy.group("g").explained.state == "Running"
 
 
 def test_excess_after_admission_is_deleted() -> None:
@@ -85,13 +85,13 @@ def test_failed_pod_is_replaced_and_released_only_then() -> None:
     toy.run("p0", "p1")
     toy.end("p0", phase="Failed")
     assert held(toy, "p0") and "WaitingForReplacementPods" in toy.true("g")
-    assert toy.group("g").state == "Running"
+    assert toy.group("g").explained.state == "Running"
     toy.pod("again", "g", 2)
     assert not held(toy, "p0") and not toy.gated("again")
     assert "WaitingForReplacementPods" not in toy.true("g")
     toy.run("again")
     toy.end("p1", "again")
-    assert toy.group("g").finish.reason == "Succeeded"
+    assert toy.group("g").ending.finish.reason == "Succeeded"
     assert {o.name for o in toy.workloads["g"].owners} == {"p0", "p1", "again"}
 
 
@@ -116,9 +116,9 @@ def test_unretriable_group_with_failures_is_failed() -> None:
     p0 = toy.named("p0")
     toy.change(p0.uid, annotations=p0.annotations | {RETRIABLE_IN_GROUP: "false"})
     toy.end("p0", phase="Failed")
-    assert toy.group("g").state == "Running"
+    assert toy.group("g").explained.state == "Running"
     toy.end("p1", phase="Failed")
-    assert toy.group("g").finish.reason == "Failed"
+    assert toy.group("g").ending.finish.reason == "Failed"
     assert not held(toy, "p0") and not held(toy, "p1")
 
 
@@ -128,8 +128,10 @@ def test_different_total_counts_block_and_say_who() -> None:
     toy.pod("p0", "g", 2)
     toy.pod("p1", "g", 3)
     group = toy.group("g")
-    assert group.state == "Blocked" and group.wait.reason == "DifferentTotalCounts"
-    assert "'p0'" in group.wait.message and "'p1'" in group.wait.message
+    assert (
+        group.explained.state == "Blocked" and group.explained.wait.reason == "DifferentTotalCounts"
+    )
+    assert "'p0'" in group.explained.wait.message and "'p1'" in group.explained.wait.message
     assert not toy.workloads
 
 
@@ -150,7 +152,7 @@ def test_second_group_waits_for_quota() -> None:
     toy.run("a0", "a1")
     for n in ("b0", "b1"):
         toy.pod(n, "gb", 2, cpu=5)
-    assert toy.group("gb").state == "Queued"
+    assert toy.group("gb").explained.state == "Queued"
     toy.end("a0")
     assert toy.gated("b0")
     toy.end("a1")
@@ -164,17 +166,17 @@ def test_low_priority_group_is_preempted_and_comes_back() -> None:
     toy.run("l0", "l1")
     toy.pod("h", cpu=10, labels=HIGH)
     assert not toy.gated("h")
-    assert toy.group("gl").state == "Evicted"
+    assert toy.group("gl").explained.state == "Evicted"
     assert toy.true("gl") >= {"Evicted", "WaitingForReplacementPods", "Requeued"}
     assert "Admitted" not in toy.true("gl") and toy.workloads["gl"].cluster_queue == ""
     toy.run("h")
     for n in ("l0-again", "l1-again"):
         toy.pod(n, "gl", 2, cpu=5, labels=LOW)
     assert there(toy) == {"h", "l0-again", "l1-again"}
-    assert toy.group("gl").state == "Queued"
+    assert toy.group("gl").explained.state == "Queued"
     toy.end("h")
     toy.run("l0-again", "l1-again")
-    assert toy.group("gl").admissions == 2
+    assert toy.group("gl").quota.admissions == 2
     assert toy.true("gl") >= {"Admitted", "QuotaReserved"} and "Evicted" not in toy.true("gl")
 
 
@@ -245,7 +247,7 @@ def test_eighteen_roles_are_allowed_and_no_more(roles: int) -> None:
         toy.pod(f"p{i:02d}", "g", roles, cpu=i + 1)
     assert ("g" in toy.workloads) == (roles == 18)
     if roles == 19:
-        assert toy.group("g").wait.reason == "TooManyRoles"
+        assert toy.group("g").explained.wait.reason == "TooManyRoles"
 
 
 def test_strict_fifo_blocks_behind_its_head_and_best_effort_does_not() -> None:
@@ -268,8 +270,8 @@ def test_unknown_queue_is_named_and_admission_follows_once_it_exists() -> None:
 
     toy = Toy()
     toy.pod("foo", labels={QUEUE_NAME: "nope"})
-    assert toy.group("foo").wait.reason == "LocalQueueNotFound"
-    assert "nope" in toy.group("foo").wait.message
+    assert toy.group("foo").explained.wait.reason == "LocalQueueNotFound"
+    assert "nope" in toy.group("foo").explained.wait.message
     toy.do(
         ObjectApplied(
             object=LocalQueueView(
@@ -287,8 +289,8 @@ def test_unknown_queue_is_named_and_admission_follows_once_it_exists() -> None:
 def test_request_beyond_the_whole_quota_says_so() -> None:
     toy = Toy(cpu=4)
     toy.pod("foo", cpu=5)
-    assert toy.group("foo").wait.reason == "ExceedsMaxQuota"
-    assert toy.group("foo").state == "Blocked"
+    assert toy.group("foo").explained.wait.reason == "ExceedsMaxQuota"
+    assert toy.group("foo").explained.state == "Blocked"
 
 
 def test_deciding_again_decides_nothing() -> None:

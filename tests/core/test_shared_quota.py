@@ -93,7 +93,7 @@ def test_a_team_borrows_what_others_lend_and_gives_it_back() -> None:
         said = decision.command.message
         assert "due to reclamation within the cohort; preemptor path: /lab/red" in said
         assert "preemptee path: /lab/blue" in said
-    waits = toy.group("r").wait
+    waits = toy.group("r").explained.wait
     assert waits.reason == "WaitingForPreemptedWorkloads"
     assert "Pending the preemption of 3 workload(s)" in waits.message
     victims = [d.name for d in evicted]
@@ -111,7 +111,7 @@ def test_what_is_kept_for_a_preemptor_outlives_a_restart_and_nobody_takes_it() -
         toy.pod(f"b{number}", labels=of("blue"))
     toy.run(*started(toy))
     toy.pod("r", cpu=4, labels=of("red"))
-    kept = toy.group("r").kept
+    kept = toy.group("r").quota.kept
     assert kept is not None and len(kept.victims) == 3
     journal = toy.world.journal
     toy.world = reloaded(toy.world)
@@ -120,17 +120,17 @@ def test_what_is_kept_for_a_preemptor_outlives_a_restart_and_nobody_takes_it() -
     toy.end(victims[0], phase="Failed")
     toy.pod("small", labels=of("red"))
     assert toy.gated("small") and toy.gated("r")
-    assert toy.group("r").kept == kept
+    assert toy.group("r").quota.kept == kept
     assert len([d for d in toy.decisions if isinstance(d.command, c.EvictGroup)]) == 3
     toy.end(*victims[1:], phase="Failed")
     assert not toy.gated("r") and toy.gated("small")
-    assert toy.group("r").kept is None
+    assert toy.group("r").quota.kept is None
 
 
 def test_quota_of_a_cohort_comes_and_goes_with_the_object() -> None:
     toy = two_teams()
     toy.pod("big", cpu=9, labels=of("blue"))
-    assert toy.group("big").wait.reason == "ExceedsMaxQuota"
+    assert toy.group("big").explained.wait.reason == "ExceedsMaxQuota"
     cohort(toy, "lab", cpu=2)
     assert not toy.gated("big")
     assert toy.decisions[-1].message != "" and "borrowing from its cohort" in next(
@@ -146,8 +146,8 @@ def test_a_circle_of_cohorts_takes_nobody_in_and_is_named() -> None:
     cohort(toy, "lab", parent="all")
     cohort(toy, "all", parent="lab")
     toy.pod("r", labels=of("red"))
-    assert toy.group("r").state == "Blocked"
-    assert "circle of cohorts: lab -> all -> lab" in toy.group("r").message
+    assert toy.group("r").explained.state == "Blocked"
+    assert "circle of cohorts: lab -> all -> lab" in toy.group("r").explained.message
     status, reason, message = toy.world.cluster_queues["red"].active
     assert (status, reason) == ("False", "CohortCycle") and "lab -> all -> lab" in message
     assert toy.world.cohorts["all"].active[:2] == ("False", "CohortCycle")
@@ -184,12 +184,12 @@ def test_nobody_is_told_again_because_amounts_change() -> None:
     toy = two_teams()
     toy.pod("b", cpu=7, labels=of("blue"))
     toy.pod("waits", cpu=6, labels=of("blue"))
-    said = toy.group("waits").wait
+    said = toy.group("waits").explained.wait
     assert "more needed" in said.message
     toy.pod("r", labels=of("red"))
     toy.run("r")
     toy.end("r")
-    assert toy.group("waits").wait == said
+    assert toy.group("waits").explained.wait == said
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -85,7 +85,7 @@ def test_under_kueue_pods_run_on_while_the_new_workload_waits_for_quota() -> Non
     toy.wait(60)
     assert not toy.stopped("p0")[0] and not toy.true("g")
     toy.admit("g")
-    assert toy.group("g").state == "Running"
+    assert toy.group("g").explained.state == "Running"
     toy.evict("g")
     assert toy.stopped("p0")[0].startswith("WorkloadEvicted"), "from then on it is as any other"
 
@@ -142,7 +142,7 @@ def test_what_runs_counts_though_the_quota_is_smaller_than_it_was() -> None:
 def test_pods_without_the_marks_of_a_start_are_no_admission() -> None:
     toy = Toy()
     toy.pod("wild", gated=False, node="n", phase="Running")
-    assert toy.group("wild").wait.reason == "RunningUnadmitted"
+    assert toy.group("wild").explained.wait.reason == "RunningUnadmitted"
     assert not toy.workloads and not toy.stopped("wild")[0]
 
 

@@ -15,7 +15,7 @@ from podgroup.objects import PodView
 
 def refused(world: view.World, group: view.Group, pod: view.Pod, seen: PodView) -> None:
     """What no rule may do; never called."""
-    group.queue = "other"  # type: ignore[misc]
+    group.spec.queue = "other"  # type: ignore[misc]
     group.roles["main"].count = 3  # type: ignore[misc]
     group.roles["main"] = state.Role("main")  # type: ignore[index]
     pod.let_in = True  # type: ignore[misc]
@@ -24,8 +24,8 @@ def refused(world: view.World, group: view.Group, pod: view.Pod, seen: PodView) 
     world.meta.timers.pop("wake")  # type: ignore[attr-defined]
     world.quotas.charge("group", None)  # type: ignore[attr-defined]
     world.members[group.id].drop("uid")  # type: ignore[attr-defined]
-    if group.holding is not None:
-        group.holding.admitted = False  # type: ignore[misc]
+    if group.quota.holding is not None:
+        group.quota.holding.admitted = False  # type: ignore[misc]
 
 
 def test_what_rules_see_is_there_and_has_no_setter() -> None:

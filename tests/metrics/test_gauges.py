@@ -85,7 +85,7 @@ def test_a_holding_outweighs_the_queue() -> None:
     )
     assert cluster_queue_name(toy.world, group) == "cq"
     assert cluster_queue_name(new_world("empty"), group) == "cq"
-    group.holding = None
+    group.quota.holding = None
     assert cluster_queue_name(toy.world, group) == "other"
 
 

@@ -13,7 +13,7 @@ from podgroup.ids import GroupID
 from podgroup.journal import AdmissionRow, Journal, Note, ParkedRow
 from podgroup.names import ADMISSION_GATE
 from podgroup.objects import LocalQueueView
-from podgroup.state import GROUP, Group, Holding, World
+from podgroup.state import GROUP, Group, Holding, Spec, World
 from projector.increments import Increments, increments
 from tests.projector.support import Messages, busy_toy
 from tests.support.toy import Toy
@@ -31,10 +31,10 @@ def world(*, holding: str = "", since: float = 0.0, queue: str = "lq") -> World:
     found.local_queues["ns", "lq"] = LocalQueueView(
         uid="l", namespace="ns", name="lq", resource_version="1", cluster_queue="cq"
     )
-    group = Group(GroupID("g"), "ns", "g", GROUP, T0, 1, "g", queue=queue)
+    group = Group(GroupID("g"), "ns", "g", GROUP, T0, 1, spec=Spec(queue=queue))
     if holding:
         admission = Admission(cluster_queue=holding, assignments=())
-        group.holding = Holding(1, admission, None, at(since), 1)
+        group.quota.holding = Holding(1, admission, None, at(since), 1)
     found.groups[group.id] = group
     return found
 

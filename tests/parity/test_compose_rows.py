@@ -165,7 +165,7 @@ def test_different_queues_make_no_workload_and_are_told() -> None:
     toy.pod("p1", "g", 2, labels={QUEUE_NAME: "other"})
     toy.wait(6)
     assert not toy.workloads
-    assert toy.group("g").wait.reason == "DifferentQueues"
+    assert toy.group("g").explained.wait.reason == "DifferentQueues"
     assert {n for n, reason, _ in toy.said if reason == "ErrWorkloadCompose"} == {"p0", "p1"}
 
 
@@ -247,7 +247,7 @@ def test_the_index_of_the_first_pod_must_be_below_the_total(index: str, made: bo
     assert bool(toy.workloads) == made
     if not made:
         toy.wait(6)
-        wait = toy.group("g").wait
+        wait = toy.group("g").explained.wait
         assert wait.reason == "BadPodIndex" and "'p0'" not in wait.message
         assert "pod p0" in wait.message and repr(index) in wait.message
 
@@ -318,7 +318,7 @@ def test_pods_that_differ_in_a_chosen_annotation_block_the_group() -> None:
     toy.wait(6)
     told = {message for _, reason, message in toy.said if reason == "ErrWorkloadCompose"}
     assert told == {"pods 'p0' and 'p1' have different 'example.com/team' values: a and b"}
-    assert toy.group("g").reason == "DifferentAnnotations"
+    assert toy.group("g").explained.reason == "DifferentAnnotations"
     toy.change(toy.named("p1").uid, annotations=toy.named("p0").annotations)
     assert "g" in toy.workloads
 
@@ -368,7 +368,7 @@ def test_a_dying_workload_of_somebody_else_in_the_way_of_a_group_is_left_to_them
     owner = OwnerRef(kind="Pod", name="x", uid="not-ours")
     view = toy.workload("g", ("main", 1), owners=(owner,))
     pair(toy)
-    assert toy.group("g").queue_reason[0] == "WorkloadNameConflict"
+    assert toy.group("g").quota.reason[0] == "WorkloadNameConflict"
     toy.put_workload(msgspec.structs.replace(view, deleted_at=toy.now))
     toy.settle()
     assert toy.workloads["g"].finalizers == view.finalizers

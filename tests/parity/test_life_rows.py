@@ -201,7 +201,7 @@ def test_a_pod_without_our_label_that_runs_with_a_queue_is_accounted() -> None:
     toy.run("wild")
     toy.pod("foo")
     assert toy.gated("foo") and not toy.stopped("wild")[0]
-    assert toy.group("wild").wait.reason == "RunningUnadmitted"
+    assert toy.group("wild").explained.wait.reason == "RunningUnadmitted"
 
 
 @pytest.mark.parity("B7")

@@ -74,7 +74,7 @@ def test_a_single_pod_runs_under_its_prebuilt_workload(by: str, first: str) -> N
     if first == "pod":
         toy.wait(6)
         assert toy.gated("foo") and not toy.workloads
-        assert toy.group("foo").wait.reason == "PrebuiltWorkloadNotFound"
+        assert toy.group("foo").explained.wait.reason == "PrebuiltWorkloadNotFound"
         toy.workload("mine", ("main", 1))
     workload = toy.workloads["mine"]
     assert [(o.uid, o.controller) for o in workload.owners] == [(foo.uid, True)]

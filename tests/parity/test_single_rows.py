@@ -210,7 +210,7 @@ def test_a_single_pod_that_must_go_keeps_its_quota_and_is_not_requeued(reason: s
     assert toy.workloads[name].cluster_queue == "cq", "held while it may still be running"
     toy.act = False
     toy.end("foo", phase="Failed")
-    finish = toy.group("foo").finish
+    finish = toy.group("foo").ending.finish
     assert finish is not None and (finish.reason, finish.message) == ("Failed", "By test")
     toy.act = True
     toy.settle()

@@ -237,7 +237,7 @@ def test_a_queue_that_appears_later_starts_what_waits_for_it() -> None:
         )
     )
     toy.pod("foo")
-    assert toy.gated("foo") and toy.group("foo").wait.reason == "LocalQueueNotFound"
+    assert toy.gated("foo") and toy.group("foo").explained.wait.reason == "LocalQueueNotFound"
     again = LocalQueueView(
         uid="again", namespace="ns", name="lq", resource_version=toy.bump(), cluster_queue="cq"
     )

@@ -18,7 +18,7 @@ from podgroup.objects import PodView
 from podgroup.state import Frame
 from projector import migrate, postgres_writer, sqlite_writer, tables
 from projector.database import DatabaseError, parse, reader, shown, writer
-from projector.packing import pack, pack_meta, unpack_group, unpack_meta
+from projector.packing import pack_group, pack_meta, unpack_group, unpack_meta
 from projector.record_rows import Settled
 from projector.rows import build
 from projector.store import SqlStore, StaleProjector, StoreUnavailable
@@ -401,17 +401,42 @@ def test_records_beyond_64_bits_are_kept() -> None:
     toy = Toy()
     toy.pod("foo")
     group = next(iter(toy.world.groups.values()))
-    assert group.holding is not None
-    assert group.holding.admission.assignments
+    assert group.quota.holding is not None
+    assert group.quota.holding.admission.assignments
     huge = tuple(
         msgspec.structs.replace(a, usage={"memory": 2**70})
-        for a in group.holding.admission.assignments
+        for a in group.quota.holding.admission.assignments
     )
-    admission = msgspec.structs.replace(group.holding.admission, assignments=huge)
-    group.holding = msgspec.structs.replace(group.holding, admission=admission)
-    assert unpack_group(pack(group)) == group
-    assert unpack_group(pack(group)).holding.admission.assignments == huge  # type: ignore[union-attr]
+    admission = msgspec.structs.replace(group.quota.holding.admission, assignments=huge)
+    group.quota.holding = msgspec.structs.replace(group.quota.holding, admission=admission)
+    assert unpack_group(pack_group(group)) == group
+    assert unpack_group(pack_group(group)).quota.holding.admission.assignments == huge  # type: ignore[union-attr]
     frame = Frame("r", 3, {"a", "b"})
     meta = msgspec.structs.replace(toy.world.meta, frames={"Pod": frame})
     assert unpack_meta(pack_meta(meta)).frames == {"Pod": Frame("r", 3)}
     assert frame.seen == {"a", "b"}
+
+
+def test_a_group_is_stored_as_before_it_had_parts() -> None:
+    """So that projectors of both versions read what the other wrote."""
+    toy = Toy()
+    toy.pod("foo")
+    group = next(iter(toy.world.groups.values()))
+    stored = msgspec.msgpack.decode(pack_group(group))
+    names = """
+        admissions beaten_by checks_stale checks_told complete_at composed composed_total created_at
+        created_seq deactivating declared declared_count declared_roles declarer_role dialect
+        disowned evicted executed_s fast finish finished_at gone_at holding id kept kind left
+        message name namespace parked prebuilt priority priority_class queue queue_reason queued_at
+        ready reason recounted refusal_told report_due report_key reported requeue_at requeued roles
+        serving sets short start_failed state strayed timeouts total unready_at wait was_short
+        workload workload_expect workload_lost workload_name workload_refusals workload_refused
+        workload_refused_version workload_rejections
+    """
+    assert sorted(stored) == names.split()
+    assert (stored["queue"], stored["composed"], stored["admissions"]) == ("lq", True, 1)
+    first = {name: stored[name] for name in ("id", "namespace", "name", "kind", "created_at")}
+    first |= {"created_seq": 1, "workload_name": "pod-foo", "recovered": False}
+    early = unpack_group(msgspec.msgpack.encode(first))
+    assert (early.id, early.mirror.name) == (group.id, "pod-foo")
+    assert (early.requeueing.requeued, early.quota.reason) == (True, ("", ""))

@@ -46,7 +46,9 @@ async def second_epoch(database: str, tmp_path: Path) -> AsyncIterator[Played]:
         base = projection.world.meta.position
         await eventually(lambda: projection.world.meta.position >= base, "folded")
         await eventually(
-            lambda: any(g.name == "new" and g.composed for g in projection.world.groups.values()),
+            lambda: any(
+                g.name == "new" and g.composition.done for g in projection.world.groups.values()
+            ),
             "composed",
         )
         assert last

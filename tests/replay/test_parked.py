@@ -256,7 +256,7 @@ def test_a_relist_does_not_take_for_gone_what_nobody_can_decode() -> None:
     toy.do(e.RelistStarted(kind="Pod", relist="again", reason="test"))
     toy.do(e.Undecodable(error="no idea", raw=raw))
     toy.do(e.RelistCompleted(kind="Pod", relist="again", resource_version="9999"))
-    assert toy.group("a").state == "Blocked" and toy.gated("a0")
+    assert toy.group("a").explained.state == "Blocked" and toy.gated("a0")
 
 
 @pytest.mark.parametrize("action", ["release", "discard"])
@@ -267,7 +267,7 @@ def test_a_group_that_stood_still_goes_on(action: str, by_group: bool) -> None:
     group = toy.group("a")
     park(toy.world, At(toy.position, toy.now), 3, "FoldFailed", "oops", group=group, name="pod a0")
     toy.pod("a1", "a", 2)
-    assert group.parked.startswith(f"{toy.position - 1}/3 ") and group.state == "Blocked"
+    assert group.parked.startswith(f"{toy.position - 1}/3 ") and group.explained.state == "Blocked"
     assert toy.gated("a0") and toy.gated("a1")
     toy.do(e.OperatorActed(action=action, target="1/1", by="ada"))
     assert group.parked, "another target is another matter"

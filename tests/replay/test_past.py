@@ -40,7 +40,7 @@ def test_at_a_position_is_as_if_the_log_had_ended_there(
     world = new_world("test")
     for position, at, batch in played.toy.messages[:cut]:
         step(world, position, at, batch)
-    wanted = {g.name: g.state for g in world.groups.values()}
+    wanted = {g.name: g.explained.state for g in world.groups.values()}
     assert dict(rows(then, "select name, state from groups where gone_at is null")) == wanted
     told = rows(then, "select seq, ord, kind from history order by seq, ord")
     assert told == [(n.seq, n.ord, n.kind) for n in world.journal.notes]

@@ -86,7 +86,7 @@ async def test_a_group_that_was_stopped_is_stopped_in_its_export() -> None:
 
 async def test_a_release_follows_what_it_releases() -> None:
     toy, place = played(release=True)
-    assert toy.group("a").state == "Queued" or not toy.group("a").parked
+    assert toy.group("a").explained.state == "Queued" or not toy.group("a").parked
     _, entries = await chosen(toy, Wanted(namespace="ns", name="a"))
     events: list[Event | Undecodable] = [e for entry in entries for e in entry.batch.events]
     (released,) = (event for event in events if isinstance(event, OperatorActed))
@@ -94,7 +94,10 @@ async def test_a_release_follows_what_it_releases() -> None:
     world = await folded(entries)
     assert parked(world) == {"a": ""}
     (group,) = world.groups.values()
-    assert (group.state, group.reason) == (toy.group("a").state, toy.group("a").reason)
+    assert (group.explained.state, group.explained.reason) == (
+        toy.group("a").explained.state,
+        toy.group("a").explained.reason,
+    )
 
 
 async def test_of_a_namespace_there_is_all_that_names_it() -> None:

@@ -37,9 +37,9 @@ class Holding(People):
             group: Any = world.groups.get(d.group)  # type: ignore[call-overload]
             match command:
                 case c.UngatePod():
-                    assert group.composed, f"ungated before it was composed: {d}"
-                    assert group.holding is not None, f"ungated without admission: {d}"
-                    assert group.holding.admitted, f"ungated without admission: {d}"
+                    assert group.composition.done, f"ungated before it was composed: {d}"
+                    assert group.quota.holding is not None, f"ungated without admission: {d}"
+                    assert group.quota.holding.admitted, f"ungated without admission: {d}"
                     deleted = self.decided[(uid, "DeletePod")] + self.decided[(uid, "StopPod")]
                     assert not deleted or uid in self.tampered, f"deleted, then ungated: {d}"
                 case c.DeletePod():
@@ -84,15 +84,15 @@ class Holding(People):
         if group is None or group.single:
             return
         members = self.world.members[group.id]
-        if group.composed:
+        if group.composition.done:
             for role in group.roles.values():
                 pod = self.world.pods.get(d.command.target.uid)
                 if pod is not None and pod.role == role.name and role.count:
                     left = members.count(Flag.ACTIVE, role.name) + role.succeeded_gone
                     assert left >= role.count, f"{left} of {role.count} pods left after {d}"
-        elif not group.dialect:
+        elif not group.spec.dialect:
             left = members.count(Flag.ACTIVE)
-            assert left >= group.total, f"{left} of {group.total} pods left after {d}"
+            assert left >= group.spec.total, f"{left} of {group.spec.total} pods left after {d}"
 
     def _complete(self, group: Any, command: c.CreateWorkload) -> None:
         if group.single:
@@ -100,12 +100,12 @@ class Holding(People):
         count = sum(p.count for p in command.pod_sets)
         pods = [self.world.pods[u] for u in self.world.members[group.id].flags]
         active = [p for p in pods if p.fate != "excess" and p.view.phase != "Failed"]
-        if group.dialect:
+        if group.spec.dialect:
             assert count == 3, f"{count} places of 3 that are declared"
             return
         totals = {p.view.annotations[GROUP_TOTAL_COUNT] for p in active}
         assert totals == {str(count)}, f"composed with {count}, pods say {totals}"
-        if not group.fast:
+        if not group.spec.fast:
             assert len(active) >= count, f"composed with {len(active)} of {count} pods"
 
     def checked(self) -> None:
@@ -135,7 +135,7 @@ class Holding(People):
                 continue
             for role in group.roles.values():
                 taken = members.count(Flag.OPEN, role.name) + members.count(Flag.OPENING, role.name)
-                if group.composed and role.count:
+                if group.composition.done and role.count:
                     assert taken <= role.count, f"{taken} of {role.count} places of {role.name}"
 
 

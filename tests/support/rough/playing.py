@@ -103,7 +103,7 @@ class Rough(Hands):
                 for role in group.roles.values()
                 if role.count
             )
-            assert there or group.holding is None, f"{group.name} holds quota for nobody"
+            assert there or group.quota.holding is None, f"{group.name} holds quota for nobody"
 
     def _in_order(self, line: str) -> bool:
         """Tell whether what the audit says is as it should be here."""
