@@ -88,6 +88,15 @@ class IngestMetrics:
             "gatelog_ingest_changes_conflated_total",
             "Changes of pods that are not in the log, as a later one took their place.",
         )
+        self._measured = metrics.counter(
+            "gatelog_ingest_samples_total",
+            "Samples of what pods really use that were counted (measure_interval_s).",
+        )
+        self._looks = metrics.counter(
+            "gatelog_ingest_measure_rounds_total",
+            "Rounds of requests to the metrics API, by outcome: ok or failed.",
+            ("outcome",),
+        )
         self._messages = metrics.counter(
             "gatelog_ingest_messages_total", "Messages published to the log."
         )
@@ -135,6 +144,11 @@ class IngestMetrics:
         """Count changes of pods that had to wait, and such that a later one took the place of."""
         self._deferred().inc(deferred)
         self._conflated().inc(conflated)
+
+    def measured(self, samples: int, *, failed: bool) -> None:
+        """Count a round of requests to the metrics API, and the new samples that it gave."""
+        self._measured().inc(samples)
+        self._looks("failed" if failed else "ok").inc()
 
     def came(self, kind: Kind, step: Step) -> None:
         """Count what a watcher hands on."""

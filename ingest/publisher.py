@@ -49,6 +49,7 @@ from podgroup.events import (
     ObjectDeleted,
     PodApplied,
     PodDeleted,
+    PodMeasured,
     RelistCompleted,
     RelistStarted,
     WatchProgressed,
@@ -353,6 +354,8 @@ def _shards_of(kind: Kind, event: Event, shards: int) -> Iterable[int]:
             return (subjects.shard_of(view.namespace, shards),)
         case ObjectApplied(object=view) if kind not in CLUSTER_SCOPED:
             return (subjects.shard_of(view.namespace, shards),)
+        case PodMeasured(namespace=namespace):
+            return (subjects.shard_of(namespace, shards),)
         case ObjectDeleted(namespace=namespace) | DeltaRefused(namespace=namespace) if (
             kind not in CLUSTER_SCOPED
         ):

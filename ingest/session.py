@@ -17,16 +17,19 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 from ingest import resume
 from ingest.calls import WatchApi, WatchOptions
 from ingest.conflating import Conflating
 from ingest.kinds import Watched, watched_kinds
+from ingest.measuring import MeasureApi, Measuring
 from ingest.metrics import IngestMetrics
 from ingest.publisher import EventPublisher, Sink
 from ingest.resume import Known, Log, Resume
 from ingest.watcher import Watcher
+from podgroup.events import Event
 from podgroup.objects import Kind
 from podgroup.runtime.backoff import Backoff
 from podgroup.runtime.jetstream import BusClosed, BusUnavailable
@@ -47,6 +50,10 @@ class EventLog(Log, Sink, Protocol):
         """Functions to call when a lost connection is back."""
 
 
+class SessionApi(MeasureApi, WatchApi, Protocol):
+    """What a session needs of the API server; `podgroup.runtime.kube.KubeClient` is one."""
+
+
 class Changed(Exception):
     """The stream can no longer be continued; the text says why."""
 
@@ -58,7 +65,7 @@ class Session:
         self,
         settings: Settings,
         bus: EventLog,
-        api: WatchApi,
+        api: SessionApi,
         begin: Resume,
         metrics: IngestMetrics | None = None,
     ) -> None:
@@ -82,6 +89,7 @@ class Session:
             begin.positions.get("Pod"),
             metrics,
         )
+        self.measuring = self._make_measuring(settings, api)
         self.watchers = self._make_watchers(settings, api)
         self._reconnected = asyncio.Event()
 
@@ -115,6 +123,8 @@ class Session:
         checker = asyncio.create_task(self._check_after_reconnects())
         releasing = asyncio.create_task(self.pods.run())
         watching = [asyncio.create_task(watcher.run()) for watcher in self.watchers]
+        if self.measuring is not None:
+            watching.append(asyncio.create_task(self.measuring.run()))
         stopping = asyncio.create_task(stop.wait())
         try:
             everyone = [pump, checker, releasing, stopping, *watching]
@@ -123,6 +133,10 @@ class Session:
             for task in sorted(done, key=everyone.index):
                 if task is not stopping:
                     task.result()
+            if self.measuring is not None:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(DRAIN_S):
+                        await self.measuring.report()
         finally:
             self._bus.on_reconnect.remove(on_reconnect)
             await _cancel([stopping, checker, releasing, *watching, pump])
@@ -155,7 +169,7 @@ class Session:
             if changed:
                 raise Changed(changed)
 
-    def _make_watchers(self, settings: Settings, api: WatchApi) -> list[Watcher]:
+    def _make_watchers(self, settings: Settings, api: SessionApi) -> list[Watcher]:
         options = WatchOptions(
             page_size=settings.ingest.page_size,
             watch_timeout_s=settings.ingest.watch_timeout_s,
@@ -175,11 +189,30 @@ class Session:
             watchers.append(watcher)
         return watchers
 
-    def _make_watcher(self, api: WatchApi, spec: Watched, options: WatchOptions) -> Watcher:
+    def _make_measuring(self, settings: Settings, api: SessionApi) -> Measuring | None:
+        ingest = settings.ingest
+        if not ingest.measure_interval_s:
+            return None
+        return Measuring(
+            api,
+            self.publisher.put,
+            selector=ingest.selector,
+            interval_s=ingest.measure_interval_s,
+            report_s=ingest.measure_report_s,
+            resumed="Pod" in self._begin.positions,
+            metrics=self._metrics,
+        )
+
+    async def _put_pods(self, kind: Kind, events: tuple[Event, ...], position: str | None) -> None:
+        if self.measuring is not None:
+            await self.measuring.saw(events)
+        await self.pods.put(kind, events, position)
+
+    def _make_watcher(self, api: SessionApi, spec: Watched, options: WatchOptions) -> Watcher:
         return Watcher(
             api,
             spec,
-            self.pods.put if spec.kind == "Pod" else self.publisher.put,
+            self._put_pods if spec.kind == "Pod" else self.publisher.put,
             since=self._begin.positions.get(spec.kind),
             reason=self._begin.reason,
             options=options,

@@ -10,7 +10,7 @@ of one kind, what is not delivered in the frame is gone: the fold infers its del
 Schema history: 2026-11 first version of everything (v1); `WorkloadView.owner_pods` (new field);
 `DecisionRefused`, `SettingsRecorded` (new events); `PodDeleted.filtered`,
 `RelistCompleted.filtered`, `RelistStarted.by_settings`, `OutcomeRecorded.parked`,
-`ContainerEnd.restarts` (new fields).
+`ContainerEnd.restarts` (new fields); `PodMeasured` (new event).
 Invariant: an event never changes once published, and equal deltas have equal `event_id`.
 """
 
@@ -42,6 +42,23 @@ class PodDeleted(EventBase, tag="pod_deleted.v1", frozen=True, kw_only=True):
 
     pod: PodView
     filtered: bool = False
+
+
+class PodMeasured(EventBase, tag="pod_measured.v1", frozen=True, kw_only=True):
+    """What a pod really used since the last such event, added up over samples of the metrics API.
+
+    `total` is the sum over `samples` samples, `peak` the largest of them, per resource in the units
+    of requests (cpu in thousandths, others in whole units); `from_at` and `to_at` are the times
+    of the first and the last sample.
+    """
+
+    namespace: str
+    uid: str
+    from_at: Time
+    to_at: Time
+    samples: int
+    total: dict[str, int]
+    peak: dict[str, int]
 
 
 class WorkloadApplied(EventBase, tag="workload_applied.v1", frozen=True, kw_only=True):
@@ -191,6 +208,7 @@ class SettingsRecorded(EventBase, tag="settings_recorded.v1", frozen=True, kw_on
 Event = (
     PodApplied
     | PodDeleted
+    | PodMeasured
     | WorkloadApplied
     | WorkloadDeleted
     | ObjectApplied
@@ -214,6 +232,7 @@ SAID_BY: dict[str, frozenset[type[EventBase]]] = {
         (
             PodApplied,
             PodDeleted,
+            PodMeasured,
             WorkloadApplied,
             WorkloadDeleted,
             ObjectApplied,
@@ -281,6 +300,8 @@ def event_id(event: Event) -> str:
             return f"{p.uid}/{p.resource_version}/applied{'/' + r if r else ''}"
         case PodDeleted(pod=p):
             return f"{p.uid}/{p.resource_version}/deleted"
+        case PodMeasured():
+            return f"{event.uid}/{event.to_at.isoformat()}/measured"
         case WorkloadApplied(workload=w, relist=r):
             return f"{w.uid}/{w.resource_version}/applied{'/' + r if r else ''}"
         case WorkloadDeleted(workload=w):

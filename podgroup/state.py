@@ -70,6 +70,21 @@ class Hiding(Struct, frozen=True, gc=False):
     kept_at: datetime | None = None
 
 
+class Measured(Struct, frozen=True, gc=False):
+    """What a pod really used: sum and largest of `samples` samples, per resource."""
+
+    samples: int
+    total: dict[str, int]
+    peak: dict[str, int]
+    from_at: datetime
+    to_at: datetime
+
+    def mean(self) -> dict[str, int]:
+        """Return the mean of the samples per resource, to the nearest unit."""
+        n = self.samples
+        return {resource: (2 * total + n) // (2 * n) for resource, total in self.total.items()}
+
+
 class Pod(Struct, gc=False):
     """A pod that exists: the latest view of it and what its past was.
 
@@ -108,6 +123,7 @@ class Pod(Struct, gc=False):
     """It asks for more than its role, for which quota is given."""
     hiding: Hiding | None = None
     """How it lost its label while it may run, if it ever did."""
+    measured: Measured | None = None
 
     @property
     def gated(self) -> bool:

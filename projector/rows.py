@@ -230,7 +230,7 @@ def _role(cluster: str, group: str, role: Role, members: Members | None) -> Row:
 
 
 def _pod(world: World, pod: Pod, shard: int) -> Row:
-    view = pod.view
+    view, used = pod.view, pod.measured
     return _pod_row(
         cluster=world.cluster,
         uid=view.uid,
@@ -258,6 +258,11 @@ def _pod(world: World, pod: Pod, shard: int) -> Row:
         qos=view.qos,
         owner=next((f"{one.kind}/{one.name}" for one in view.owners if one.controller), ""),
         restarts=sum([end.restarts for end in view.ends]),
+        used_mean=as_json(used.mean() if used is not None else {}),
+        used_peak=as_json(used.peak if used is not None else {}),
+        used_samples=used.samples if used is not None else 0,
+        used_from=used.from_at if used is not None else None,
+        used_to=used.to_at if used is not None else None,
         seen_seq=pod.seen_seq,
         as_of_seq=world.meta.position,
         folded=pack(pod) if pod.gone_at is None else None,

@@ -183,10 +183,30 @@ SELECT q.cluster, q.cluster_queue, f.key AS flavor, r.key AS resource, {_amount(
 """
 
 
+def used(d: Dialect) -> str:
+    """Return the view of what pods asked for and really used, pod by pod and resource."""
+    each = d.each.format(doc="p.used_mean", alias="u")
+    peak = d.each_or_none.format(doc="p.used_peak", alias="x", on="x.key = u.key")
+    asked = d.each_or_none.format(doc="p.requests", alias="r", on="r.key = u.key")
+    return f"""
+SELECT p.cluster, p.namespace, g.queue, g.cluster_queue, p.group_id, p.uid AS pod_uid, p.owner,
+       p.role, p.labels, u.key AS resource, coalesce({_amount(d)}, 0) AS asked,
+       {_amount(d, "u.value")} AS used, {_amount(d, "x.value")} AS peak,
+       p.used_samples AS samples, p.used_from AS from_at, p.used_to AS to_at
+  FROM pods p
+  JOIN groups g ON g.cluster = p.cluster AND g.id = p.group_id
+  {each}
+  {peak}
+  {asked}
+ WHERE p.used_samples > 0
+"""
+
+
 VIEWS = {
     "v_usage_spans": spans,
     "v_usage_hourly": hourly,
     "v_quota_spans": quotas,
+    "v_pod_used": used,
 }
 
 COMMENTS = {
@@ -194,4 +214,6 @@ COMMENTS = {
     "amounts as in the tables; open spans end now",
     "v_usage_hourly": "The same in resource-hours per hour (UTC), by namespace, queue and flavor",
     "v_quota_spans": "Nominal quota per ClusterQueue, flavor and resource, from when to when",
+    "v_pod_used": "What pods that were measured asked for and really used (mean and peak of their "
+    "samples), pod by pod and resource; amounts as in the tables",
 }

@@ -13,7 +13,7 @@ import msgspec
 
 from gatelog import clusterinfo, crds, manifests
 from gatelog.errors import CommandFailed, explain
-from gatelog.examine import gating, installed, leases, topology
+from gatelog.examine import gating, installed, leases, measuring, topology
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
 from podgroup.runtime.kube import KubeClient, KubeError, connect
 from podgroup.runtime.settings import Settings
@@ -22,6 +22,7 @@ AREA = "cluster"
 LEAST = (1, 30)
 _REVIEWS = "/apis/authorization.k8s.io/v1"
 _ROLES = (("ingest", "base/ingest.yaml"), ("actuator", "base/actuator.yaml"))
+_MEASURE = ("measure", "components/measure/access.yaml")
 _WEBHOOK = "gatelog-pods"
 _POLICY = "gatelog-queued-pods"
 _KUEUE_CONFIG = "/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config"
@@ -41,9 +42,10 @@ async def examine(settings: Settings) -> list[Finding]:
         away = any(finding.verdict != "skip" for finding in parts)
         if away and not settings.lease.enabled:
             settings = _as_installed(settings)
-        for name, file in _ROLES:
+        for name, file in (*_ROLES, *((_MEASURE,) if settings.ingest.measure_interval_s else ())):
             findings.append(await _permissions(kube, settings, name, file, away=away))
         findings.append(await kinds(kube))
+        findings.append(await measuring.examine(kube, settings))
         findings += await _admission(kube, settings)
         findings += await leases.examine(kube, settings)
         findings += parts
@@ -80,8 +82,9 @@ async def _permissions(
     That is this user, but where the parts are deployments (`away`), and in a pod of another part,
     the account of that one is asked about, for which most accounts have no right.
     """
+    part = "ingest" if name == "measure" else name
     ours = f"system:serviceaccount:{settings.webhook.service_namespace}:gatelog-"
-    me, account = await clusterinfo.user(kube), f"{ours}{name}"
+    me, account = await clusterinfo.user(kube), f"{ours}{part}"
     other = account if (away or me.startswith(ours)) and me != account else ""
     asked = [
         (group, resource, verb)
@@ -96,7 +99,7 @@ async def _permissions(
     answers = await asyncio.gather(*(_allowed(kube, *one, other) for one in asked))
     if None in answers:
         return skip(AREA, f"may {name}", f"{me} may not ask what {account} may")
-    who = f"account gatelog-{name}" if other else "this user"
+    who = f"account gatelog-{part}" if other else "this user"
     denied = [
         f"{verb} {resource}"
         for (_, resource, verb), yes in zip(asked, answers, strict=True)

@@ -22,6 +22,7 @@ from podgroup.events import (
     OutcomeRecorded,
     PodApplied,
     PodDeleted,
+    PodMeasured,
     RelistCompleted,
     RelistStarted,
     SettingsRecorded,
@@ -32,6 +33,7 @@ from podgroup.events import (
 )
 from podgroup.fold.common import note, park, unpark
 from podgroup.fold.deciding import settings_recorded
+from podgroup.fold.measuring import pod_measured
 from podgroup.fold.outcomes import outcome_recorded, timer_fired, try_again
 from podgroup.fold.pods import pod_applied, pod_deleted
 from podgroup.fold.queues import object_applied, object_deleted
@@ -203,6 +205,7 @@ FOLDS: dict[type[Event], Callable[[World, At, Any, int], object]] = {
     PodDeleted: lambda world, here, event, _: pod_deleted(
         world, here, event.pod, filtered=event.filtered
     ),
+    PodMeasured: lambda world, here, event, _: pod_measured(world, event),
     WorkloadApplied: _workload_applied,
     WorkloadDeleted: lambda world, here, event, _: workload_deleted(world, here, event.workload),
     ObjectApplied: lambda w, here, event, _: object_applied(w, here, event.object, event.relist),

@@ -80,21 +80,23 @@ class KubeClient:
         body: bytes | None = None,
         content_type: str = "application/json",
         timeout_s: float | None = None,
+        most_bytes: int | None = None,
     ) -> Answer:
         """Send one request and return the answer, whatever its status (except a lasting 401).
 
         Waits while `max_connections` others are under way; `timeout_s` (default: the setting)
-        covers that wait too.
+        covers that wait too. A body of more than `most_bytes` is not read to its end.
 
         Raises:
-            KubeUnavailable: no complete answer in time; it may have taken effect.
+            KubeUnavailable: no complete answer in time, and it may have taken effect; or one
+                that is too long.
             KubeUnauthorized: 401 twice, the second time with fresh credentials.
         """
         limit_s = self._settings.request_timeout_s if timeout_s is None else timeout_s
         headers = {"Content-Type": content_type} if body is not None else {}
         try:
             async with asyncio.timeout(limit_s), self._slots:
-                return await self._exchange(method, path, params, body, headers)
+                return await self._exchange(method, path, params, body, headers, most_bytes)
         except TimeoutError as error:
             raise KubeUnavailable(f"{method} {path}: no answer within {limit_s} s") from error
         except (aiohttp.ClientError, OSError) as error:
@@ -154,6 +156,7 @@ class KubeClient:
         params: Params | None,
         body: bytes | None,
         headers: dict[str, str],
+        most_bytes: int | None,
     ) -> Answer:
         """Send a request and read the whole answer; the credentials are renewed once."""
         login = self._current(method, path)
@@ -164,7 +167,8 @@ class KubeClient:
                 async with await self._sent(
                     login, method, path, params, body, headers, self._timeout
                 ) as response:
-                    answer = Answer(response.status, await response.read(), response.headers)
+                    said = await _whole(response, path, most_bytes)
+                    answer = Answer(response.status, said, response.headers)
             finally:
                 await login.release()
             if answer.status != _UNAUTHORIZED:
@@ -243,6 +247,19 @@ class KubeClient:
                 self._login = await log_in(self._settings, self._user_agent)
                 await used.retire()
             return self._login
+
+
+async def _whole(response: aiohttp.ClientResponse, path: str, most_bytes: int | None) -> bytes:
+    if most_bytes is None:
+        return await response.read()
+    parts, size = [], 0
+    async for part in response.content.iter_any():
+        parts.append(part)
+        size += len(part)
+        if size > most_bytes:
+            response.close()
+            raise KubeUnavailable(f"{path}: the answer is longer than {most_bytes} bytes")
+    return b"".join(parts)
 
 
 def _timeout(settings: KubernetesSettings, idle_s: float | None) -> aiohttp.ClientTimeout:

@@ -264,6 +264,24 @@ class IngestSettings(Section, frozen=True, kw_only=True):
             "WorkloadIdentifierAnnotations). Off: from labels alone."
         ),
     ] = True
+    measure_interval_s: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=3600,
+            description="Seconds from one look at what pods really use (metrics.k8s.io) to the "
+            "next, such as 60; metrics servers have something new every 15 to 60. 0: never.",
+        ),
+    ] = 0.0
+    measure_report_s: Annotated[
+        float,
+        Meta(
+            ge=1,
+            le=86_400,
+            description="Seconds after which mean and peak of those samples go into the log, one "
+            "event per pod; also when a pod ends.",
+        ),
+    ] = 900.0
 
 
 class WebhookSettings(Section, frozen=True, kw_only=True):

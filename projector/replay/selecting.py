@@ -30,6 +30,7 @@ from podgroup.events import (
     OutcomeRecorded,
     PodApplied,
     PodDeleted,
+    PodMeasured,
     TimerFired,
     Undecodable,
     WorkloadApplied,
@@ -175,6 +176,8 @@ class Selection:
         match event:
             case PodApplied(pod=pod) | PodDeleted(pod=pod):
                 return pod.uid in self._pods
+            case PodMeasured():
+                return event.uid in self._pods
             case WorkloadApplied(workload=found) | WorkloadDeleted(workload=found):
                 mine = (found.namespace, found.name) in self._names
                 return mine or any(uid in self._pods for uid in found.owner_uids)

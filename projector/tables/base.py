@@ -163,9 +163,14 @@ def time(name: str, comment: str, *, null: bool = True, key: bool = False) -> Co
     return Column(name, UtcTime, nullable=null, primary_key=key, comment=comment)
 
 
-def document(name: str, comment: str) -> Column[Any]:
-    """A JSON column."""
-    return Column(name, Document, nullable=False, comment=comment)
+def document(name: str, comment: str, *, default: str | None = None) -> Column[Any]:
+    """A JSON column. `default` is what older rows have."""
+    return Column(
+        *(name, Document),
+        nullable=False,
+        server_default=None if default is None else literal_column(f"'{default}'"),
+        comment=comment,
+    )
 
 
 def blob(name: str, comment: str) -> Column[bytes]:

@@ -126,6 +126,8 @@ async def test_a_cluster_that_gates_nothing(
     assert found["cluster", "may ingest"]["verdict"] == "ok"
     assert found["cluster", "kinds"]["verdict"] == "fail"
     assert "workloads" in found["cluster", "kinds"]["detail"]
+    assert found["cluster", "measured"]["verdict"] == "ok"
+    assert "has no metrics API" in found["cluster", "measured"]["detail"]
     assert found["cluster", "gating"]["verdict"] == "fail"
     await kube.json(
         "POST",
@@ -162,7 +164,11 @@ async def test_a_cluster_that_gates_nothing(
         },
     )
     assert status == 201
-    code, found = await _in_thread(gatelog, *args, "--set", "mode=kueue")
+    also = ("--set", "mode=kueue", "--set", "ingest.measure_interval_s=60")
+    code, found = await _in_thread(gatelog, *args, *also)
+    assert found["cluster", "may measure"]["verdict"] == "ok"
+    assert found["cluster", "measured"]["verdict"] == "warn"
+    assert "install metrics-server" in found["cluster", "measured"]["remedy"]
     assert found["cluster", "kueue"]["verdict"] == "fail"
     assert "pod integration is on" in found["cluster", "kueue"]["detail"]
     assert code == 1

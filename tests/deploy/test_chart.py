@@ -268,6 +268,13 @@ def test_metrics_over_tls_and_monitors() -> None:
     assert calls["from"] == [{"ipBlock": {"cidr": "10.0.0.0/28"}}]
 
 
+def test_who_measures_may_ask_the_metrics_api() -> None:
+    assert ("ClusterRole", "gatelog-measure") not in by_name()
+    objects = by_name({"settings": {"ingest": {"measure_interval_s": 60}}})
+    assert ("ClusterRole", "gatelog-measure") in objects
+    assert variables(containers(objects)["ingest"])["GATELOG_INGEST_MEASURE_INTERVAL_S"] == "60"
+
+
 def test_what_is_switched_off_is_not_there() -> None:
     objects = by_name(
         {

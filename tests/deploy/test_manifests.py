@@ -237,6 +237,15 @@ def test_the_webhook_may_get_every_owner_it_walks_through():
     assert bound(webhook, "gatelog-ingest") == wanted
 
 
+def test_who_measures_may_list_metrics_of_pods_and_nothing_else():
+    measure = DEPLOY / "components" / "measure"
+    assert bound(measure, "gatelog-ingest") == {("metrics.k8s.io", "pods", "list")}
+    (patch,) = kustomization(measure)["patches"]
+    (container,) = pod_template(yaml.safe_load(patch["patch"]))["spec"]["containers"]
+    found = load(BASE / "gatelog.toml", environment(container))
+    assert found.ingest.measure_interval_s == 60 and not settings().ingest.measure_interval_s
+
+
 def test_the_actuator_may_write_what_its_commands_write():
     assert bound(BASE, "gatelog-actuator") == {
         ("", "pods", "get"),

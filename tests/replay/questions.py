@@ -70,6 +70,18 @@ def history() -> Toy:
     tuning = ("tune-0", "tune-1", "tune-2")
     toy.run(*tuning)
     toy.wait(40)
+    for number, name in enumerate(tuning):
+        toy.do(
+            e.PodMeasured(
+                namespace="ns",
+                uid=toy.named(name).uid,
+                from_at=toy.now - timedelta(seconds=30),
+                to_at=toy.now,
+                samples=2,
+                total={"cpu": 300 + number, "memory": 3 * 2**29},
+                peak={"cpu": 250, "memory": 2**30},
+            )
+        )
     toy.end(*tuning)
     toy.wait(5)
     toy.run(*(f"again-{i}" for i in range(4)))

@@ -1,0 +1,203 @@
+"""What pods really use: the metrics API, asked at an interval, into the log now and then.
+
+Theory. Namespace by namespace, one request at a time: metrics servers know no pages (what one says
+of a next page is followed all the same), so the size of an answer is bounded by what a namespace
+has, and beyond `MOST_BYTES` it is not read. Samples are added up (`samples`) and go into the log
+when a pod ends, when `report_s` have passed and at the end of a session; those of a process that
+crashed are lost, for that long at most.
+
+Invariant: an optional source stops nothing. What is in its way is a sentence, a line of the log
+when it changes, and a metric; only a log that cannot be written ends it.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Protocol
+
+import msgspec
+from msgspec import Struct
+
+from ingest.calls import Answer
+from ingest.metrics import IngestMetrics
+from ingest.samples import Samples, read_samples
+from podgroup.events import Event
+from podgroup.objects import Kind
+from podgroup.runtime.kube_errors import KubeError
+from podgroup.runtime.log import get_logger
+
+API = "/apis/metrics.k8s.io/v1beta1"
+MOST_BYTES = 32 << 20
+"""Bytes of an answer at most: some 50,000 pods of one namespace."""
+PAGE = 500
+"""Pods asked for at once, where a server knows pages."""
+
+log = get_logger("ingest")
+
+
+class MeasureApi(Protocol):
+    """What is needed of the API server; `podgroup.runtime.kube.KubeClient` is one."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        most_bytes: int | None = None,
+    ) -> Answer:
+        """Ask and read the whole answer; `KubeError` if there is none, or too much of it."""
+
+
+class _Meta(Struct, rename="camel"):
+    name: str
+    namespace: str
+    uid: str
+    creation_timestamp: datetime
+
+
+class _Pod(Struct):
+    metadata: _Meta
+
+
+class _ListMeta(Struct, rename={"token": "continue"}):
+    token: str = ""
+
+
+class _Pods(Struct):
+    metadata: _ListMeta
+    items: list[_Pod]
+
+
+_pods = msgspec.json.Decoder(_Pods)
+
+
+class Unasked(Exception):
+    """The metrics API gave no samples; the text says why, and what to do."""
+
+
+class Measuring:
+    """Asks for samples of the pods that the watch shows.
+
+    `put` takes reports into the log. `resumed`: the watch does not show what runs already, so that
+    is listed first. `problem` says what was in the way the last time, "" if nothing was.
+    """
+
+    def __init__(
+        self,
+        api: MeasureApi,
+        put: Callable[[Kind, Iterable[Event], str | None], Awaitable[None]],
+        *,
+        selector: str,
+        interval_s: float,
+        report_s: float,
+        resumed: bool,
+        metrics: IngestMetrics | None = None,
+    ) -> None:
+        self.samples = Samples()
+        self.problem = ""
+        self._api = api
+        self._put = put
+        self._selected = {"labelSelector": selector} if selector else {}
+        self._interval_s = interval_s
+        self._report_s = report_s
+        self._unlisted = resumed
+        self._metrics = metrics
+
+    async def saw(self, events: tuple[Event, ...]) -> None:
+        """Follow the watch of pods, before its events go into the log."""
+        reports = self.samples.saw(events)
+        if reports:
+            await self._put("Pod", reports, None)
+
+    async def report(self) -> None:
+        """Put what was added up into the log."""
+        await self._put("Pod", self.samples.reports(), None)
+
+    async def run(self) -> None:
+        """Measure until cancelled."""
+        due = time.monotonic() + self._report_s
+        while True:
+            began = time.monotonic()
+            await self.round()
+            if time.monotonic() >= due:
+                due = time.monotonic() + self._report_s
+                await self.report()
+            took = time.monotonic() - began
+            await asyncio.sleep(max(self._interval_s - took, self._interval_s / 10))
+
+    async def round(self) -> None:
+        """Ask once for what every pod uses."""
+        problem, new = "", 0
+        try:
+            if self._unlisted:
+                await self._list()
+                self._unlisted = False
+            for namespace in self.samples.namespaces():
+                new += await self._ask(namespace)
+        except (KubeError, Unasked) as error:
+            problem = str(error)
+        if problem and problem != self.problem:
+            log.warning("not_measured", problem=problem)
+        self.problem = problem
+        if self._metrics:
+            self._metrics.measured(new, failed=bool(problem))
+
+    async def _ask(self, namespace: str) -> int:
+        new, token = 0, ""
+        path = f"{API}/namespaces/{namespace}/pods"
+        while True:
+            answer = await self._get(path, token)
+            if answer.status != 200:
+                raise Unasked(refused(answer))
+            try:
+                samples, token = read_samples(answer.body)
+            except ValueError as error:
+                raise Unasked(f"{path}: the answer cannot be read: {error}") from None
+            new += self.samples.add(samples)
+            if not token:
+                return new
+
+    async def _list(self) -> None:
+        """Learn who runs: the log has told, and the watch will not."""
+        token, path = "", "/api/v1/pods"
+        while True:
+            answer = await self._get(path, token, fieldSelector="status.phase=Running")
+            if answer.status != 200:
+                raise Unasked(f"{path}: {answer.status}")
+            try:
+                page = _pods.decode(answer.body)
+            except msgspec.MsgspecError as error:
+                raise Unasked(f"{path}: the answer cannot be read: {error}") from None
+            for meta in (pod.metadata for pod in page.items):
+                self.samples.learn(meta.namespace, meta.name, meta.uid, meta.creation_timestamp)
+            token = page.metadata.token
+            if not token:
+                return
+
+    async def _get(self, path: str, token: str, **more: str) -> Answer:
+        params = {"limit": str(PAGE)} | self._selected | more
+        if token:
+            params["continue"] = token
+        return await self._api.request("GET", path, params=params, most_bytes=MOST_BYTES)
+
+
+def refused(answer: Answer) -> str:
+    """Say what the metrics API's status means, and what to do."""
+    match answer.status:
+        case 404:
+            return (
+                "the cluster has no metrics API (metrics.k8s.io): install metrics-server, or set "
+                "ingest.measure_interval_s = 0"
+            )
+        case 401 | 403:
+            return (
+                "ingest may not list pods of metrics.k8s.io: add deploy/components/measure "
+                "(chart: settings.ingest.measure_interval_s)"
+            )
+        case status:
+            return (
+                f"the metrics API answers with status {status}: is metrics-server up? "
+                "kubectl get apiservice v1beta1.metrics.k8s.io"
+            )
