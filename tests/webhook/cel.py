@@ -9,9 +9,17 @@ from tests.webhook.cluster import RAW
 class Activation:
     """What an expression can see of one request: object, oldObject, request, variables."""
 
-    def __init__(self, new: RAW | None, old: RAW | None = None, username: str = "somebody") -> None:
+    def __init__(
+        self,
+        new: RAW | None,
+        old: RAW | None = None,
+        username: str = "somebody",
+        subresource: str = "",
+    ) -> None:
         operation = "DELETE" if new is None else "CREATE" if old is None else "UPDATE"
         request = {"operation": operation, "userInfo": {"username": username}}
+        if subresource:
+            request["subResource"] = subresource
         self._names = cel.bindings(request, new, old)
 
     def define(self, variables: list[RAW]) -> None:

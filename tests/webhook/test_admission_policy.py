@@ -5,14 +5,17 @@ refuse nothing that the webhook lets pass, and must refuse whatever it claims to
 """
 
 import functools
+import json
 import re
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import yaml
+from hypothesis import given, strategies
 
-from gatelog.policies import policies
+from gatelog.policies import fence, policies
 from ingest.webhook.fields import ErrorKind
 from ingest.webhook.install import LACKS_LABELS
 from ingest.webhook.ownerlabels import copied_labels
@@ -260,7 +263,7 @@ def test_every_rule_has_its_number() -> None:
 
 def test_the_first_condition_lets_the_actuator_pass_and_the_second_is_a_label() -> None:
     """What the policies cost the API server depends on how soon they end (bench/NOTES.md)."""
-    first, second = policy(VALIDATING, "gatelog-pods")["matchConditions"]
+    first, second, _ = policy(VALIDATING, "gatelog-pods")["matchConditions"]
     assert first["name"] == "not-gatelog-itself" and ACTUATOR_USER in first["expression"]
     assert second["expression"].startswith("(has(object.metadata.labels) && ('")
     assert refusals(raw_pod(labels={names.MANAGED_LABEL: "no"}), None) != []
@@ -269,6 +272,101 @@ def test_the_first_condition_lets_the_actuator_pass_and_the_second_is_a_label() 
     assert refusals(bad, None, ACTUATOR_USER) != [], "it creates none; who shares its account may"
     cheapest = policy(MUTATING, "gatelog-queued-pods")["matchConditions"][0]
     assert cheapest["name"] == "names-a-queue-or-has-a-parent"
+
+
+NEITHER_HERE_NOR_THERE = (None, "", "g", "Not_Valid", "true", "3", "0", "+3", "x" * 64)
+ASKED = (*(getattr(names, word) for word in (
+    "QUEUE_NAME", "MANAGED_LABEL", "GROUP_NAME", "GROUP_TOTAL_COUNT", "PRIORITY_CLASS",
+    "PREBUILT_WORKLOAD", "MAX_EXEC_SECONDS", "ELASTIC_JOB", "TOPOLOGY_REQUIRED",
+)), "mine")  # fmt: skip
+metadata = strategies.dictionaries(
+    strategies.sampled_from(ASKED), strategies.sampled_from(NEITHER_HERE_NOR_THERE), max_size=4
+).map(lambda drawn: {key: value for key, value in drawn.items() if value is not None})
+
+
+def skipped(spec: RAW, activation: Activation) -> bool:
+    """Whether the last condition saves a request the rules; they must have let it pass."""
+    *rest, last = spec["matchConditions"]
+    if not activation.matches(rest) or activation.matches([last]):
+        return False
+    activation.define(spec["variables"])
+    broken = [r["message"] for r in spec["validations"] if not activation.evaluate(r["expression"])]
+    assert not broken
+    return True
+
+
+@given(metadata, metadata)
+@hypothesis.settings(max_examples=60, deadline=None)
+def test_what_is_spared_the_rules_breaks_none(
+    labels: dict[str, str], annotations: dict[str, str]
+) -> None:
+    usual = {**Q, names.MANAGED_LABEL: "true", **labels}
+    skipped(
+        policy(VALIDATING, "gatelog-pods"),
+        Activation(raw_pod(labels=usual, annotations=annotations)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations"),
+    [({}, {}), ({names.PRIORITY_CLASS: "high"}, {"a": "b"}),
+     ({names.GROUP_NAME: "g"}, {names.GROUP_TOTAL_COUNT: "2000"})],
+)  # fmt: skip
+def test_pods_as_most_are_cost_one_look(
+    labels: dict[str, str], annotations: dict[str, str]
+) -> None:
+    spec = policy(VALIDATING, "gatelog-pods")
+    usual = {**Q, names.MANAGED_LABEL: "true", "app": "a", **labels}
+    raw = raw_pod(labels=usual, annotations=annotations)
+    assert skipped(spec, Activation(raw))
+    assert not skipped(spec, Activation(raw, raw)), "a change is looked at"
+
+
+STAYS: RAW = raw_pod(
+    labels={**Q, names.MANAGED_LABEL: "true", "mine": "1"},
+    annotations={"a": "1"},
+    gated=True,
+    owner=("apps/v1", "ReplicaSet", "r"),
+)
+STAYS["metadata"]["finalizers"] = ["example.com/f", names.POD_FINALIZER]
+GONE, NEW_NOTE = ("spec", "schedulingGates", None), ("metadata", "annotations")
+CHANGES: list[Any] = [
+    ([GONE], True),
+    ([GONE, (*NEW_NOTE, {"a": "1", "gatelog.io/queue-position": "1"})], True),
+    (
+        [GONE, ("spec", "nodeSelector", {"pool": "a"}), ("spec", "tolerations", [{"key": "x"}])],
+        True,
+    ),
+    ([("metadata", "finalizers", ["example.com/f"])], True),
+    ([(*NEW_NOTE, None)], False),
+    ([(*NEW_NOTE, {"a": "2"})], False),
+    ([(*NEW_NOTE, {"a": "1", "b": "1"})], False),
+    ([GONE, ("metadata", "labels", {**Q, names.MANAGED_LABEL: "true"})], False),
+    ([("metadata", "labels", None)], False),
+    ([("metadata", "finalizers", None)], False),
+    ([("metadata", "finalizers", [names.POD_FINALIZER])], False),
+    ([("metadata", "finalizers", ["example.com/f", "example.com/g", names.POD_FINALIZER])], False),
+    ([("metadata", "ownerReferences", None)], False),
+    ([("spec", "containers", [])], False),
+    ([("spec", "activeDeadlineSeconds", 5)], False),
+    ([("spec", "containers", None)], False),
+]
+
+
+@pytest.mark.parametrize(("changes", "spared"), CHANGES)
+def test_what_the_actuator_does_all_the_time_is_fenced_in_by_one_look(
+    changes: list[tuple[str, str, Any]], spared: bool
+) -> None:
+    (spec,) = (o["spec"] for o in fence(ours.Settings()) if o["kind"].endswith("Policy"))
+    after = json.loads(json.dumps(STAYS))
+    for part, key, value in changes:
+        after[part].pop(key, None)
+        if value is not None:
+            after[part][key] = value
+    assert skipped(spec, Activation(after, STAYS, ACTUATOR_USER)) is spared
+    assert not skipped(spec, Activation(after, STAYS)), "others are not asked about"
+    assert not skipped(spec, Activation(None, STAYS, ACTUATOR_USER)), "deletions are looked at"
+    assert not skipped(spec, Activation(after, STAYS, ACTUATOR_USER, "status"))
 
 
 def made(file: str, name: str, raw: RAW, **variables: str) -> RAW:
