@@ -5,6 +5,7 @@
     trace       arrivals from a file of jobs, as published cluster traces have them
     swf         the Standard Workload Format, line by line
     objects     queues, flavors and priorities from YAML, and small changes to them
+    fields      which fields those have: a misspelt one is refused
     cluster     pods and Workloads as an API server, a kubelet and the actuator would change them
     playing     the loop in simulated time: arrival, fold and rules, what follows from it
     tallying    what came of it: waits, quota, preemptions

@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gatelog.errors import CommandFailed, UsageFailed
+from gatelog.whatif import fields
 from ingest.kinds import CLUSTER_SCOPED, watched_kinds
 from ingest.yamltext import Document, TextError, read
 from podgroup.events import DeltaRefused, ObjectApplied
@@ -224,6 +225,12 @@ def _object(
     meta = data.get("metadata")
     if not isinstance(meta, dict) or not isinstance(meta.get("name"), str) or not meta["name"]:
         raise refuse(("metadata",), "metadata.name is missing")
+    if (odd := fields.unknown(kind, data)) is not None:
+        there = ", ".join(fields.known(kind, odd))
+        raise refuse(
+            odd,
+            f"{kind} {meta['name']}: {fields.told(odd)}: there is no such field; there is {there}",
+        )
     name = meta["name"]
     scoped = {} if kind in CLUSTER_SCOPED else {"namespace": meta.get("namespace") or "default"}
     identity = {"uid": f"{kind}-{scoped.get('namespace', '')}-{name}", "resourceVersion": "1"}

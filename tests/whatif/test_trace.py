@@ -169,6 +169,15 @@ def test_a_bad_line_is_named(
         ("spec: {clusterQueue: research}", "spec: {clusterQueue: [}", "line 22, column"),
         ("metadata: {name: f}", "metadata: {}", "line 3, column 1: metadata.name is missing"),
         (
+            "nominalQuota: CPU",
+            "nominalQuota: 1, borowingLimit: 2",
+            "line 17, column 38: ClusterQueue research: spec.resourceGroups[0].flavors[0]"
+            ".resources[0].borowingLimit: there is no such field; there is borrowingLimit, "
+            "lendingLimit, name, nominalQuota",
+        ),
+        ("spec: {cluster", "specs: {cluster", "line 22, column 1: LocalQueue lq: specs: there"),
+        ("{name: f}", "{name: f, label: {}}", "line 3, column 21: ResourceFlavor f: metadata.la"),
+        (
             "metadata: {name: lq, namespace: team-a}",
             "metadata: {name: lq}\n---\n",
             "line 24, column 1: kind",
