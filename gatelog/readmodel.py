@@ -19,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from gatelog import repeats, sql
 from gatelog.errors import CommandFailed
+from gatelog.rates import Rates
 from gatelog.rows import (
     ChangeRow,
     CheckpointRow,
@@ -59,9 +60,16 @@ class ReadModel:
     """Read access for one cluster. Blocking calls; close it."""
 
     def __init__(
-        self, url: str, cluster: str, *, statement_timeout_s: float = 60.0, connections: int = 4
+        self,
+        url: str,
+        cluster: str,
+        *,
+        statement_timeout_s: float = 60.0,
+        connections: int = 4,
+        rates: Rates | None = None,
     ) -> None:
         self.place = place(url)
+        self.rates = rates
         self.cluster = cluster
         self._engine: Engine = database.reader(url, statement_timeout_s, connections, brief=True)
 

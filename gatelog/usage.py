@@ -19,6 +19,7 @@ from msgspec import Struct, field
 
 from gatelog.errors import UsageFailed
 from gatelog.rates import Rates, unit
+from projector import usage_views
 from projector.dialect import Dialect
 
 KEYS = ("namespace", "queue", "localqueue", "flavor", "user", "group", "hour", "day")
@@ -111,10 +112,11 @@ def key_expression(by: str, d: Dialect) -> str:
             raise UsageFailed(f"--by {by}: choose one of {', '.join(KEYS)} or label:KEY")
 
 
-def query(by: str, d: Dialect) -> str:
+def query(by: str, d: Dialect, *, one_namespace: bool = False) -> str:
     """Return the statement; parameters `cluster`, `since`, `until`, `cut` (end of the first
-    period) and, for a label, `key`.
+    period) and, for a label, `key`; `one_namespace`: that of parameter `namespace` alone.
     """
+    within = "AND s.namespace = :namespace" if one_namespace else ""
     since, until = d.time.format(name="since"), d.time.format(name="until")
     following = {"hour": d.next_hour, "day": d.next_day}.get(by, "")
     step = d.first.format(a=following.format(t="ends"), b=until) if following else until
@@ -129,8 +131,9 @@ UNION ALL
 SELECT ends, {step} FROM periods WHERE ends < {until})
 SELECT coalesce({key}, {"''" if by not in ("hour", "day") else key}) AS key, s.flavor, s.resource,
        s.what, s.why, s.amount, CAST(sum({length}) AS BIGINT) AS micros
-  FROM periods b JOIN v_usage_spans s ON s.from_at < b.ends AND s.to_at > b.begins
- WHERE s.cluster = :cluster
+  FROM periods b JOIN ({usage_views.spans(d, window=True)}) s
+    ON s.from_at < b.ends AND s.to_at > b.begins
+ WHERE s.cluster = :cluster {within}
  GROUP BY 1, s.flavor, s.resource, s.what, s.why, s.amount
  LIMIT :limit
 """

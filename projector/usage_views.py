@@ -48,8 +48,12 @@ SELECT p.cluster, p.uid, p.group_id, p.role, p.labels, p.requests, p.fate, p.pha
   FROM pods p"""
 
 
-def spans(d: Dialect) -> str:
-    """Return the view of all spans."""
+def spans(d: Dialect, *, window: bool = False) -> str:
+    """Return the view of all spans.
+
+    `window`: a query that leaves out what has no part in the time from parameter `since` to
+    `until`; whoever asks for a day of a long history waits for that day only.
+    """
     first, last = d.first.format, d.last.format
     resources = d.each.format(doc=d.with_pods.format(doc="o.requests"), alias="r")
     flavors = d.each_or_none.format(doc="o.flavors", alias="f", on=_ITS_PODSET)
@@ -72,6 +76,7 @@ def spans(d: Dialect) -> str:
     names = " UNION ALL ".join(f"SELECT '{piece}' AS piece" for piece, _, _ in pieces)
     wasted = "s.piece = 'running' AND o.wasted <> ''"
     flavored = f"CASE WHEN s.piece = 'waited' THEN '' ELSE {name} END"
+    within = _in_window(d) if window else ""
     owned = "cluster, group_id, pod_uid, namespace, queue, cluster_queue, labels"
     return f"""
 WITH owned AS (
@@ -87,7 +92,7 @@ SELECT p.*, g.namespace, g.queue, g.kind,
   LEFT JOIN admissions a ON a.cluster = p.cluster AND a.group_id = p.group_id AND a.number = (
        SELECT min(b.number) FROM admissions b
         WHERE b.cluster = p.cluster AND b.group_id = p.group_id AND b.admitted_at < p.over_at
-          AND (b.released_at IS NULL OR b.released_at > p.opened_at))),
+          AND (b.released_at IS NULL OR b.released_at > p.opened_at)){within}),
 cut AS (
 SELECT o.cluster, o.group_id, o.uid AS pod_uid, o.namespace, o.queue, o.cluster_queue, o.labels,
        {flavored} AS flavor, r.key AS resource, {_amount(d)} AS amount,
@@ -102,13 +107,22 @@ SELECT o.cluster, o.group_id, o.uid AS pod_uid, o.namespace, o.queue, o.cluster_
   {flavor}
  WHERE r.key <> 'pods' OR (x.key IS NOT NULL AND s.piece <> 'waited')
 UNION ALL
-{_incomplete(d)})
+{_incomplete(d, window)})
 SELECT {owned}, flavor, resource, amount, what, why, from_at, to_at
   FROM cut WHERE to_at > from_at
 """
 
 
-def _incomplete(d: Dialect) -> str:
+def _in_window(d: Dialect) -> str:
+    """Condition on pods: there in the window, or their group held quota in it (they are over)."""
+    since, until = d.time.format(name="since"), d.time.format(name="until")
+    return f"""
+ WHERE p.created_at < {until} AND (p.over_at > {since} OR EXISTS (
+       SELECT 1 FROM admissions w WHERE w.cluster = p.cluster AND w.group_id = p.group_id
+          AND (w.released_at IS NULL OR w.released_at > {since})))"""
+
+
+def _incomplete(d: Dialect, window: bool) -> str:
     """What admissions hold, and against it what its pods fill of that."""
     released = f"coalesce({{}}.released_at, {d.now})"
     rest = "'held', 'incomplete'"
@@ -122,6 +136,12 @@ def _incomplete(d: Dialect) -> str:
     held = d.each.format(doc="a.resources", alias="f")
     each = d.each.format(doc=d.nested.format(doc="f.value"), alias="r")
     # Whose it is when there is no pod: that of the first pod, on both sides.
+    within = (
+        f"WHERE a.admitted_at < {d.time.format(name='until')}"
+        f" AND (a.released_at IS NULL OR a.released_at > {d.time.format(name='since')})"
+        if window
+        else ""
+    )
     labels = """(SELECT l.labels FROM pods l WHERE l.cluster = {0}.cluster
          AND l.group_id = {0}.group_id ORDER BY l.seen_seq, l.uid LIMIT 1)"""
     return f"""
@@ -131,6 +151,7 @@ SELECT a.cluster, a.group_id, '', g.namespace, g.queue, a.cluster_queue,
   FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
   {held}
   {each}
+ {within}
 UNION ALL
 SELECT o.cluster, o.group_id, '', o.namespace, o.queue, o.cluster_queue,
        {labels.format("o")},

@@ -33,6 +33,22 @@ def _in(at: datetime, now: datetime) -> str:
     return "starts at any moment" if seconds < 1 else f"starts in about {rough(seconds)}"
 
 
+def short(
+    expected_at: datetime | None, latest_at: datetime | None, never: str | None, now: datetime
+) -> str:
+    """Say the same in a word, for a table; "" where there is no estimate (`never` None)."""
+    if never is None:
+        return ""
+    if never:
+        return "never"
+    if expected_at is None:
+        return f">{TOO_LATE}"
+    if latest_at is not None and latest_at <= now:
+        return "late"
+    seconds = (expected_at - now).total_seconds()
+    return "now" if seconds < 1 else f"~{rough(seconds)}"
+
+
 def rough(seconds: float) -> str:
     """Return a span in one unit, or two where one would hide much: `12 min`, `3 h`, `4 d`."""
     for size, unit, most in ((1, "s", 90), (60, "min", 90), (3600, "h", 36)):

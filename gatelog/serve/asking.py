@@ -11,10 +11,12 @@ Invariant: at most `connections` statements run at once.
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
+from gatelog import rates
 from gatelog.errors import CommandFailed
 from gatelog.readmodel import ReadModel
 from podgroup.runtime.settings import Settings
@@ -28,7 +30,11 @@ class Busy(Exception):
 
 
 class Asking:
-    """A read model, asked by coroutines. Close it."""
+    """A read model, asked by coroutines. Close it.
+
+    Raises:
+        UsageFailed: `serve.rates_file` cannot be used.
+    """
 
     def __init__(self, url: str, settings: Settings) -> None:
         chosen = settings.serve
@@ -38,6 +44,7 @@ class Asking:
             settings.cluster,
             statement_timeout_s=chosen.statement_timeout_s,
             connections=chosen.connections,
+            rates=rates.read(Path(chosen.rates_file)) if chosen.rates_file else None,
         )
         self._patience_s = chosen.statement_timeout_s
         self._slots = asyncio.Semaphore(chosen.connections)

@@ -19,6 +19,12 @@ class LifeRow(GroupRow, frozen=True, kw_only=True):
     labels: Any = None
     place: int = -1
     local_place: int = -1
+    expected_at: datetime | None = None
+    earliest_at: datetime | None = None
+    latest_at: datetime | None = None
+    never: str | None = None
+    """Of an estimate: while what it does not start; None: there is no estimate."""
+    forecast_at: datetime | None = None
 
     def label_texts(self) -> dict[str, str]:
         """Labels by key; SQLite keeps a document as text."""

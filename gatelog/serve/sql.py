@@ -19,7 +19,15 @@ GROUP_COLUMNS = """g.id, g.namespace, g.name, g.kind, g.queue, g.cluster_queue, 
        g.created_at, g.complete_at, g.queued_at, g.admitted_at, g.finished_at, g.gone_at,
        g.created_seq, g.as_of_seq, g.shard,
        (SELECT p.labels FROM pods p WHERE p.cluster = g.cluster AND p.group_id = g.id
-         ORDER BY p.seen_seq, p.uid LIMIT 1) AS labels"""
+         ORDER BY p.seen_seq, p.uid LIMIT 1) AS labels,
+       e.expected_at, e.earliest_at, e.latest_at, e.never, f.at AS forecast_at"""
+
+STANDING = "e.came = '' AND e.replaced_at IS NULL"
+"""Condition on an estimate: it stands now."""
+_GROUPS = f"""groups g
+  LEFT JOIN estimates e ON e.cluster = g.cluster AND e.group_id = g.id AND {STANDING}
+   AND g.state IN ('Composing', 'Queued', 'Blocked', 'Evicted')
+  LEFT JOIN forecasts f ON f.cluster = e.cluster AND f.shard = e.shard"""
 
 _LINE = """
 WITH line AS (
@@ -82,7 +90,7 @@ SELECT shard, seq, written_at
 
 CHANGED = f"""
 SELECT {GROUP_COLUMNS}
-  FROM groups g
+  FROM {_GROUPS}
  WHERE g.cluster = :cluster AND g.id IN (
        SELECT c.id FROM groups c
         WHERE c.cluster = :cluster AND c.shard = :shard AND c.gone_at IS NULL
@@ -95,14 +103,14 @@ SELECT {GROUP_COLUMNS}
 
 LIFE = f"""
 SELECT {GROUP_COLUMNS}
-  FROM groups g
+  FROM {_GROUPS}
  WHERE g.cluster = :cluster AND g.namespace = :namespace AND g.name = :name
  ORDER BY g.created_seq DESC, g.id LIMIT :limit
 """
 
 LIFE_OF_POD = f"""
 SELECT {GROUP_COLUMNS}
-  FROM groups g
+  FROM {_GROUPS}
  WHERE g.cluster = :cluster AND g.id IN (
        SELECT p.group_id FROM pods p
         WHERE p.cluster = :cluster AND p.namespace = :namespace AND p.name = :name)
@@ -160,7 +168,7 @@ def group_page(conditions: Sequence[str], labels: Sequence[str]) -> str:
     where = "".join(f"\n   AND {one}" for one in conditions)
     inner = f"""
 SELECT {GROUP_COLUMNS}
-  FROM groups g
+  FROM {_GROUPS}
  WHERE g.cluster = :cluster{where}
    AND (g.namespace > :after_namespace
         OR (g.namespace = :after_namespace AND (g.name > :after_name

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from gatelog.forecast.words import short
 from gatelog.rows import GroupRow
 from gatelog.serve.words import span
 from gatelog.timeline import Entry, duration, plain
@@ -29,6 +30,17 @@ def ago(text: str | None) -> str:
     return span((datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds())
 
 
+def starts(found: Any) -> str:
+    """Return when a group starts, of its `expectedStart`, in a word; "" where nobody knows."""
+    if not found:
+        return ""
+    at, latest = (
+        datetime.fromisoformat(found[name]) if found.get(name) else None
+        for name in ("time", "latestTime")
+    )
+    return short(at, latest, found.get("never", ""), datetime.now(UTC))
+
+
 def pending(groups: Iterable[Any], positions: Iterable[Any], everywhere: bool) -> str:
     """Return a table of groups that are not admitted, and why."""
     places = {
@@ -48,10 +60,11 @@ def pending(groups: Iterable[Any], positions: Iterable[Any], everywhere: bool) -
                 places.get(meta["uid"], ""),
                 waiting.get("reason") or status.get("reason", ""),
                 ago(waiting.get("since")),
+                starts(status.get("expectedStart")),
                 plain(waiting.get("message") or status.get("message", "")),
             ]
         )
-    return columns([*head, "FOR", "MESSAGE"], rows)
+    return columns([*head, "FOR", "STARTS", "MESSAGE"], rows)
 
 
 def why(group: Any, position: Any, reasons: Any, admissions: Any) -> str:
@@ -80,6 +93,10 @@ def why(group: Any, position: Any, reasons: Any, admissions: Any) -> str:
         before = at["positionInClusterQueue"]
         text = f"{before or 'nobody'} before it in ClusterQueue {at['clusterQueue']}"
         lines.append(("in line", f"{text}, {at['positionInLocalQueue']} in its LocalQueue"))
+    if status.get("expectedStart"):
+        found = status["expectedStart"]
+        made = f" (forecast of {ago(found['asOf'])} ago)" if found.get("asOf") else ""
+        lines.append(("expected", f"{found['message']}{made}"))
     if status.get("parked"):
         lines.append(("parked", f"{status['parked']}: an operator must release it"))
     for one in (admissions or {}).get("admissions", [])[:3]:
@@ -186,13 +203,14 @@ def in_line(found: Iterable[Any]) -> str:
     """Return who waits in a LocalQueue, in its order."""
     ordered = sorted(found, key=lambda one: one["position"]["positionInLocalQueue"])
     return columns(
-        ["POSITION", "NAME", "PRIORITY", "QUEUED", "WHY", "MESSAGE"],
+        ["POSITION", "NAME", "PRIORITY", "QUEUED", "STARTS", "WHY", "MESSAGE"],
         [
             [
                 one["position"]["positionInClusterQueue"],
                 one["metadata"]["name"],
                 one["position"]["priority"],
                 ago(one["position"].get("queuedTime")),
+                starts(one["position"].get("expectedStart")),
                 (one["position"].get("waiting") or {}).get("reason", ""),
                 plain((one["position"].get("waiting") or {}).get("message", "")),
             ]
@@ -220,7 +238,7 @@ def cluster_queues(found: Iterable[Any]) -> str:
 
 def days(found: Iterable[Any], everywhere: bool) -> str:
     """Return resource-hours by day."""
-    head = ["DAY", "RESOURCE", "HOURS", "PODS"]
+    head = ["DAY", "RESOURCE", "HOURS", "PODS", "HELD", "WASTED", "WAITED", "COST"]
     rows = [
         [
             *([one["metadata"]["namespace"]] if everywhere else []),
@@ -228,6 +246,10 @@ def days(found: Iterable[Any], everywhere: bool) -> str:
             used["resource"],
             f"{used['hours']:.3f}",
             used["pods"],
+            *(f"{used[word]:.3f}" for word in ("held", "wasted", "waited")),
+            ""
+            if used.get("cost") is None
+            else f"{used['cost']:.2f} {one.get('currency', '')}".rstrip(),
         ]
         for one in found
         for used in one["usage"]

@@ -669,6 +669,13 @@ class ServeSettings(Section, frozen=True, kw_only=True):
         int,
         Meta(ge=1, le=64, description="Connections to the database; more questions wait."),
     ] = 4
+    rates_file: Annotated[
+        str,
+        Meta(
+            description="Path of a TOML file of what resources cost, as for `gatelog usage "
+            "--rates`. Empty: usage is shown without cost."
+        ),
+    ] = ""
 
 
 class HealthSettings(Section, frozen=True, kw_only=True):

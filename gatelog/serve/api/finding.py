@@ -14,9 +14,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from gatelog import usage as sums
+from gatelog.errors import UsageFailed
+from gatelog.forecast.words import sentence
+from gatelog.rates import Rates
 from gatelog.readmodel import ReadModel
 from gatelog.rows import WaitRow
-from gatelog.serve import sql
+from gatelog.serve import lending, sql
 from gatelog.serve.api import objects as o
 from gatelog.serve.api.params import Listing, Place
 from gatelog.serve.api.selectors import equal, field_conditions, holds, label_conditions
@@ -32,11 +36,12 @@ from gatelog.serve.rows import (
 )
 from gatelog.serve.words import amount, micro, rfc
 from podgroup.objects import ClusterQueueView, LocalQueueView
+from projector.dialect import POSTGRES, SQLITE
 
 DETAILS = 50
 """Objects of one page of a kind that asks a question for each."""
 DAYS = 7
-_MOST_ROWS = 100_000
+MOST_ROWS = 100_000
 _COMPOSING, _BLOCKED = "Composing", "Blocked"
 
 Page = tuple[list[Any], Place | None]
@@ -135,6 +140,20 @@ def meta(row: LifeRow, name: str = "") -> o.ObjectMeta:
     )
 
 
+def expected(row: LifeRow) -> o.ExpectedStart | None:
+    """Return when a group that waits is expected to start, None if no forecast says so."""
+    if row.never is None:
+        return None
+    return o.ExpectedStart(
+        message=sentence(row.expected_at, row.latest_at, row.never, datetime.now(UTC)),
+        time=rfc(row.expected_at),
+        earliest_time=rfc(row.earliest_at),
+        latest_time=rfc(row.latest_at),
+        never=row.never,
+        as_of=rfc(row.forecast_at),
+    )
+
+
 def podgroup(row: LifeRow) -> o.PodGroup:
     """Return a life as an object."""
     waiting = None
@@ -160,6 +179,7 @@ def podgroup(row: LifeRow) -> o.PodGroup:
             cluster_queue=row.cluster_queue,
             workload=row.workload_name,
             waiting=waiting,
+            expected_start=expected(row),
             pods=o.PodCounts(
                 seen=row.pods_seen,
                 gated=row.pods_gated,
@@ -273,6 +293,7 @@ def position(row: LifeRow, name: str = "") -> o.PodGroupPosition:
             waiting=o.Wait(
                 reason=row.wait_reason, message=row.wait_message, since=rfc(row.wait_since)
             ),
+            expected_start=expected(row),
         ),
     )
 
@@ -355,25 +376,59 @@ def cluster_queues_page(model: ReadModel, _: str, asked: Listing) -> Page:
     held: dict[str, list[HeldRow]] = defaultdict(list)
     for one in held_at(model, datetime.now(UTC)):
         held[one.cluster_queue].append(one)
-    return [cluster_queue(row, counts[row.name], held[row.name]) for row in rows], going_on
+    lent = lending_of(queue_objects(model, "ClusterQueue"), held)
+    return [
+        cluster_queue(row, counts[row.name], held[row.name], lent.get(row.name, {})) for row in rows
+    ], going_on
+
+
+def nominal_of(row: ObjectRow) -> dict[lending.Key, int]:
+    """Return the nominal quota of a ClusterQueue by flavor and resource."""
+    view = _unpacked(row)
+    if not isinstance(view, ClusterQueueView):
+        return {}
+    return {
+        (flavor.name, resource): quota.nominal
+        for group in view.groups
+        for flavor in group.flavors
+        for resource, quota in flavor.resources.items()
+    }
+
+
+def cohort_of(row: ObjectRow) -> str:
+    """Return the cohort of a ClusterQueue, "" for none."""
+    view = _unpacked(row)
+    return view.cohort if isinstance(view, ClusterQueueView) else ""
+
+
+def _summed(held: Iterable[HeldRow]) -> dict[lending.Key, float]:
+    usage: dict[lending.Key, float] = defaultdict(float)
+    for one in held:
+        usage[one.flavor, one.resource] += float(one.amount)
+    return usage
+
+
+def lending_of(
+    queues: Iterable[ObjectRow], held: Mapping[str, Iterable[HeldRow]]
+) -> dict[str, dict[lending.Key, float]]:
+    """Return what each of all ClusterQueues lends, by what all of them hold."""
+    rows = list(queues)
+    return lending.lent(
+        {row.name: cohort_of(row) for row in rows},
+        {row.name: nominal_of(row) for row in rows},
+        {row.name: _summed(held.get(row.name, ())) for row in rows},
+    )
 
 
 def cluster_queue(
-    row: ObjectRow, counts: Iterable[CountRow], held: Iterable[HeldRow]
+    row: ObjectRow,
+    counts: Iterable[CountRow],
+    held: Iterable[HeldRow],
+    lent: Mapping[lending.Key, float],
 ) -> o.ClusterQueueUsage:
-    """Return a ClusterQueue by its quota, who waits and what is held."""
+    """Return a ClusterQueue by its quota, who waits, what is held and what is lent."""
     view = _unpacked(row)
-    usage: dict[tuple[str, str], float] = defaultdict(float)
-    for one in held:
-        usage[one.flavor, one.resource] += one.amount
-    nominal: dict[tuple[str, str], int] = {}
-    if isinstance(view, ClusterQueueView):
-        nominal = {
-            (flavor.name, resource): quota.nominal
-            for group in view.groups
-            for flavor in group.flavors
-            for resource, quota in flavor.resources.items()
-        }
+    usage, nominal = _summed(held), nominal_of(row)
     shown = []
     for key in [*nominal, *(k for k in usage if k not in nominal)]:
         flavor, resource = key
@@ -386,6 +441,7 @@ def cluster_queue(
                 used=amount(resource, used),
                 borrowed=amount(resource, used - quota) if used > quota else "",
                 idle=amount(resource, quota - used) if quota > used else "",
+                lent=amount(resource, lent[key]) if lent.get(key) else "",
             )
         )
     return o.ClusterQueueUsage(
@@ -424,7 +480,7 @@ def held_at(model: ReadModel, at: datetime, namespace: str = "", queue: str = ""
 
 
 def _scope(namespace: str, queue: str) -> dict[str, Any]:
-    return {"namespace": namespace, "queue": queue, "limit": _MOST_ROWS}
+    return {"namespace": namespace, "queue": queue, "limit": MOST_ROWS}
 
 
 def _objects(
@@ -510,24 +566,75 @@ def usage_page(model: ReadModel, namespace: str, asked: Listing) -> Page:
 
 def usage_of(model: ReadModel, namespace: str, day: str) -> list[o.NamespaceUsage]:
     """Return what namespaces used on a day (YYYY-MM-DD)."""
-    given = {"namespace": namespace, "day": day, "limit": _MOST_ROWS}
-    by_namespace: dict[str, list[UsageRow]] = defaultdict(list)
+    given = {"namespace": namespace, "day": day, "limit": MOST_ROWS}
+    try:
+        since = datetime.fromisoformat(day).replace(tzinfo=UTC)
+    except ValueError:
+        return []  # a name that no day has
+    spent = {
+        (one.key, one.resource): one
+        for one in spent_by(model, "namespace", since, since + timedelta(days=1), namespace)[0]
+    }
+    by_namespace: dict[str, dict[str, UsageRow]] = defaultdict(dict)
     for row in model.rows(UsageRow, sql.USAGE, given):
-        by_namespace[row.namespace].append(row)
+        by_namespace[row.namespace][row.resource] = row
+    for name, resource in spent:
+        if resource not in by_namespace[name]:
+            by_namespace[name][resource] = UsageRow(name, day, resource, 0, 0)
     return [
         o.NamespaceUsage(
             kind="NamespaceUsage",
             api_version=o.API_VERSION,
             metadata=o.ObjectMeta(name=day, namespace=name),
             usage=[
-                o.ResourceHours(
-                    resource=row.resource, hours=round(float(row.resource_hours), 4), pods=row.pods
-                )
-                for row in rows
+                _resource_hours(row, spent.get((name, resource)), model.rates)
+                for resource, row in sorted(rows.items())
             ],
+            currency=model.rates.currency if model.rates else "",
         )
-        for name, rows in by_namespace.items()
+        for name, rows in sorted(by_namespace.items())
     ]
+
+
+def _resource_hours(
+    row: UsageRow, share: sums.Share | None, known: Rates | None
+) -> o.ResourceHours:
+    """As `sql.USAGE` counts: cpu in cores, all else as the tables have it."""
+    found = o.ResourceHours(
+        resource=row.resource, hours=round(float(row.resource_hours), 4), pods=row.pods
+    )
+    if share is None:
+        return found
+    whole = (1000 if row.resource == "cpu" else 1) * 3_600_000_000
+    return msgspec.structs.replace(
+        found,
+        held=round(sum(share.spent.held.values()) / whole, 4),
+        wasted=round(sum(share.spent.wasted.values()) / whole, 4),
+        waited=round(share.spent.waited / whole, 4),
+        cost=None if known is None else float(sums.money(share.cost)),
+    )
+
+
+def spent_by(
+    model: ReadModel, by: str, since: datetime, until: datetime, namespace: str = ""
+) -> tuple[list[sums.Share], list[tuple[str, str]], str, dict[str, Any]]:
+    """Return what was spent by a key as `gatelog usage` counts it, by the rates that are set.
+
+    With what has no rate (flavor, resource), and the statement with its parameters.
+
+    Raises:
+        Refused: 400, no such key.
+    """
+    dialect = POSTGRES if model.dialect == "postgresql" else SQLITE
+    try:
+        query = sums.query(by, dialect, one_namespace=bool(namespace))
+    except UsageFailed as error:
+        raise bad(str(error).replace("--by", "by")) from None
+    given: dict[str, Any] = {"since": since, "until": until, "cut": until, "limit": MOST_ROWS}
+    given |= {"namespace": namespace} if namespace else {}
+    given |= {"key": by.removeprefix(sums.LABEL)} if by.startswith(sums.LABEL) else {}
+    shares, unpriced = sums.added_up(model.dicts(query, given), model.rates)
+    return shares, unpriced, query, given
 
 
 def line(

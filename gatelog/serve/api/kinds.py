@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from gatelog.forecast.words import short
 from gatelog.readmodel import ReadModel
 from gatelog.serve.api import finding as f
 from gatelog.serve.api import objects as o
@@ -95,6 +96,15 @@ def _why(one: o.PodGroup) -> str:
     return waiting.reason if waiting is not None else one.status.reason
 
 
+def _starts(one: o.ExpectedStart | None) -> str:
+    if one is None:
+        return "<none>"
+    at, latest = (
+        datetime.fromisoformat(text) if text else None for text in (one.time, one.latest_time)
+    )
+    return short(at, latest, one.never, datetime.now(UTC))
+
+
 def _group_cells(one: o.PodGroup) -> Cells:
     status = one.status
     waiting = status.waiting
@@ -110,6 +120,7 @@ def _group_cells(one: o.PodGroup) -> Cells:
             _none(status.cluster_queue),
             one.spec.priority,
             _none(status.workload),
+            _starts(status.expected_start),
             _none(waiting.message if waiting is not None else status.message),
         ]
     ]
@@ -179,6 +190,7 @@ def _position_cells(one: o.PodGroupPosition) -> Cells:
             at.priority,
             _age(at.queued_time),
             _none(waiting.reason),
+            _starts(at.expected_start),
             _none(waiting.message),
         ]
     ]
@@ -226,7 +238,19 @@ def _cluster_queue_cells(one: o.ClusterQueueUsage) -> Cells:
 
 
 def _day_cells(one: o.NamespaceUsage) -> Cells:
-    return [[one.metadata.name, u.resource, f"{u.hours:.3f}", u.pods] for u in one.usage]
+    return [
+        [
+            one.metadata.name,
+            u.resource,
+            f"{u.hours:.3f}",
+            u.pods,
+            f"{u.held:.3f}",
+            f"{u.wasted:.3f}",
+            "<none>" if u.cost is None else f"{u.cost:.2f} {one.currency}".rstrip(),
+            f"{u.waited:.3f}",
+        ]
+        for u in one.usage
+    ]
 
 
 Detail = Callable[[ReadModel, LifeRow, str], Any]
@@ -276,6 +300,7 @@ KINDS: tuple[Kind, ...] = (
             Column("ClusterQueue", "ClusterQueue behind its LocalQueue", 1),
             Column("Priority", "Priority used for queueing", 1, "integer"),
             Column("Workload", "Name of its Workload", 1),
+            Column("Starts", "When it is expected to start, of those that wait", 1),
             Column("Message", "The same in words", 1),
         ),
         cells=_group_cells,
@@ -352,6 +377,7 @@ KINDS: tuple[Kind, ...] = (
             Column("Priority", "Priority used for queueing", 0, "integer"),
             Column("Queued", "How long it has queued"),
             Column("Why", "What it waits for"),
+            Column("Starts", "When it is expected to start"),
             Column("Message", "The same in words", 1),
         ),
         cells=_position_cells,
@@ -407,6 +433,10 @@ KINDS: tuple[Kind, ...] = (
             Column("Resource", "Resource; cpu in cores"),
             Column("Hours", "Amount times hours that pods asked for while they ran"),
             Column("Pods", "Pods that ran", 0, "integer"),
+            Column("Held", "Hours held and not run: starting, ending, gangs that are not whole"),
+            Column("Wasted", "What of the hours came to nothing"),
+            Column("Cost", "What was taken cost, by the rates that are set"),
+            Column("Waited", "Hours asked for at the gate", 1),
         ),
         cells=_day_cells,
         one=_named(f.usage_page),

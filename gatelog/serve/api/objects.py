@@ -79,6 +79,21 @@ class Wait(Part, frozen=True, kw_only=True):
     until: Annotated[Time | None, Meta(description="Until when; absent while it lasts.")] = None
 
 
+class ExpectedStart(Part, frozen=True, kw_only=True):
+    """When a group that waits is expected to start, as `gatelog forecast` found it."""
+
+    message: Annotated[str, Meta(description="The same in words, as of now.")]
+    time: Annotated[
+        Time | None, Meta(description="When it starts; half of the times tried it did before.")
+    ] = None
+    earliest_time: Annotated[
+        Time | None, Meta(description="One time in ten it started before.")
+    ] = None
+    latest_time: Annotated[Time | None, Meta(description="Nine times in ten it did before.")] = None
+    never: Annotated[str, Meta(description="While what it does not start at all.")] = ""
+    as_of: Annotated[Time | None, Meta(description="When the forecast was made.")] = None
+
+
 class PodCounts(Part, frozen=True, kw_only=True, omit_defaults=False):
     """How many pods of the group are, or ever were, what."""
 
@@ -109,6 +124,9 @@ class PodGroupStatus(Part, frozen=True, kw_only=True):
     ] = ""
     workload: Annotated[str, Meta(description="Name of its Workload.")] = ""
     waiting: Annotated[Wait | None, Meta(description="What it waits for now.")] = None
+    expected_start: Annotated[
+        ExpectedStart | None, Meta(description="When it starts; absent: no forecast knows it.")
+    ] = None
     pods: Annotated[PodCounts, Meta(description="Pods by what became of them.")] = PodCounts()
     parked: Annotated[
         str, Meta(description="Why nothing is decided for it until an operator releases it.")
@@ -193,6 +211,9 @@ class Position(Part, frozen=True, kw_only=True, omit_defaults=False):
     ]
     queued_time: Annotated[Time | None, Meta(description="Since when it has queued.")]
     waiting: Annotated[Wait | None, Meta(description="What it waits for.")]
+    expected_start: Annotated[
+        ExpectedStart | None, Meta(description="When it starts; null: no forecast knows it.")
+    ] = None
 
 
 class PodGroupPosition(Object, frozen=True, kw_only=True):
@@ -210,6 +231,9 @@ class FlavorUsage(Part, frozen=True, kw_only=True):
     used: Annotated[str, Meta(description="Held by admitted groups now.")] = "0"
     borrowed: Annotated[str, Meta(description="Held beyond the nominal quota.")] = ""
     idle: Annotated[str, Meta(description="Nominal quota that nobody of this queue holds.")] = ""
+    lent: Annotated[
+        str, Meta(description="What of the idle quota others of the cohort hold; its share of it.")
+    ] = ""
 
 
 class QueueCounts(Part, frozen=True, kw_only=True, omit_defaults=False):
@@ -245,14 +269,25 @@ class ResourceHours(Part, frozen=True, kw_only=True, omit_defaults=False):
     """How much of a resource pods asked for while they ran."""
 
     resource: Annotated[str, Meta(description="Resource; cpu is counted in cores.")]
-    hours: Annotated[float, Meta(description="Amount times hours.")]
+    hours: Annotated[float, Meta(description="Amount times hours while they ran.")]
     pods: Annotated[int, Meta(description="Pods that ran.")]
+    held: Annotated[
+        float, Meta(description="Hours held and not run: starting, ending, gangs not whole.")
+    ] = 0
+    wasted: Annotated[
+        float, Meta(description="What of the hours came to nothing: failed, preempted, evicted.")
+    ] = 0
+    waited: Annotated[float, Meta(description="Hours asked for at the gate; nothing is taken.")] = 0
+    cost: Annotated[
+        float | None, Meta(description="What was taken cost; null: no rates are given.")
+    ] = None
 
 
 class NamespaceUsage(Object, frozen=True, kw_only=True):
     """What the pods of a namespace used on a day (UTC), which is its name."""
 
     usage: Annotated[list[ResourceHours], Meta(description="By resource.")]
+    currency: Annotated[str, Meta(description="Of the cost; empty: no rates are given.")] = ""
 
 
 class ListMeta(Part, frozen=True, kw_only=True):

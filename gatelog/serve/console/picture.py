@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from gatelog.rows import WaitRow
 from gatelog.serve.console.html import Html, h
-from gatelog.serve.words import span
+from gatelog.serve.lending import Series
+from gatelog.serve.words import amount, span
 
 WIDTH, LEFT, RIGHT = 1000, 180, 12
 LANES = 60
@@ -242,26 +243,13 @@ def counted(pods: Iterable[PodRow], begin: datetime, end: datetime) -> dict[str,
 
 def legend() -> Html:
     """Return what the colours mean."""
-    box = [
-        h(
-            "li",
-            h(
-                "svg",
-                h("rect", width=10, height=10, class_=name),
-                viewBox="0 0 10 10",
-                aria_hidden="true",
-            ),
-            name,
-        )
-        for name in PHASES
-    ]
-    waits = h(
-        "svg",
-        h("rect", width=10, height=10, class_="band"),
-        viewBox="0 0 10 10",
-        aria_hidden="true",
-    )
-    return h("ul", h("li", waits, "waits, by reason"), box, class_="legend")
+    phases = [h("li", _box(name), name) for name in PHASES]
+    return h("ul", h("li", _box("band"), "waits, by reason"), phases, class_="legend")
+
+
+def _box(name: str) -> Html:
+    box = h("rect", width=10, height=10, class_=name)
+    return h("svg", box, viewBox="0 0 10 10", aria_hidden="true")
 
 
 def bar(used: float, nominal: float, words: str) -> Html:
@@ -284,38 +272,58 @@ def bar(used: float, nominal: float, words: str) -> Html:
     )
 
 
-def usage(
-    title: str,
-    steps: Sequence[tuple[datetime, float]],
-    nominal: float,
-    begin: datetime,
-    end: datetime,
-) -> Html:
-    """Return what was held over time as an area, with the quota as a line."""
-    scale = Scale(begin, end)
-    height = 120
-    top = max([nominal, *(value for _, value in steps), 1e-9])
-    points, value = [f"{scale.x(begin)},{height}"], 0.0
-    for at, now in steps:
-        x = scale.x(at)
-        points += [
-            f"{x},{height - value / top * (height - 8):.1f}",
-            f"{x},{height - now / top * (height - 8):.1f}",
-        ]
-        value = now
-    x = scale.x(end)
-    points += [f"{x},{height - value / top * (height - 8):.1f}", f"{x},{height}"]
-    line = round(height - nominal / top * (height - 8), 1)
+def usage(title: str, series: Series, begin: datetime, end: datetime) -> Html:
+    """Return what was held, borrowed and lent over time as areas, with the quota as a line."""
+    scale, height = Scale(begin, end), 120
+    top = max([*series.nominal, *series.held, 1e-9])
+    count = len(series.held)
+    xs = [LEFT + (WIDTH - LEFT - RIGHT) * number / count for number in range(count + 1)]
+
+    def edge(values: Iterable[float]) -> list[str]:
+        ys = [f"{height - value / top * (height - 8):.1f}" for value in values]
+        return [f"{xs[i + more]:.1f},{y}" for i, y in enumerate(ys) for more in (0, 1)]
+
+    def area(name: str, low: Sequence[float], high: Sequence[float]) -> Html | None:
+        if not any(h > b for b, h in zip(low, high, strict=True)):
+            return None
+        points = " ".join([*edge(high), *reversed(edge(low))])
+        return h("polygon", h("title", name), points=points, class_=name)
+
+    own = [min(h, n) for h, n in zip(series.held, series.nominal, strict=True)]
+    lent = [h + one for h, one in zip(own, series.lent, strict=True)]
+    words = f"{series.resource} ({series.flavor or 'no flavor'})"
     svg = h(
         "svg",
         h("title", title),
         h("g", scale.ticks(height)),
-        h("polygon", points=" ".join(points), class_="held"),
-        h("line", x1=LEFT, x2=WIDTH - RIGHT, y1=line, y2=line, class_="quota"),
-        h("text", title.partition(":")[0], x=0, y=20),
-        h("text", f"quota {nominal:g}", x=0, y=38, class_="quiet"),
+        area("held", [0.0] * count, own),
+        area(
+            "borrowed",
+            series.nominal,
+            [max(p) for p in zip(series.nominal, series.held, strict=True)],
+        ),
+        area("lent", own, lent),
+        h("polyline", points=" ".join(edge(series.nominal)), class_="quota"),
+        h("text", words[:27], x=0, y=20),
+        h(
+            "text",
+            f"quota {amount(series.resource, series.nominal[-1])}",
+            x=0,
+            y=38,
+            class_="quiet",
+        ),
         viewBox=f"0 0 {WIDTH} {height + 20}",
         role="img",
         aria_label=title,
     )
     return h("div", svg, class_="picture", tabindex="0", role="region", aria_label=title)
+
+
+def usage_legend() -> Html:
+    """Return what the colours of `usage` mean."""
+    names = {
+        "held": "held of its own quota",
+        "borrowed": "borrowed from its cohort",
+        "lent": "lent to its cohort",
+    }
+    return h("ul", [h("li", _box(name), words) for name, words in names.items()], class_="legend")

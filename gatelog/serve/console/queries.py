@@ -13,24 +13,30 @@ from typing import Any, TypeVar
 import msgspec
 
 from gatelog.readmodel import ReadModel
+from gatelog.serve.sql import STANDING
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-WAITING_AT = """
+_EXPECTED = "e.expected_at, e.latest_at, e.never"
+
+WAITING_AT = f"""
 SELECT g.id, g.namespace, g.name, g.queue, g.cluster_queue, g.priority, w.reason, w.message,
-       w.from_at AS since
+       w.from_at AS since, {_EXPECTED}
   FROM waits w JOIN groups g ON g.cluster = w.cluster AND g.id = w.group_id
+  LEFT JOIN estimates e ON e.cluster = g.cluster AND e.group_id = g.id AND e.given_at <= :at
+   AND (e.replaced_at IS NULL OR e.replaced_at > :at) AND (e.came_at IS NULL OR e.came_at > :at)
  WHERE w.cluster = :cluster AND w.from_at <= :at AND (w.to_at IS NULL OR w.to_at > :at)
    AND (g.cluster_queue = :queue OR :queue = '')
  ORDER BY g.cluster_queue, g.priority DESC, w.from_at, g.id LIMIT :limit OFFSET :offset
 """
 
-WAITING_NOW = """
+WAITING_NOW = f"""
 SELECT g.id, g.namespace, g.name, g.queue, g.cluster_queue, g.priority,
        CASE WHEN g.wait_reason <> '' THEN g.wait_reason ELSE g.reason END AS reason,
        CASE WHEN g.wait_reason <> '' THEN g.wait_message ELSE g.message END AS message,
-       g.queued_at AS since
+       g.queued_at AS since, {_EXPECTED}
   FROM groups g
+  LEFT JOIN estimates e ON e.cluster = g.cluster AND e.group_id = g.id AND {STANDING}
  WHERE g.cluster = :cluster AND g.gone_at IS NULL AND g.state = 'Queued'
    AND (g.cluster_queue = :queue OR :queue = '')
  ORDER BY g.cluster_queue, g.priority DESC, g.queued_at, g.id LIMIT :limit OFFSET :offset
@@ -44,12 +50,15 @@ SELECT g.id, g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resource
  ORDER BY a.admitted_at, g.id LIMIT :limit OFFSET :offset
 """
 
-SPANS = """
-SELECT a.admitted_at, a.released_at, a.resources
-  FROM admissions a
- WHERE a.cluster = :cluster AND a.cluster_queue = :queue AND a.admitted_at < :until
-   AND (a.released_at IS NULL OR a.released_at > :since)
- ORDER BY a.admitted_at DESC, a.group_id LIMIT :limit
+FORECAST = """
+SELECT max(at) AS at FROM forecasts WHERE cluster = :cluster AND at <= :at LIMIT :limit
+"""
+
+TOLD = """
+SELECT given_at, expected_at, latest_at, never, came, came_at
+  FROM estimates
+ WHERE cluster = :cluster AND group_id = :group_id AND given_at <= :at
+ ORDER BY given_at DESC LIMIT :limit
 """
 
 PODS = """
@@ -142,6 +151,27 @@ class WaitingRow(msgspec.Struct, frozen=True):
     reason: str
     message: str
     since: datetime | None
+    expected_at: datetime | None
+    latest_at: datetime | None
+    never: str | None
+    """None: no forecast knows it."""
+
+
+class ForecastRow(msgspec.Struct, frozen=True):
+    """When the latest forecast was made."""
+
+    at: datetime | None
+
+
+class ToldRow(msgspec.Struct, frozen=True):
+    """An estimate, and what came true."""
+
+    given_at: datetime
+    expected_at: datetime | None
+    latest_at: datetime | None
+    never: str
+    came: str
+    came_at: datetime | None
 
 
 class HoldingRow(msgspec.Struct, frozen=True):
@@ -153,14 +183,6 @@ class HoldingRow(msgspec.Struct, frozen=True):
     state: str
     priority: int
     admitted_at: datetime
-    resources: dict[str, dict[str, int]]
-
-
-class SpanRow(msgspec.Struct, frozen=True):
-    """From when to when something was held."""
-
-    admitted_at: datetime
-    released_at: datetime | None
     resources: dict[str, dict[str, int]]
 
 

@@ -6,17 +6,20 @@ JSON) with its HTML. It runs in a thread, so a page is one turn of a connection.
 Invariant: lists are pages of at most `ROWS`; a name that is a link leads to a page that is there.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gatelog import timeline
+from gatelog import usage as sums
+from gatelog.forecast.words import sentence
 from gatelog.phrases import QUIET_ACTIONS
+from gatelog.rates import unit_name
 from gatelog.rows import WaitRow
-from gatelog.serve import sql
+from gatelog.serve import lending, sql
 from gatelog.serve.api import finding
 from gatelog.serve.api.params import Listing, read_place, token
 from gatelog.serve.api.selectors import Term, read_labels
@@ -24,7 +27,7 @@ from gatelog.serve.api.status import Refused, bad
 from gatelog.serve.console import picture, queries
 from gatelog.serve.console.html import Html, h, table
 from gatelog.serve.console.queries import Asked
-from gatelog.serve.rows import HeldRow, LifeRow, UsageRow
+from gatelog.serve.rows import HeldRow, LifeRow, ObjectRow
 from gatelog.serve.words import amount, rfc, span
 from gatelog.timeline import plain
 
@@ -33,6 +36,10 @@ _MOST = 5000
 _STORY = 300
 """Pods up to which a group's story is told line by line on its page."""
 _DRAWN = 20_000
+_WINDOWS = {1: "hour", 6: "6 hours", 24: "day", 168: "week"}
+"""Windows that are drawn, in hours."""
+_DIVIDED = ("namespace", "localqueue", "queue", "flavor")
+_PARTS = ("ran", "wasted", "held", "waited")
 _STATES = (
     *("Composing", "Queued", "Blocked", "Admitted", "Running"),
     *("Finishing", "Finished", "Evicted", "Gone"),
@@ -131,7 +138,7 @@ def held_text(resources: Mapping[str, Mapping[str, int]]) -> str:
 def queues(asked: Asked, seen: Seen) -> Page:
     """Return all ClusterQueues: quota, what is held, who waits."""
     model = asked.model
-    objects = finding.queue_objects(model, "ClusterQueue", limit=ROWS * 4)
+    objects = finding.queue_objects(model, "ClusterQueue")
     given = {"namespace": "", "queue": "", "limit": _MOST, "at": seen.moment}
     held: dict[str, list[HeldRow]] = {}
     for one in asked.rows("what is held", HeldRow, sql.HELD[model.dialect], given):
@@ -140,9 +147,10 @@ def queues(asked: Asked, seen: Seen) -> Page:
     lines: dict[str, list[queries.WaitingRow]] = {}
     for row in waiting:
         lines.setdefault(row.cluster_queue, []).append(row)
+    lent = finding.lending_of(objects, held)
     cards, data = [], []
     for known in objects:
-        queue = finding.cluster_queue(known, (), held.get(known.name, ()))
+        queue = finding.cluster_queue(known, (), held.get(known.name, ()), lent.get(known.name, {}))
         pending = lines.get(known.name, [])
         since = [row.since for row in pending if row.since is not None]
         data.append(
@@ -163,6 +171,11 @@ def queues(asked: Asked, seen: Seen) -> Page:
                 h("h2", h("a", known.name, href=seen.link(f"/queues/{known.name}"))),
                 h("p", f"cohort {queue.cohort}", class_="quiet") if queue.cohort else None,
                 bars or h("p", "no quota", class_="quiet"),
+                [
+                    h("p", f"lends {u.lent} {u.resource} ({u.flavor})", class_="quiet")
+                    for u in queue.usage
+                    if u.lent
+                ],
                 h(
                     "p",
                     f"{len(pending)} waiting",
@@ -207,25 +220,28 @@ def _waiting(
 
 def queue(asked: Asked, seen: Seen, name: str) -> Page:
     """Return one ClusterQueue: who waits, who holds, and what was held in the last day."""
-    found = finding.queue_objects(asked.model, "ClusterQueue", "", name, limit=1)
-    if not found:
+    queues = finding.queue_objects(asked.model, "ClusterQueue")
+    found = next((one for one in queues if one.name == name), None)
+    if found is None:
         raise Refused(404, f"there is no ClusterQueue {name}")
     given = {"queue": name, "at": seen.moment, "limit": ROWS + 1, "offset": seen.offset}
     waiting = _waiting(asked, seen, name, ROWS + 1, seen.offset)
+    forecast = _forecast(asked, seen)
     holding = asked.rows("who holds", queries.HoldingRow, queries.HOLDING, given)
-    since = seen.moment - timedelta(hours=24)
-    window = {"queue": name, "since": since, "until": seen.moment, "limit": _MOST}
-    held = asked.rows("what was held in the last day", queries.SpanRow, queries.SPANS, window)
-    usage = finding.cluster_queue(found[0], (), _held_now(held, name, seen.moment))
+    hours = _hours(seen)
+    since = seen.moment - timedelta(hours=hours)
+    series, held, lent = _over_time(asked, found, queues, since, seen.moment)
+    usage = finding.cluster_queue(found, (), held, lent)
+    step = span((seen.moment - since).total_seconds() / lending.STEPS)
     charts = [
         picture.usage(
-            f"{u.resource} ({u.flavor}): held in the day before {seen.moment:%Y-%m-%d %H:%M} UTC",
-            _steps(held, u.flavor, u.resource, since, seen.moment),
-            _units(u.resource, u.nominal),
+            f"{one.resource} ({one.flavor}): held in the {_WINDOWS[hours]} before "
+            f"{seen.moment:%Y-%m-%d %H:%M} UTC, as it stood every {step}",
+            one,
             since,
             seen.moment,
         )
-        for u in usage.usage[:8]
+        for one in series[:8]
     ]
     rows = [
         [
@@ -236,6 +252,7 @@ def queue(asked: Asked, seen: Seen, name: str) -> Page:
             when(one.since, seen),
             one.reason,
             plain(one.message),
+            _start(one, seen),
         ]
         for number, one in enumerate(waiting[:ROWS])
     ]
@@ -248,8 +265,15 @@ def queue(asked: Asked, seen: Seen, name: str) -> Page:
         ]
         for one in holding[:ROWS]
     ]
-    head = ["position", "group", "LocalQueue", "priority", "waits since", "reason", "why"]
+    head = ["position", "group", "LocalQueue", "priority", "waits since", "reason", "why", "start"]
     path = f"/queues/{name}"
+    others = [
+        h(
+            "li",
+            h("a", f"{words}", href=seen.link(path, hours=one), aria_current=one == hours or None),
+        )
+        for one, words in _WINDOWS.items()
+    ]
     body = [
         h("h1", f"ClusterQueue {name}"),
         h(
@@ -258,17 +282,22 @@ def queue(asked: Asked, seen: Seen, name: str) -> Page:
             class_="quiet",
         ),
         table(
-            ["flavor and resource", "quota", "held", "borrowed", "idle"],
+            ["flavor and resource", "quota", "held", "borrowed", "idle", "lent of that"],
             [
-                [f"{u.resource} of {u.flavor}", u.nominal, u.used, u.borrowed or "0", u.idle or "0"]
+                [
+                    f"{u.resource} of {u.flavor}",
+                    *(u.nominal, u.used, u.borrowed or "0", u.idle or "0", u.lent or "0"),
+                ]
                 for u in usage.usage
             ],
             "Quota as it is now, and what was held at the time" if seen.at else "Quota",
             "no quota",
         ),
         h("h2", "Held over time"),
-        charts or h("p", "nothing", class_="quiet"),
+        h("ul", others, class_="choices", aria_label="Window"),
+        [*charts, picture.usage_legend()] if charts else h("p", "nothing", class_="quiet"),
         h("h2", "Who waits"),
+        h("p", forecast, class_="quiet") if waiting else None,
         table(head, rows, "In the order of the queue", "nobody waits"),
         pager(seen, path, len(waiting)),
         h("h2", "Who holds"),
@@ -277,45 +306,76 @@ def queue(asked: Asked, seen: Seen, name: str) -> Page:
     data = {
         "name": name,
         "usage": usage.usage,
+        "overTime": {
+            "since": since,
+            "until": seen.moment,
+            "steps": lending.STEPS,
+            "series": series,
+        },
         "waiting": waiting[:ROWS],
         "holding": holding[:ROWS],
     }
     return Page(title=f"Queue {name}", data=data, body=h("div", body))
 
 
-def _held_now(held: Iterable[queries.SpanRow], queue: str, at: datetime) -> list[HeldRow]:
-    return [
-        HeldRow(queue, "", "", flavor, resource, number, 1)
-        for one in held
-        if one.released_at is None or one.released_at > at
-        for flavor, resources in one.resources.items()
-        for resource, number in resources.items()
-    ]
+def _hours(seen: Seen) -> int:
+    text = seen.query.get("hours", "") or "24"
+    if text not in [str(hours) for hours in _WINDOWS]:
+        raise bad(f"hours is {text[:40]!r}: {', '.join(map(str, _WINDOWS))} are allowed")
+    return int(text)
 
 
-def _units(resource: str, text: str) -> float:
-    from podgroup.quantity_text import parse
+def _over_time(
+    asked: Asked, mine: ObjectRow, queues: Sequence[ObjectRow], since: datetime, until: datetime
+) -> tuple[list[lending.Series], list[HeldRow], dict[lending.Key, float]]:
+    """Return what a queue held over a window, and what it holds and lends at its end."""
+    cohort = finding.cohort_of(mine)
+    others = [one for one in queues if cohort and finding.cohort_of(one) == cohort and one != mine]
+    members = [mine, *others[: lending.MOST_QUEUES - 1]]
+    names, values = lending.named([one.name for one in members])
+    given = {**lending.window(since, until), **values, "limit": finding.MOST_ROWS}
+    changed = asked.rows(
+        "what was held over time, by changes of it",
+        lending.ChangeRow,
+        lending.changes(asked.model.dialect, names),
+        given,
+    )
+    quota = asked.rows(
+        "quota over time",
+        lending.QuotaRow,
+        lending.quotas(names),
+        {**values, "since": since, "until": until, "limit": finding.MOST_ROWS},
+    )
+    series = lending.over_time(
+        mine.name,
+        [one.name for one in members],
+        {one.name: finding.nominal_of(one) for one in members},
+        changed,
+        quota,
+        since,
+        until,
+    )
+    held = [HeldRow(mine.name, "", "", one.flavor, one.resource, one.held[-1], 1) for one in series]
+    lent = {(one.flavor, one.resource): one.lent[-1] for one in series}
+    return series, held, lent
 
-    return float(parse(text or "0"))
+
+def _forecast(asked: Asked, seen: Seen) -> str:
+    """Say how old expected starts are."""
+    given = {"at": seen.moment, "limit": 1}
+    (found,) = asked.rows("forecast", queries.ForecastRow, queries.FORECAST, given)
+    if found.at is None:
+        return "No forecast was made, so nobody is told a start: an operator runs gatelog forecast."
+    ago = span((seen.moment - found.at).total_seconds())
+    return (
+        f"Starts are of a forecast made {ago} ago; nine times in ten a start is within its range."
+    )
 
 
-def _steps(
-    held: Iterable[queries.SpanRow], flavor: str, resource: str, since: datetime, until: datetime
-) -> list[tuple[datetime, float]]:
-    """Return what was held at each time it changed; cpu in cores."""
-    unit = 1000 if resource == "cpu" else 1
-    changes: dict[datetime, float] = {}
-    for one in held:
-        number = one.resources.get(flavor, {}).get(resource, 0) / unit
-        begin = max(one.admitted_at, since)
-        changes[begin] = changes.get(begin, 0) + number
-        if one.released_at is not None and one.released_at <= until:
-            changes[one.released_at] = changes.get(one.released_at, 0) - number
-    now, found = 0.0, []
-    for at in sorted(changes):
-        now += changes[at]
-        found.append((at, now))
-    return found
+def _start(one: queries.WaitingRow, seen: Seen) -> str:
+    if one.never is None:
+        return "–"
+    return sentence(one.expected_at, one.latest_at, one.never, seen.moment)
 
 
 # Groups.
@@ -430,10 +490,17 @@ def group(asked: Asked, seen: Seen, namespace: str, name: str) -> Page:
         "limit": ROWS,
     }
     preempted = asked.rows("preemptions", queries.PreemptedRow, queries.PREEMPTED, window)
+    told = asked.rows(
+        "expected starts it was told",
+        queries.ToldRow,
+        queries.TOLD,
+        {"group_id": life.id, "at": seen.moment, "limit": ROWS},
+    )
     title = f"{life.namespace}/{life.name}"
     body = [
         h("h1", title),
         _standing(life, seen),
+        _expected(life, seen),
         h("h2", "Timeline"),
         picture.timeline(f"Timeline of {title}", pods, waits, begin, end),
         h("h2", "Why"),
@@ -456,6 +523,7 @@ def group(asked: Asked, seen: Seen, namespace: str, name: str) -> Page:
         ),
         h("h2", "Waits"),
         _wait_table(waits, seen),
+        _told(told, seen),
         h("h2", "Who stood in the way"),
         _preemptions(preempted, seen, life.id),
         _in_line(asked, seen, life),
@@ -468,6 +536,7 @@ def group(asked: Asked, seen: Seen, namespace: str, name: str) -> Page:
         "waits": waits,
         "decisions": decided,
         "preemptions": preempted,
+        "estimates": told,
         "pods": pods[seen.offset : seen.offset + ROWS],
         "podsInAll": len(pods),
     }
@@ -525,6 +594,37 @@ def _standing(life: LifeRow, seen: Seen) -> Html:
         if seen.at
         else None,
     )
+
+
+def _expected(life: LifeRow, seen: Seen) -> Html | None:
+    found = finding.expected(life)
+    if found is None or seen.at:
+        return None
+    made = life.forecast_at or seen.now
+    ago = f" (forecast of {span((seen.now - made).total_seconds())} ago)"
+    return h("p", f"{found.message[:1].upper()}{found.message[1:]}{ago}")
+
+
+def _told(rows: Iterable[queries.ToldRow], seen: Seen) -> Html | None:
+    def came(one: queries.ToldRow) -> str:
+        if one.came_at is None or one.came_at > seen.moment:
+            return "it waits still"
+        return f"{one.came} at {one.came_at:%Y-%m-%d %H:%M:%S}"
+
+    shown = [
+        [
+            clock(one.given_at),
+            clock(one.expected_at) if one.expected_at else "–",
+            clock(one.latest_at) if one.latest_at else "–",
+            plain(one.never) or "–",
+            came(one),
+        ]
+        for one in rows
+    ]
+    if not shown:
+        return None
+    head = ["told", "to start", "nine in ten by", "never while", "what came"]
+    return h("div", h("h2", "When it was expected to start"), table(head, shown, "Newest first"))
 
 
 def _wait_table(waits: Iterable[WaitRow], seen: Seen) -> Html:
@@ -638,21 +738,48 @@ def usage(asked: Asked, seen: Seen) -> Page:
     """Return resource-hours by namespace on the day of the moment."""
     namespace = seen.query.get("namespace", "")
     day = seen.moment.date()
-    given = {"namespace": namespace, "day": day.isoformat(), "limit": _MOST}
-    rows = asked.rows("usage of a day", UsageRow, sql.USAGE, given)
+    by = seen.query.get("by", "").strip() or "namespace"
+    since = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    until = min(since + timedelta(days=1), seen.now)
+    shares, unpriced, query, given = finding.spent_by(asked.model, by, since, until, namespace)
+    asked.note(f"usage of a day by {by}", query, given)
+    rates = asked.model.rates
     shown = [
-        [one.namespace, one.resource, f"{float(one.resource_hours):,.2f}", str(one.pods)]
-        for one in rows
+        [
+            one.key or "–",
+            f"{one.resource}, {unit_name(one.resource)}",
+            *(_hours_of(one.resource, number) for number in _parts(one)),
+            f"{sums.money(one.cost):,.2f}" if rates else None,
+        ][: 7 if rates else 6]
+        for one in [*shares, *(_all_of(one) for one in sums.totals(shares) if len(shares) > 1)]
+    ]
+    head = [by, "resource", "ran", "of that wasted", "held, not run", "waited"]
+    head += [f"cost {rates.currency}".rstrip()] if rates else []
+    choices = [
+        h(
+            "li",
+            h(
+                "a",
+                one,
+                href=seen.link("/usage", namespace=namespace, by=one),
+                aria_current="true" if one == by else None,
+            ),
+        )
+        for one in _DIVIDED
     ]
 
     def other(to: date) -> str:
         return (
-            seen.link("/usage", namespace=namespace)
+            seen.link("/usage", namespace=namespace, by=by)
             if to == seen.now.date()
             else (
                 "/usage?"
                 + urlencode(
-                    {"at": f"{to}T23:59:59Z", **({"namespace": namespace} if namespace else {})}
+                    {
+                        "at": f"{to}T23:59:59Z",
+                        **({"namespace": namespace} if namespace else {}),
+                        **({"by": by} if by != "namespace" else {}),
+                    }
                 )
             )
         )
@@ -661,9 +788,11 @@ def usage(asked: Asked, seen: Seen) -> Page:
         h("h1", f"Usage on {day}"),
         h(
             "p",
-            "What pods asked for while they ran, times hours; cpu in cores. Days are UTC.",
+            "What pods asked for, times hours: while they ran, and while they held quota and did "
+            "not run. Waiting takes nothing. Days are UTC.",
             class_="quiet",
         ),
+        h("ul", choices, class_="choices", aria_label="Divided by"),
         h(
             "p",
             h("a", "← day before", href=other(day - timedelta(days=1)), rel="prev"),
@@ -672,11 +801,54 @@ def usage(asked: Asked, seen: Seen) -> Page:
             if day < seen.now.date()
             else None,
         ),
-        table(["namespace", "resource", "hours", "pods"], shown, f"{day}", "nothing ran"),
+        table(head, shown, f"{day}, by {by}", "nothing ran, held or waited"),
+        h("p", _cost_note(rates is not None, unpriced), class_="quiet"),
     ]
-    return Page(
-        title=f"Usage on {day}", data={"day": day.isoformat(), "usage": rows}, body=h("div", body)
+    data = {
+        "day": day.isoformat(),
+        "by": by,
+        "currency": rates.currency if rates else None,
+        "usage": [
+            {
+                "key": one.key,
+                "resource": one.resource,
+                "unit": unit_name(one.resource),
+                **{
+                    word: float(sums.hours(one.resource, number))
+                    for word, number in zip(_PARTS, _parts(one), strict=True)
+                },
+                "cost": float(sums.money(one.cost)) if rates else None,
+            }
+            for one in shares
+        ],
+    }
+    return Page(title=f"Usage on {day}", data=data, body=h("div", body))
+
+
+def _parts(one: sums.Share) -> tuple[int, int, int, int]:
+    """Return what ran, what of that was wasted, what was held without running, what waited."""
+    spent = one.spent
+    wasted, held = sum(spent.wasted.values()), sum(spent.held.values())
+    return spent.running + wasted, wasted, held, spent.waited
+
+
+def _all_of(one: sums.Share) -> sums.Share:
+    return structs.replace(one, key="all")
+
+
+def _hours_of(resource: str, number: int) -> Html:
+    return h("span", f"{sums.hours(resource, number):,.2f}", class_="num")
+
+
+def _cost_note(priced: bool, unpriced: Sequence[tuple[str, str]]) -> str:
+    if not priced:
+        return "What it cost is shown where rates are set (serve.rates_file)."
+    if not unpriced:
+        return "Cost is of all that was taken: what ran, and what was held without running."
+    names = ", ".join(
+        f"{resource} in {flavor}" if flavor else resource for flavor, resource in unpriced
     )
+    return f"There is no rate for {names}: counted as free."
 
 
 def operators(asked: Asked, seen: Seen) -> Page:

@@ -1,0 +1,210 @@
+"""When, lent and what it cost: the same in kubectl, in the plugin and in the browser."""
+
+import json
+import re
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from gatelog.forecast.words import short
+from gatelog.readmodel import ReadModel
+from gatelog.serve import lending
+from gatelog.serve.bootstrap import local_console
+from gatelog.viacluster import answers
+from podgroup.runtime.settings import DatabaseSettings, ServeSettings, Settings
+from projector import tables
+from projector.database import writer
+from tests.projector.support import Writer
+from tests.serve import pages
+from tests.serve.conftest import World, needs_kubectl
+from tests.serve.test_console import Model, get
+from tests.support.toy import Toy
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def estimate(url: str, name: str, in_s: float | None, latest_s: float | None, never: str) -> None:
+    """Tell a group of the story when it starts, as `gatelog forecast` does."""
+    engine, now = writer(url), datetime.now(UTC)
+
+    def at(seconds: float | None) -> datetime | None:
+        return None if seconds is None else now + timedelta(seconds=seconds)
+
+    with engine.begin() as connection:
+        groups = tables.groups.c
+        known = connection.execute(
+            sa.select(groups.id, groups.queue, groups.cluster_queue).where(groups.name == name)
+        ).one()
+        own = {"cluster": "test", "shard": 0, "as_of_seq": 1}
+        forecast = own | {"at": now, "plays": 20, "took_ms": 5, "groups": 1, "drawn_from": {}}
+        connection.execute(sa.delete(tables.forecasts))
+        connection.execute(sa.insert(tables.forecasts), [forecast])
+        row = own | {
+            "group_id": known.id,
+            "given_at": now - timedelta(seconds=20),
+            "namespace": "ns",
+            "name": name,
+            "queue": known.queue,
+            "cluster_queue": known.cluster_queue,
+            "priority": 0,
+            "position": 1,
+            "queued_at": None,
+            "expected_at": at(in_s),
+            "earliest_at": at(in_s),
+            "latest_at": at(latest_s),
+            "plain_at": None,
+            "never": never,
+            "replaced_at": None,
+            "came": "",
+            "came_at": None,
+        }
+        connection.execute(sa.insert(tables.estimates), [row])
+    engine.dispose()
+
+
+@pytest.fixture
+async def priced(read_model: Model, tmp_path: Path) -> AsyncIterator[tuple[str, str]]:
+    """The console with rates, and its read model."""
+    rates = tmp_path / "rates.toml"
+    rates.write_text('currency = "EUR"\n[rates]\ncpu = 0.5\n')
+    settings = Settings(
+        cluster="test",
+        database=DatabaseSettings(url=read_model[0]),
+        serve=ServeSettings(console_port=0, rates_file=str(rates)),
+    )
+    async with local_console(settings) as address:
+        yield address.rstrip("/"), read_model[0]
+
+
+@needs_kubectl
+@pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
+async def test_whoever_waits_is_told_when_by_kubectl_and_the_plugin(both: World):
+    estimate(both.url, "c", 730, 2400, "")
+    estimate(both.url, "d", None, None, "pods of it are missing")
+    _, wide, _ = await both.kubectl("get", "gpg", "-n", "ns", "-o", "wide")
+    head, *lines = [re.split(r"\s{2,}", line.strip()) for line in wide.splitlines()]
+    starts = {line[0]: line[head.index("STARTS")] for line in lines}
+    assert starts == {"a": "<none>", "b": "<none>", "c": "~12 min", "d": "never"}
+    _, text, _ = await both.kubectl("get", "gpg", "c", "-n", "ns", "-o", "json", user="ann")
+    found = json.loads(text)["status"]["expectedStart"]
+    assert found["message"] == "starts in about 12 min (9 in 10: within 40 min)"
+    assert set(found) == {"message", "time", "earliestTime", "latestTime", "asOf"}
+    _, text, _ = await both.kubectl("get", "gpp", "-n", "ns")
+    assert re.search(r"^c\s+cq\s+0\s+lq\s.*WaitingForQuota\s+~12 min$", text, re.MULTILINE)
+    _, text, _ = await both.kubectl("explain", "podgroups.gatelog.io.status.expectedStart")
+    assert "Nine times in ten it did before." in text
+    _, text, _ = await both.kubectl("gatelog", "why", "c", "-n", "ns", user="ann")
+    assert re.search(r"expected +starts in about 12 min .+ \(forecast of \d+s ago\)", text)
+    _, text, _ = await both.kubectl("gatelog", "why", "-n", "ns", user="ann")
+    assert re.search(r"^c .+ ~12 min .+\nd .+ never ", text, re.MULTILINE)
+    _, text, _ = await both.kubectl("gatelog", "queue", "lq", "-n", "ns", user="ann")
+    assert re.search(r"^0 +c +0 .+ ~12 min ", text, re.MULTILINE)
+
+
+async def test_the_console_tells_when_and_what_it_had_told(priced: tuple[str, str]):
+    address, url = priced
+    _, text, _ = await get(address + "/queues/cq")
+    assert "No forecast was made" in text
+    estimate(url, "c", 730, 2400, "")
+    _, text, _ = await get(address + "/queues/cq")
+    assert "starts in about 12 min (9 in 10: within 40 min)" in text
+    assert "Starts are of a forecast made" in text
+    assert pages.problems(text) == []
+    _, text, _ = await get(address + "/groups/ns/c")
+    assert "Starts in about 12 min (9 in 10: within 40 min) (forecast of" in text
+    assert "it waits still" in text
+    assert pages.problems(text) == []
+    _, text, _ = await get(address + "/groups/ns/c?format=json")
+    assert json.loads(text)["group"]["status"]["expectedStart"]["time"]
+    # Before it was told nobody knew.
+    _, text, _ = await get(address + "/queues/cq?at=2026-01-01T00:00:09Z")
+    assert "starts in about" not in text
+
+
+async def test_a_day_is_divided_and_priced(priced: tuple[str, str]):
+    address, _ = priced
+    _, text, _ = await get(address + "/usage?at=2026-01-02T12:00:00Z&format=json")
+    found = json.loads(text)
+    (cpu,) = [one for one in found["usage"] if one["key"] == "ns" and one["resource"] == "cpu"]
+    assert found["currency"] == "EUR"
+    assert cpu["unit"] == "core-h" and cpu["ran"] > 0
+    assert cpu["cost"] == pytest.approx(0.5 * (cpu["ran"] + cpu["held"]), abs=0.001)
+    for by in ("localqueue", "queue", "flavor", "label:team"):
+        _, text, _ = await get(f"{address}/usage?at=2026-01-02T12:00:00Z&by={by}&format=json")
+        divided = [one for one in json.loads(text)["usage"] if one["resource"] == "cpu"]
+        assert sum(one["ran"] for one in divided) == pytest.approx(cpu["ran"], abs=0.001)
+    status, text, _ = await get(address + "/usage?by=colour")
+    assert (status, "choose one of" in text) == (400, True)
+    _, text, _ = await get(address + "/usage?at=2026-01-02T12:00:00Z")
+    assert "cost EUR" in text
+    assert "There is no rate for" not in text
+    assert pages.problems(text) == []
+
+
+def test_a_start_in_a_word():
+    def word(expected_s: float | None, latest_s: float | None, never: str | None = "") -> str:
+        def at(seconds: float | None) -> datetime | None:
+            return None if seconds is None else NOW + timedelta(seconds=seconds)
+
+        return short(at(expected_s), at(latest_s), never, NOW)
+
+    assert word(None, None, None) == ""
+    assert word(None, None, "stopped") == "never"
+    assert word(None, None) == ">30 days"
+    assert word(0, 60) == "now"
+    assert word(-90, -30) == "late"
+    assert word(5399, None) == "~90 min"
+    assert answers.starts(None) == ""
+
+
+def test_what_is_lent_is_what_others_borrow():
+    cpu = ("f", "cpu")
+    quota = {"red": {cpu: 10}, "blue": {cpu: 10}, "gold": {cpu: 20}, "alone": {cpu: 5}}
+    cohorts = {"red": "all", "blue": "all", "gold": "all", "alone": ""}
+    held = {"red": {cpu: 16}, "blue": {cpu: 2}}
+    found = lending.lent(cohorts, quota, held)
+    assert found == {
+        "blue": {cpu: pytest.approx(8 * 6 / 28)},
+        "gold": {cpu: pytest.approx(20 * 6 / 28)},
+    }
+    assert lending.lent(cohorts, quota, {"alone": {cpu: 9}}) == {}
+
+
+async def test_what_was_lent_and_borrowed_over_time(sqlite_model: tuple[str, Writer, Toy]):
+    """Rows of a second queue borrow half an hour long what the first has idle."""
+    url, *_ = sqlite_model
+    since, until = NOW, NOW + timedelta(hours=4)
+    names, _ = lending.named(["cq", "other"])
+    engine = writer(url)
+    with engine.begin() as connection:
+        given: dict[str, Any] = {"cluster": "test", "cluster_queue": "other", "flavors": {}}
+        given |= {"queued_at": None, "release_reason": "", "decided_by": "", "admitted_seq": 1}
+        held: dict[str, Any] = {"resources": {"f": {"cpu": 3000}}, "number": 1, "group_id": "g"}
+        held |= {"admitted_at": NOW + timedelta(hours=1), "released_at": NOW + timedelta(hours=1.5)}
+        connection.execute(sa.insert(tables.admissions), [given | held])
+    with ReadModel(url, "test") as model:
+        values = {**lending.named(["cq", "other"])[1], **lending.window(since, until)}
+        changed = list(
+            model.rows(
+                lending.ChangeRow, lending.changes("sqlite", names), {**values, "limit": 1000}
+            )
+        )
+    engine.dispose()
+    cpu = ("f", "cpu")
+    quota = {"cq": {cpu: 10_000}, "other": {cpu: 1_000}}
+    (other,) = lending.over_time("other", ["cq", "other"], quota, changed, [], since, until)
+    (mine,) = lending.over_time("cq", ["cq", "other"], quota, changed, [], since, until)
+    steps = lending.STEPS // 8
+    assert other.borrowed[2 * steps : 3 * steps - 1] == [2000.0] * (steps - 1)
+    assert not any(other.borrowed[: 2 * steps - 1]) and not any(other.borrowed[3 * steps :])
+    assert mine.lent == pytest.approx(other.borrowed)
+    for one in (mine, other):
+        for n, h, b, i, given_away in zip(
+            one.nominal, one.held, one.borrowed, one.idle, one.lent, strict=True
+        ):
+            assert h - b + i == n
+            assert given_away <= i
