@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from podgroup.objects import Assignment, CheckView, Condition, Toleration, WorkloadView
+from podgroup.shortage import Preempted
 from podgroup.standing import Standing
 
 
@@ -253,13 +254,15 @@ class AdmitGroup(Command, tag="AdmitGroup", frozen=True, kw_only=True):
 class EvictGroup(Command, tag="EvictGroup", frozen=True, kw_only=True):
     """Record: the group must stop. `preempted_by` is the group id of a preemptor.
 
-    With `requeue_after_s` it stays out of the queue for so many seconds.
+    With `requeue_after_s` it stays out of the queue for so many seconds. `preemption` is how both
+    sides stood; None where nobody is preempted, and in logs from before rules of version 4.
     """
 
     reason: str
     message: str
     preempted_by: str = ""
     requeue_after_s: int = 0
+    preemption: Preempted | None = None
 
 
 class ReleaseQuota(Command, tag="ReleaseQuota", frozen=True, kw_only=True):

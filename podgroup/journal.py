@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from podgroup.events import Decision
 from podgroup.objects import Assignment
 from podgroup.records import Concluded
+from podgroup.shortage import Preempted, Shortage
 from podgroup.standing import Amount, Standing, Told
 
 
@@ -161,6 +162,33 @@ class UsageRow(Struct, frozen=True, gc=False, kw_only=True):
     to_seq: int | None = None
 
 
+class ShortageRow(Struct, frozen=True, gc=False, kw_only=True):
+    """Of what a group that waited fell short, until `to_at` (None: it still does)."""
+
+    group: str
+    cluster_queue: str
+    shortage: Shortage
+    from_at: datetime
+    from_seq: int
+    to_at: datetime | None = None
+    to_seq: int | None = None
+
+
+class PreemptionRow(Struct, frozen=True, gc=False, kw_only=True):
+    """Who had to give way to whom. (namespace, name, priority) of each, as they were then."""
+
+    seq: int
+    at: datetime
+    decision: str
+    victim: str
+    victim_was: tuple[str, str, int]
+    preemptor: str
+    preemptor_was: tuple[str, str, int]
+    between: Preempted
+    assignments: tuple[Assignment, ...]
+    """What the victim held."""
+
+
 class Journal(Struct, kw_only=True):
     """Everything that changed since the last `take`, in order."""
 
@@ -179,6 +207,9 @@ class Journal(Struct, kw_only=True):
     """By kind, namespace, name, flavor, resource and position."""
     told: dict[tuple[str, str, str], Told] = field(default_factory=dict)
     """How queues and cohorts stand, by kind, namespace and name."""
+    shortages: dict[tuple[str, int, str, str], ShortageRow] = field(default_factory=dict)
+    """By group, position, flavor and resource."""
+    preemptions: list[PreemptionRow] = field(default_factory=list)
     pods: set[str] = field(default_factory=set)
     """Pods whose row changed and that are still in the state."""
     groups: set[str] = field(default_factory=set)

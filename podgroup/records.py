@@ -16,6 +16,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from podgroup.objects import Assignment
+from podgroup.shortage import Shortage
 from podgroup.standing import Standing
 
 
@@ -54,6 +55,13 @@ class Kept(Record, frozen=True, tag="kept"):
     assignments: tuple[Assignment, ...] | None = None
     borrowing: int = 0
     victims: tuple[str, ...] = ()
+
+
+class Lacking(Record, frozen=True, tag="lacking"):
+    """What it fell short of in a ClusterQueue when it, or an equal one, was tried; () ends that."""
+
+    cluster_queue: str = ""
+    shortages: tuple[Shortage, ...] = ()
 
 
 class Timed(Record, frozen=True, tag="timed"):
@@ -186,6 +194,7 @@ AnyRecord = (
     Explained
     | Pending
     | Kept
+    | Lacking
     | Timed
     | Requeued
     | Readied

@@ -19,7 +19,8 @@ class Amount(Struct, frozen=True, array_like=True, gc=False):
 
     `nominal` is the quota of the queue or cohort itself, `quota` that with what its members let go
     up (of a ClusterQueue both are the same, of a LocalQueue both are 0). `reserved` is what holds
-    quota, `used` what is admitted, `borrowed` what of `reserved` is taken from the parent.
+    quota, `used` what is admitted, `borrowed` what of `reserved` is taken from the parent. `spare`
+    is what a cohort has left of `quota` for its members; of queues it is 0.
     """
 
     flavor: str
@@ -29,6 +30,7 @@ class Amount(Struct, frozen=True, array_like=True, gc=False):
     reserved: int = 0
     used: int = 0
     borrowed: int = 0
+    spare: int = 0
 
 
 class Standing(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):

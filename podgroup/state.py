@@ -38,6 +38,7 @@ from podgroup.objects import (
 from podgroup.policy import Policy
 from podgroup.quota import QueueKey, Quotas
 from podgroup.records import Kept, Used
+from podgroup.shortage import Shortage
 from podgroup.standing import Told
 
 SINGLE = "single"
@@ -225,6 +226,15 @@ class Wait(Struct, frozen=True, gc=False):
     from_seq: int
 
 
+class Lack(Struct, frozen=True, gc=False):
+    """What a group fell short of when it was tried, or an equal one, and since when it does."""
+
+    cluster_queue: str
+    shortages: tuple[Shortage, ...]
+    from_at: datetime
+    from_seq: int
+
+
 class Part(Struct, gc=False):
     """A part of a group, which one module of the fold writes and all others read.
 
@@ -297,6 +307,7 @@ class HeldQuota(Part):
     executed_s: int = 0
     reason: tuple[str, str] = field(default=("", ""), name="queue_reason")
     """(reason, message) that quota admission last gave for not admitting it."""
+    lack: Lack | None = None
     kept: Kept | None = None
     """Quota that waits for it, until others have given it back."""
 

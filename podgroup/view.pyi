@@ -3,6 +3,7 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Any, Protocol
 
+from podgroup.events import SettingsRecorded
 from podgroup.ids import GroupID, PodUID
 from podgroup.objects import (
     AdmissionCheckView,
@@ -23,7 +24,7 @@ from podgroup.records import Kept, Used
 from podgroup.standing import Told
 from podgroup.state import SINGLE as SINGLE
 from podgroup.state import Eviction as Eviction
-from podgroup.state import Expectation, Finish, Hiding, Key, Timer, Wait
+from podgroup.state import Expectation, Finish, Hiding, Key, Lack, Timer, Wait
 from podgroup.state import Holding as Holding
 
 class Pod(Protocol):
@@ -109,6 +110,8 @@ class HeldQuota(Protocol):
     def executed_s(self) -> int: ...
     @property
     def reason(self) -> tuple[str, str]: ...
+    @property
+    def lack(self) -> Lack | None: ...
     @property
     def kept(self) -> Kept | None: ...
 
@@ -251,6 +254,8 @@ class Refusal(Protocol):
     def parked(self) -> str: ...
 
 class Meta(Protocol):
+    @property
+    def settings(self) -> SettingsRecorded | None: ...
     @property
     def position(self) -> int: ...
     @property

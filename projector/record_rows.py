@@ -18,8 +18,18 @@ from msgspec import Struct
 from podgroup.codec import encode_concluded
 from podgroup.commands import RECORDS, ObjectRef
 from podgroup.events import Batch, Decision, OperatorActed, Undecodable
-from podgroup.journal import AdmissionRow, EpochRow, Journal, ParkedRow, UsageRow
+from podgroup.journal import (
+    AdmissionRow,
+    EpochRow,
+    Journal,
+    ParkedRow,
+    PreemptionRow,
+    ShortageRow,
+    UsageRow,
+)
+from podgroup.objects import Assignment
 from podgroup.outcomes import FINAL
+from podgroup.shortage import Side
 from projector import tables
 from projector.layout import Row, row_of
 
@@ -57,6 +67,8 @@ _conclusion = row_of(tables.conclusions)
 _outcome = row_of(tables.outcomes)
 _parked_row = row_of(tables.parked)
 _usage_row = row_of(tables.usage)
+_shortage_row = row_of(tables.shortages)
+_preemption_row = row_of(tables.preemptions)
 _epoch = row_of(tables.epochs)
 
 
@@ -223,29 +235,97 @@ def build(
             for o in journal.outcomes
         ],
         "usage": [_usage(cluster, shard, row) for row in journal.usage.values()],
+        "shortages": [_shortage(cluster, row) for row in journal.shortages.values()],
+        "preemptions": [_preemption(cluster, shard, row) for row in journal.preemptions],
         "parked": [_parked(cluster, shard, p) for p in journal.parked],
     }
 
 
 def _admission(cluster: str, row: AdmissionRow) -> Row:
-    held: dict[str, dict[str, int]] = {}
-    for assignment in row.assignments:
-        for resource, amount in assignment.usage.items():
-            flavor = held.setdefault(assignment.flavors.get(resource, ""), {})
-            flavor[resource] = flavor.get(resource, 0) + amount
     return _admission_row(
         cluster=cluster,
         group_id=row.group,
         number=row.number,
         cluster_queue=row.cluster_queue,
         flavors=as_json({a.name: a.flavors for a in row.assignments}),
-        resources=as_json(held),
+        resources=_held(row.assignments),
         queued_at=row.queued_at,
         admitted_at=row.admitted_at,
         admitted_seq=row.admitted_seq,
         released_at=row.released_at,
         release_reason=row.release_reason,
         decided_by=row.decided_by,
+    )
+
+
+def _held(assignments: Iterable[Assignment]) -> Json:
+    """Return flavor -> resource -> amount of what assignments take."""
+    held: dict[str, dict[str, int]] = {}
+    for assignment in assignments:
+        for resource, amount in assignment.usage.items():
+            flavor = held.setdefault(assignment.flavors.get(resource, ""), {})
+            flavor[resource] = flavor.get(resource, 0) + amount
+    return as_json(held)
+
+
+def _borrowed(side: Side) -> Json:
+    """Return flavor -> resource -> amount of what a ClusterQueue borrowed."""
+    found: dict[str, dict[str, int]] = {}
+    for flavor, resource, amount in side.borrowed:
+        found.setdefault(flavor, {})[resource] = amount
+    return as_json(found)
+
+
+def _shortage(cluster: str, row: ShortageRow) -> Row:
+    short = row.shortage
+    return _shortage_row(
+        cluster=cluster,
+        group_id=row.group,
+        from_seq=row.from_seq,
+        flavor=short.flavor,
+        resource=short.resource,
+        cluster_queue=row.cluster_queue,
+        kind="Cohort" if short.cohort else "ClusterQueue",
+        name=short.node,
+        requested=short.requested,
+        available=short.available,
+        limited_by=short.limit,
+        without_limit=short.without,
+        lender=short.lender,
+        ever=short.ever,
+        from_at=row.from_at,
+        to_at=row.to_at,
+        to_seq=row.to_seq,
+    )
+
+
+def _preemption(cluster: str, shard: int, row: PreemptionRow) -> Row:
+    between = row.between
+    namespace, name, priority = row.victim_was
+    by_namespace, by_name, by_priority = row.preemptor_was
+    return _preemption_row(
+        cluster=cluster,
+        victim_id=row.victim,
+        seq=row.seq,
+        shard=shard,
+        at=row.at,
+        policy=between.policy,
+        cohort=between.cohort,
+        victim_namespace=namespace,
+        victim_name=name,
+        victim_priority=int64(priority),
+        victim_queue=between.victim.cluster_queue,
+        victim_share=between.victim.share,
+        victim_borrowed=_borrowed(between.victim),
+        resources=_held(row.assignments),
+        preemptor_id=row.preemptor,
+        preemptor_namespace=by_namespace,
+        preemptor_name=by_name,
+        preemptor_priority=int64(by_priority),
+        preemptor_queue=between.preemptor.cluster_queue,
+        preemptor_share=between.preemptor.share,
+        preemptor_borrowed=_borrowed(between.preemptor),
+        decision_id=row.decision,
     )
 
 
@@ -267,6 +347,7 @@ def _usage(cluster: str, shard: int, row: UsageRow) -> Row:
         reserved=amount.reserved,
         used=amount.used,
         borrowed=amount.borrowed,
+        spare=amount.spare,
         share=standing.share,
         from_at=row.from_at,
         to_at=row.to_at,

@@ -23,8 +23,8 @@ from podgroup.admission.matching import unsuitable
 from podgroup.admission.model import ClusterQueue, Flavor, FlavorResource, PodSet
 from podgroup.admission.plan import Choice, Mode, Plan, SetPlan, gravest, overall
 from podgroup.admission.shape import Shape
+from podgroup.admission.shortfall import shortage
 from podgroup.admission.tree import Node, Usage
-from podgroup.admission.verdicts import Shortage
 from podgroup.admission.victims import Victim
 from podgroup.admission.ways import Ways
 from podgroup.names import (
@@ -33,6 +33,7 @@ from podgroup.names import (
     PENDING_WAITING_FOR_QUOTA,
 )
 from podgroup.objects import ResourceGroup
+from podgroup.shortage import Shortage
 
 Search = Callable[[Set[FlavorResource], Usage], list[Victim]]
 """Whom to preempt so that the second argument fits, given that the first is lacking."""
@@ -232,9 +233,7 @@ class Assigner:
         value = amount + assigned
         most = node.potential.get(key, 0)
         if value > most:
-            self._short[key] = Shortage(
-                node=node.name, cohort=False, key=key, wanted=value, available=most
-            )
+            self._short[key] = shortage(node, key, value, most, ever=True)
             why = (
                 f"insufficient quota for {resource} in flavor {flavor}, previously considered "
                 f"podsets requests ({text(resource, assigned)}) + current podset request "
@@ -246,14 +245,8 @@ class Assigner:
         now = available if request.present is None else request.present.available(key)
         if value <= available and value <= now:
             return Rating(Kind.FIT, level), "", ""
-        ends = node.bottleneck(key)
-        self._short[key] = Shortage(
-            node=ends.name,
-            cohort=not ends.queue,
-            key=key,
-            wanted=value,
-            available=min(available, now),
-        )
+        full = node if value > available or request.present is None else request.present
+        self._short[key] = shortage(full, key, value, min(available, now))
         more = text(resource, value - min(available, now))
         why = f"insufficient unused quota for {resource} in flavor {flavor}, {more} more needed"
         if value <= available:

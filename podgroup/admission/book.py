@@ -49,6 +49,7 @@ from podgroup.names import (
     PENDING_SUSPENDED,
     PENDING_WAITING_FOR_QUOTA,
 )
+from podgroup.shortage import Shortage
 
 Answer = tuple[str, str]
 """Reason and message of not being admitted."""
@@ -579,6 +580,15 @@ class Book:
             return None
         return BEHIND if queue.blocked or queue.claims else None
 
+    def short_of(self, id: str) -> tuple[Shortage, ...]:
+        """Return what an equal one fell short of that was looked at in place of a workload."""
+        waiter = self.waiters.get(id)
+        queue = self.queue_of(waiter) if waiter is not None else None
+        if waiter is None or queue is None or queue.lines.is_active(waiter):
+            return ()
+        failed = queue.failed.get(waiter.shape)
+        return failed.short if failed is not None else ()
+
     # Inside
 
     def _target(self, waiter: Waiter) -> str | None:
@@ -616,7 +626,7 @@ class Book:
     def _note_failure(self, queue: Queue, waiter: Waiter, reason: str) -> None:
         if waiter.shape not in queue.failed:
             self.shapes.take(waiter.shape.priority, waiter.shape.pod_sets)
-        queue.failed[waiter.shape] = Failure(reason, waiter.message, waiter.since)
+        queue.failed[waiter.shape] = Failure(reason, waiter.message, waiter.since, waiter.short)
         older = waiter.since if self.ways.ask_for_older else None
         queue.lines.set_aside(waiter.shape, older)
 

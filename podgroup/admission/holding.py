@@ -10,6 +10,7 @@ Invariant: a workload is one of the two, never both.
 from podgroup.admission.model import Eviction, FlavorResource, Reservation, Workload
 from podgroup.admission.shape import Shape
 from podgroup.names import EVICTED_ADMISSION_CHECK, EVICTED_PODS_READY_TIMEOUT
+from podgroup.shortage import Shortage
 
 
 class Resumption:
@@ -52,6 +53,7 @@ class Waiter:
         "selected",
         "serial",
         "shape",
+        "short",
         "since",
         "uid",
         "waiting_until",
@@ -74,6 +76,7 @@ class Waiter:
         self.selected = True
         self.reason = ""
         self.message = ""
+        self.short: tuple[Shortage, ...] = ()
         self.place: object = None
         self.serial = 0
 

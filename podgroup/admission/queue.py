@@ -11,14 +11,18 @@ from podgroup.admission.lines import Lines
 from podgroup.admission.model import ClusterQueue
 from podgroup.admission.shape import Shape
 from podgroup.admission.tree import Usage
+from podgroup.shortage import Shortage
 
 
 class Failure(NamedTuple):
-    """Why a shape did not fit, and since when the one queues that was looked at."""
+    """Why a shape did not fit, of what it fell short, and since when the one queues that was
+    looked at.
+    """
 
     reason: str
     message: str
     since: float
+    short: tuple[Shortage, ...] = ()
 
 
 class Queue:

@@ -22,6 +22,7 @@ from podgroup.admission.model import Configuration, Eviction, PodSetAssignment, 
 from podgroup.admission.nominate import Nominator
 from podgroup.admission.plan import Mode
 from podgroup.admission.queue import Queue
+from podgroup.admission.shortfall import preempted as between
 from podgroup.admission.simulating import Simulation, waiting_for
 from podgroup.admission.verdicts import (
     Admission,
@@ -165,6 +166,11 @@ class Scheduler:
                         book.forest.path_text(head.node.name),
                         book.forest.path_text(victim.holding.cluster_queue),
                     ),
+                    between=between(
+                        victim.reason,
+                        book.present.queues[victim.holding.cluster_queue],
+                        book.present.queues[head.node.name],
+                    ),
                 )
                 evicted.append(verdict)
                 eviction = Eviction(book.now, EVICTED_PREEMPTED, verdict.message)
@@ -178,6 +184,7 @@ class Scheduler:
         book, waiter = self.book, head.waiter
         queue = book.queues[head.node.name]
         waiter.reason, waiter.message = head.reason, head.message
+        waiter.short = () if head.plan is None else head.plan.shortages
         hopeless = self._ways.pass_hopeless and head.reason in HOPELESS
         book.put_back(waiter, head.requeue, head.reason, hopeless)
         if not queue.lines.is_active(waiter):

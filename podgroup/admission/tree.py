@@ -39,6 +39,7 @@ class Node:
         "cohorts",
         "height",
         "holdings",
+        "keepers",
         "lendable",
         "local",
         "name",
@@ -72,6 +73,8 @@ class Node:
         self.height = 0
         self.lendable: dict[str, int] = {}
         """Per resource, what this node could hand to one of its children; filled by `Forest`."""
+        self.keepers: dict[FlavorResource, list[Node]] = {}
+        """Of a root: who of its tree keeps quota that others cannot have; filled by `Forest`."""
         self.holdings: dict[str, Holding] = {}
         """Of a ClusterQueue: who holds quota in it and may be looked at as a victim."""
 
@@ -113,6 +116,23 @@ class Node:
             if above + limit < self.parent.room(key):
                 return self
         return self.parent.bottleneck(key)
+
+    def ceiling(self, key: FlavorResource) -> "Node":
+        """Return the node that limits what may ever be had: by its borrowing limit, or the root."""
+        if self.parent is None:
+            return self
+        most = self.local.get(key, 0) + self.parent.potential.get(key, 0)
+        limit = self.borrow.get(key)
+        if limit is not None and self.subtree.get(key, 0) + limit < most:
+            return self
+        return self.parent.ceiling(key)
+
+    def unlimited(self, key: FlavorResource, *, empty: bool = False) -> int:
+        """Return what would be available without borrowing limits, or of an `empty` tree be had."""
+        if self.parent is None:
+            return self.subtree.get(key, 0) - (0 if empty else self.usage.get(key, 0))
+        own = self.local.get(key, 0) if empty else self.spare(key)
+        return own + self.parent.unlimited(key, empty=empty)
 
     def borrows(self, key: FlavorResource, more: int = 0) -> bool:
         """Tell whether usage, with `more`, is above the node's own quota."""
@@ -206,6 +226,10 @@ class Forest:
                 _sum_up(node, under)
                 _pass_down(node, node, under)
                 _lendable(node)
+        for node in everyone:
+            for key, amount in node.local.items():
+                if amount and node.parent is not None:
+                    node.root.keepers.setdefault(key, []).append(node)
 
     def path_text(self, queue: str) -> str:
         """Write the way from the root to a ClusterQueue."""

@@ -5,7 +5,8 @@ Invariant: a verdict names everything by id and name; it holds nothing that chan
 
 from msgspec import Struct
 
-from podgroup.admission.model import FlavorResource, PodSetAssignment
+from podgroup.admission.model import PodSetAssignment
+from podgroup.shortage import Preempted, Shortage
 
 
 class Target(Struct, frozen=True):
@@ -21,20 +22,6 @@ class Chosen(Struct, frozen=True):
     name: str
     flavors: dict[str, str]
     tried: dict[str, int]
-
-
-class Shortage(Struct, frozen=True, kw_only=True):
-    """What was short: of which flavor and resource, and which node ends the search for room.
-
-    That is the queue or cohort whose borrowing limit is reached, else the root of the tree; for
-    more than a queue may ever have, the queue.
-    """
-
-    node: str
-    cohort: bool
-    key: FlavorResource
-    wanted: int
-    available: int
 
 
 class HeadVerdict(Struct, frozen=True, kw_only=True):
@@ -70,7 +57,7 @@ class Admission(Struct, frozen=True, kw_only=True):
 
 
 class PreemptionVerdict(Struct, frozen=True, kw_only=True):
-    """A workload has to give its quota back: for whom, and by which rule."""
+    """A workload has to give its quota back: for whom, by which rule, and how both sides stood."""
 
     id: str
     cluster_queue: str
@@ -78,6 +65,7 @@ class PreemptionVerdict(Struct, frozen=True, kw_only=True):
     by_uid: str
     reason: str
     message: str
+    between: Preempted
 
 
 class Verdicts(Struct, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from podgroup.commands import AdmitGroup, EvictGroup
 from podgroup.decide import snapshot
 from podgroup.decide.checks import required_checks
 from podgroup.decide.context import Deciding, Writer, group_ref
+from podgroup.decide.lacking import concludes, lack
 from podgroup.decide.lineup import REFUSED, Lineup, lineup
 from podgroup.decide.queueing import circle_above
 from podgroup.decide.unadmitted import ran_unadmitted
@@ -49,6 +50,7 @@ _AMOUNT = re.compile(r"\S+ more needed")
 def enqueue(d: Deciding, group: Group) -> None:
     """Let a group wait for quota, or not, as its state says."""
     if not _may_wait(d.world, group):
+        lack(d, group)
         d.write.wait_no_longer(group.id)
         return
     evicted = group.requeueing.evicted
@@ -57,6 +59,7 @@ def enqueue(d: Deciding, group: Group) -> None:
     why = _ineligible(d.world, group)
     if why is not None:
         d.pending(group, *why)
+        lack(d, group)
         d.write.wait_no_longer(group.id)
         return
     d.write.wait(group.id)
@@ -161,7 +164,8 @@ def retire_admissions(d: Deciding, group: Group) -> None:
         reason = EVICTED_LOCAL_QUEUE_STOPPED
         message = _why("The LocalQueue is stopped", local.because)
     if reason:
-        _evict(d, group, "drain", reason, message)
+        command = EvictGroup(target=group_ref(group), reason=reason, message=message)
+        d.emit(group, "drain", reason, message, command)
 
 
 def admit_pending(d: Deciding) -> None:
@@ -214,6 +218,7 @@ def _carry_out(d: Deciding, line: Lineup, verdicts: Verdicts) -> None:
             right = group.quota.holding is not None
         else:
             _refuse(d, group, (head.reason, head.message))
+            lack(d, group, head.cluster_queue, head.shortages)
             right = True
             for verdict in preempting.pop(head.id, ()):
                 victim = d.world.groups[GroupID(verdict.id)]
@@ -263,8 +268,12 @@ def _tell(d: Deciding, identity: str) -> None:
         return
     queue = cluster_queue_of(d.world, group)
     why = _inactive(d, queue) if queue is not None else None
-    if why is None and group.quota.reason[0] not in REFUSED:
-        why = lineup(d.world, d.write).scheduler.book.answer(identity)
+    if queue is not None and why is not None:
+        lack(d, group)
+    elif queue is not None and group.quota.reason[0] not in REFUSED:
+        book = lineup(d.world, d.write).scheduler.book
+        why = book.answer(identity)
+        lack(d, group, queue.name, book.short_of(identity))
     if why is not None:
         _refuse(d, group, why)
 
@@ -333,31 +342,15 @@ def _preempt(
     path = book.forest.path_text(queue.spec.name) if queue is not None else ""
     uid = group.mirror.workload.uid if group.mirror.workload is not None else group.id
     said = preempted(uid, "", verdict.reason, path, book.forest.path_text(verdict.cluster_queue))
-    _evict(
-        d,
-        victim,
-        "preempt",
-        EVICTED_PREEMPTED,
-        said,
-        group.id,
+    command = EvictGroup(
+        target=group_ref(victim),
+        reason=EVICTED_PREEMPTED,
+        message=said,
+        preempted_by=group.id,
+        preemption=verdict.between if concludes(d) else None,
+    )
+    told = (
         f"Preempted to accommodate {group.namespace}/{group.name} (group {group.id}) of priority "
-        f"{group.composition.priority} in {path}, due to {PREEMPTION_WHY[verdict.reason]}",
+        f"{group.composition.priority} in {path}, due to {PREEMPTION_WHY[verdict.reason]}"
     )
-
-
-def _evict(
-    d: Deciding,
-    group: Group,
-    rule: str,
-    reason: str,
-    message: str,
-    preemptor: str = "",
-    told: str = "",
-) -> None:
-    d.emit(
-        group,
-        rule,
-        reason,
-        told or message,
-        EvictGroup(target=group_ref(group), reason=reason, message=message, preempted_by=preemptor),
-    )
+    d.emit(victim, "preempt", EVICTED_PREEMPTED, told, command)

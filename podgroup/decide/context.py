@@ -123,6 +123,11 @@ class Deciding:
         self.concluded = False
         """Something that other rules may read, since whoever asks has looked."""
 
+    @property
+    def derives(self) -> bool:
+        """Whether decisions are those of a log without records."""
+        return self.recorded is not None and self._then is None
+
     def emit(
         self, group: Group, rule: str, reason: str, message: str, command: AnyCommand
     ) -> Decision:

@@ -12,10 +12,9 @@ Invariant: after a message every queue stands as was told, or a timer is set.
 
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
-from math import ceil
 
 from podgroup.admission.amounts import text
-from podgroup.admission.share import INFINITE, share_of
+from podgroup.admission.shortfall import borrowed, share_shown
 from podgroup.admission.tree import Forest, Node, Usage
 from podgroup.commands import ObjectRef, ReportQueue
 from podgroup.decide.context import Deciding
@@ -118,28 +117,26 @@ def _used_in_cohorts(
 
 
 def _queue(node: Node, tally: Tally) -> Standing:
-    amounts = _amounts(node, tally.reserved, tally.used, node.parent is not None)
-    return _standing(node, amounts, tally)
+    return _standing(node, _amounts(node, tally.reserved, tally.used), tally)
 
 
 def _cohort(node: Node, reserved: Usage, used: Usage) -> Standing:
-    return _standing(node, _amounts(node, reserved, used, node.parent is not None), _NOBODY)
+    return _standing(node, _amounts(node, reserved, used), _NOBODY)
 
 
 def _standing(node: Node, amounts: tuple[Amount, ...], tally: Tally) -> Standing:
-    share = share_of(node).value
     return Standing(
         pending=tally.pending,
         reserving=tally.reserving,
         admitted=tally.admitted,
         amounts=amounts,
-        share=MAX_INT64 if share == INFINITE else min(ceil(share), MAX_INT64),
+        share=share_shown(node),
         cohort="" if node.parent is None else node.parent.name,
         root="" if node.queue and node.parent is None else node.root.name,
     )
 
 
-def _amounts(node: Node, reserved: Usage, used: Usage, may_borrow: bool) -> tuple[Amount, ...]:
+def _amounts(node: Node, reserved: Usage, used: Usage) -> tuple[Amount, ...]:
     """Return the amounts of everything there is quota for or that is taken, by flavor."""
     return tuple(
         Amount(
@@ -148,14 +145,15 @@ def _amounts(node: Node, reserved: Usage, used: Usage, may_borrow: bool) -> tupl
             quota=min(node.subtree.get(key, 0), MAX_INT64),
             reserved=min(reserved.get(key, 0), MAX_INT64),
             used=min(used.get(key, 0), MAX_INT64),
-            borrowed=_borrowed(node, key) if may_borrow else 0,
+            borrowed=borrowed(node, key),
+            spare=0 if node.queue else _spare(node, key),
         )
         for key in sorted({*node.nominal, *node.subtree, *reserved, *used})
     )
 
 
-def _borrowed(node: Node, key: tuple[str, str]) -> int:
-    return min(max(0, node.usage.get(key, 0) - node.subtree.get(key, 0)), MAX_INT64)
+def _spare(node: Node, key: tuple[str, str]) -> int:
+    return min(max(0, node.subtree.get(key, 0) - node.usage.get(key, 0)), MAX_INT64)
 
 
 def _local(world: World, local: LocalQueueView, tally: Tally) -> Standing:

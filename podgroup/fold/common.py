@@ -9,10 +9,10 @@ from typing import Final
 from podgroup.changes import EVERYTHING
 from podgroup.dialects import declaration
 from podgroup.ids import GroupID, PodUID, newer
-from podgroup.journal import AdmissionRow, At, Note, ParkedRow
+from podgroup.journal import AdmissionRow, At, Note, ParkedRow, ShortageRow
 from podgroup.members import Flag, Members
 from podgroup.names import ADMISSION_GATE, POD_FINALIZER, QUEUE_NAME, RETRIABLE_IN_GROUP
-from podgroup.state import Expectation, Group, Holding, Pod, World
+from podgroup.state import Expectation, Group, Holding, Lack, Pod, World
 
 EXCESS = "excess"
 REPLACED = "replaced"
@@ -292,6 +292,28 @@ def new_members(world: World, group: Group) -> Members:
     members = Members()
     world.members[group.id] = members
     return members
+
+
+def lacks_no_more(world: World, here: At, group: Group) -> None:
+    """End what the group fell short of."""
+    if group.quota.lack is not None:
+        write_lack(world, group.id, group.quota.lack, until=here)
+        group.quota.lack = None
+
+
+def write_lack(world: World, group: GroupID, lack: Lack, *, until: At | None = None) -> None:
+    """Have the rows written of what a group falls short of, or fell short of `until`."""
+    for one in lack.shortages:
+        world.journal.shortages[group, lack.from_seq, one.flavor, one.resource] = ShortageRow(
+            group=group,
+            cluster_queue=lack.cluster_queue,
+            shortage=one,
+            from_at=lack.from_at,
+            from_seq=lack.from_seq,
+            # The log's clock may have been set back; what came later did not end earlier.
+            to_at=None if until is None else max(lack.from_at, until.at),
+            to_seq=None if until is None else until.position,
+        )
 
 
 def write_admission(

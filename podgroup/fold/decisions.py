@@ -33,17 +33,18 @@ from podgroup.commands import (
 )
 from podgroup.events import Decision
 from podgroup.facts import role_of
-from podgroup.fold.common import EXCESS, REPLACED, expect, index, mark, note
+from podgroup.fold.common import EXCESS, REPLACED, expect, index, lacks_no_more, mark, note
 from podgroup.fold.placing import needed, replace
 from podgroup.fold.queues import say, stand
 from podgroup.fold.workloads import admit, checked, distrust_checks, recharge, release
 from podgroup.ids import PodUID
-from podgroup.journal import At
+from podgroup.journal import At, PreemptionRow
 from podgroup.names import (
     EVICTED_ADMISSION_CHECK,
     EVICTED_PODS_READY_TIMEOUT,
     RULE_REPLACED,
 )
+from podgroup.shortage import Preempted
 from podgroup.state import Eviction, Expectation, Finish, Group, Hiding, Role, World
 
 
@@ -129,6 +130,8 @@ def _evicted(world: World, group: Group, decision: Decision, command: EvictGroup
     )
     if command.preempted_by and command.preempted_by not in group.requeueing.beaten_by:
         group.requeueing.beaten_by = (*group.requeueing.beaten_by, command.preempted_by)
+    if command.preemption is not None:
+        _preempted(world, group, decision, command, command.preemption)
     world.quotas.news[group.id] = None  # what it holds is as good as free for those who wait
     distrust_checks(group)
     if command.reason == EVICTED_PODS_READY_TIMEOUT:
@@ -136,6 +139,27 @@ def _evicted(world: World, group: Group, decision: Decision, command: EvictGroup
     elif command.requeue_after_s:
         group.requeueing.requeue_at = here.at + timedelta(seconds=command.requeue_after_s)
     _note(world, here, group, "GroupEvicted", decision, command)
+
+
+def _preempted(
+    world: World, group: Group, decision: Decision, command: EvictGroup, between: Preempted
+) -> None:
+    by = world.groups.get(command.preempted_by)  # type: ignore[call-overload] # text in a decision
+    was = ("", "", 0) if by is None else (by.namespace, by.name, by.composition.priority)
+    held = () if group.quota.holding is None else group.quota.holding.admission.assignments
+    world.journal.preemptions.append(
+        PreemptionRow(
+            seq=decision.as_of,
+            at=decision.at,
+            decision=decision.id,
+            victim=group.id,
+            victim_was=(group.namespace, group.name, group.composition.priority),
+            preemptor=command.preempted_by,
+            preemptor_was=was,
+            between=between,
+            assignments=held,
+        )
+    )
 
 
 def _released(world: World, group: Group, decision: Decision, command: ReleaseQuota) -> None:
@@ -154,6 +178,7 @@ def _finished(world: World, group: Group, decision: Decision, command: FinishGro
     group.ending.finish = Finish(command.reason, command.message, here.at)
     group.ending.finished_at = here.at
     group.ending.start_failed = ""
+    lacks_no_more(world, here, group)
     _note(world, here, group, "GroupFinished", decision, command)
     release(world, here, group, "Finished")
     world.quotas.dequeue(group.id)

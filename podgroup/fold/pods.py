@@ -28,6 +28,7 @@ from podgroup.fold.common import (
     end_expectation,
     flags_of,
     index,
+    lacks_no_more,
     listed,
     mark,
     new_members,
@@ -691,6 +692,7 @@ def retire(world: World, here: At, identity: GroupID) -> None:
     note(world, here, "GroupGone", group=group.id)
     if group.explained.wait is not None:
         close_wait(world, here, group)
+    lacks_no_more(world, here, group)
     del world.groups[identity]
     del world.members[identity]
     key = (group.kind, group.namespace, group.name)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from podgroup import records as r
-from podgroup.fold.common import note, park
+from podgroup.fold.common import lacks_no_more, note, park, write_lack
 from podgroup.fold.outcomes import REPORT
 from podgroup.fold.placing import replace_all
 from podgroup.fold.pods import close_wait, lead, renew, report_timer, retire
@@ -19,7 +19,7 @@ from podgroup.fold.queues import stand
 from podgroup.ids import GroupID
 from podgroup.journal import At, WaitRow
 from podgroup.standing import COUNTS_TIMER
-from podgroup.state import Group, Timer, Wait, World
+from podgroup.state import Group, Lack, Timer, Wait, World
 
 LED_ANEW = 3
 """Rules since which a group that is composed anew is what its first pod says at once; before, from
@@ -90,6 +90,13 @@ def _pending(world: World, _: At, group: Group, record: r.Pending) -> None:
 
 def _kept(world: World, _: At, group: Group, record: r.Kept) -> None:
     group.quota.kept = None if record.assignments is None else record
+
+
+def _lacking(world: World, here: At, group: Group, record: r.Lacking) -> None:
+    lacks_no_more(world, here, group)
+    if record.shortages:
+        group.quota.lack = Lack(record.cluster_queue, record.shortages, here.at, here.position)
+        write_lack(world, group.id, group.quota.lack)
 
 
 def _timed(world: World, _: At, group: Group, record: r.Timed) -> None:
@@ -172,6 +179,7 @@ def _recount_reported(world: World, _: At, group: Group, record: r.RecountReport
 def _parked(world: World, here: At, group: Group, record: r.Parked) -> None:
     """Stop deciding for a group that the rules cannot deal with, and say so in the open."""
     world.quotas.dequeue(group.id)
+    lacks_no_more(world, here, group)
     ordinal, message, name = record.ordinal, record.message, record.name
     park(world, here, ordinal, record.reason, message, group=group, name=name)
 
@@ -188,6 +196,7 @@ _APPLIED: Final[dict[type[r.Record], Callable[[World, At, Group, Any], None]]] =
     r.Explained: _explained,
     r.Pending: _pending,
     r.Kept: _kept,
+    r.Lacking: _lacking,
     r.Timed: _timed,
     r.Requeued: _requeued,
     r.Readied: _readied,

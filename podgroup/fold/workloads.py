@@ -16,6 +16,7 @@ from podgroup.commands import Admission
 from podgroup.facts import KUEUE, beyond_admission, condition, is_true, ran_s, role_of, succeeded
 from podgroup.fold.common import (
     end_expectation,
+    lacks_no_more,
     listed,
     mark,
     new_members,
@@ -382,6 +383,7 @@ def admit(
     group.requeueing.requeued = True
     group.quota.reason = ("", "")
     group.quota.kept = None
+    lacks_no_more(world, here, group)
     if checks:
         note(
             world,

@@ -32,7 +32,7 @@ from podgroup.events import (
 )
 from podgroup.ids import decision_id
 from podgroup.names import JOB_UID, PODSET_LABEL, ROLE_HASH, workload_name
-from podgroup.records import AnyRecord, Concluded, Counted, Shortened
+from podgroup.records import AnyRecord, Concluded, Counted, Lacking, Shortened
 from podgroup.standing import Standing
 from projector.replay.log import Entry
 
@@ -45,7 +45,7 @@ _NAMES = frozenset(
 """Fields whose text is a name."""
 _MAPS = frozenset(("labels", "annotations", "node_selector", "node_labels"))
 """Fields that map keys to values; the values are replaced."""
-_SHORT = frozenset(("amounts", "shortages"))
+_SHORT = frozenset(("amounts", "borrowed"))
 """Lists of arrays that begin with the name of a flavor."""
 _KEPT = frozenset(("pod_sets", "assignments", "updates", "sets", "ends"))
 """Lists whose items are named by roles or containers, not by users."""
@@ -129,6 +129,17 @@ class Pseudonyms:
         if isinstance(record, Shortened) and record.short is not None:
             reason, message = record.short
             return Shortened(record.group, (reason, self._text(message, "message")))
+        if isinstance(record, Lacking):
+            short = [
+                msgspec.structs.replace(
+                    one,
+                    flavor=self.name(one.flavor),
+                    node=self.name(one.node),
+                    lender=self.name(one.lender),
+                )
+                for one in record.shortages
+            ]
+            return Lacking(record.group, self.name(record.cluster_queue), tuple(short))
         if isinstance(record, Counted):
             named = {"namespace": self.name(record.namespace), "name": self.name(record.name)}
             standing = msgspec.to_builtins(record.standing)

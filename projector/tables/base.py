@@ -134,10 +134,17 @@ def text(
     )
 
 
-def number(name: str, comment: str, *, key: bool = False, null: bool = False) -> Column[int]:
-    """A 64-bit integer column."""
+def number(
+    name: str, comment: str, *, key: bool = False, null: bool = False, default: int | None = None
+) -> Column[int]:
+    """A 64-bit integer column. `default` is what older rows have."""
     return Column(
-        name, BigInteger, primary_key=key, nullable=null, autoincrement=False, comment=comment
+        *(name, BigInteger),
+        primary_key=key,
+        nullable=null,
+        autoincrement=False,
+        server_default=None if default is None else literal_column(str(default)),
+        comment=comment,
     )
 
 

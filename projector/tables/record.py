@@ -24,6 +24,7 @@ from projector.tables.base import (
     cluster,
     count,
     document,
+    flag,
     metadata,
     number,
     rows,
@@ -110,6 +111,7 @@ usage = Table(
     number("reserved", "What was held, by its members and theirs"),
     number("used", "What of it was admitted"),
     number("borrowed", "What of it was taken from the cohort above"),
+    number("spare", "What a Cohort had left for its members; 0 of others", default=0),
     number("share", "Its weighted share then, of all resources; see standings"),
     time("from_at", "Begin", null=False),
     time("to_at", "End; null: it is so still"),
@@ -131,6 +133,71 @@ Index(
     postgresql_where=_a.released_at.is_(None),
     sqlite_where=_a.released_at.is_(None),
 )
+
+shortages = Table(
+    "shortages",
+    metadata,
+    cluster(),
+    text("group_id", "Group that was tried, or an equal one in its place", key=True),
+    number("from_seq", "Position from which it was so", key=True),
+    text("flavor", "ResourceFlavor", key=True),
+    text("resource", "Resource", key=True),
+    text("cluster_queue", "ClusterQueue in which it was tried"),
+    text("kind", "ClusterQueue or Cohort: the kind of what was short"),
+    text("name", "ClusterQueue or Cohort that was short: where the search for room ended"),
+    number("requested", "Asked for: cpu in thousandths, else whole units, as all amounts here"),
+    number("available", "What could be had when this began"),
+    text(
+        "limited_by",
+        "nominal: its own quota, in no cohort; borrowingLimit: it may not borrow more; "
+        "lendingLimit: others keep what they do not use; cohort: what all of it has is taken",
+    ),
+    number("without_limit", "What could be had then without borrowing or lending limits"),
+    text("lender", "ClusterQueue or Cohort that keeps most of it; empty: none does"),
+    flag("ever", "It never fits: amounts are those of a tree in which nothing is taken"),
+    time("from_at", "Begin", null=False),
+    time("to_at", "End, by an admission or otherwise; null: it is so still"),
+    number("to_seq", "Position at which it ended", null=True),
+    comment="One row per group, flavor, resource and interval in which that was what it fell "
+    "short of when it was tried (builtin mode); amounts are those of the begin",
+    info=rows("replace", compared=True, owner=("group_id", "groups", "id")),
+)
+
+Index("ix_shortages_at", shortages.c.cluster, shortages.c.from_at)
+
+preemptions = Table(
+    "preemptions",
+    metadata,
+    cluster(),
+    text("victim_id", "Group that had to give way", key=True),
+    number("seq", "Position at which that was decided", key=True),
+    shard(),
+    time("at", "Timestamp of the log", null=False),
+    text(
+        "policy",
+        "InClusterQueue, InCohortReclamation, InCohortFairSharing or InCohortReclaimWhileBorrowing",
+    ),
+    text("cohort", "Lowest Cohort that has both; empty: they are in one ClusterQueue"),
+    text("victim_namespace", "Its namespace"),
+    text("victim_name", "Its name"),
+    number("victim_priority", "Its priority then"),
+    text("victim_queue", "ClusterQueue whose quota it held"),
+    number("victim_share", "Weighted share of that ClusterQueue then, as in standings"),
+    document("victim_borrowed", "What that ClusterQueue borrowed then: flavor -> resource"),
+    document("resources", "What it held: flavor -> resource -> amount"),
+    text("preemptor_id", "Group for which it had to"),
+    text("preemptor_namespace", "Namespace of that"),
+    text("preemptor_name", "Name of that"),
+    number("preemptor_priority", "Priority of that then"),
+    text("preemptor_queue", "ClusterQueue in which that is admitted"),
+    number("preemptor_share", "Weighted share of that ClusterQueue then"),
+    document("preemptor_borrowed", "What that ClusterQueue borrowed then: flavor -> resource"),
+    text("decision_id", "Decision"),
+    comment="One row per preemption (builtin mode): who gave way to whom, by which policy",
+    info=rows("replace", compared=True, kept="{t}.seq <= :floor"),
+)
+
+Index("ix_preemptions_at", preemptions.c.cluster, preemptions.c.at)
 
 failures = Table(
     "failures",

@@ -452,7 +452,7 @@ def test_a_verdict_says_which_node_was_short_of_what() -> None:
     tree.settle()
     tree.submit("two", "a", requests={"cpu": 2})
     (short,) = tree.decide().heads[0].shortages
-    assert (short.node, short.cohort, short.wanted, short.available) == ("a", False, 2, 1)
+    assert (short.node, short.cohort, short.requested, short.available) == ("a", False, 2, 1)
     tree.submit("three", "b", requests={"cpu": 4})
     tree.settle()
     tree.submit("four", "b", requests={"cpu": 1})
@@ -460,7 +460,7 @@ def test_a_verdict_says_which_node_was_short_of_what() -> None:
     assert (short.node, short.cohort, short.available) == ("c", True, 0)
     tree.submit("five", "a", requests={"cpu": 6})
     (short,) = tree.decide().heads[0].shortages
-    assert (short.node, short.wanted, short.available) == ("a", 6, 5)
+    assert (short.node, short.requested, short.available) == ("a", 6, 5)
 
 
 def test_use_for_which_nobody_looked_while_it_lasted_is_remembered() -> None:

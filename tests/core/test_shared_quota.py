@@ -24,9 +24,20 @@ def of(team: str, **labels: str) -> dict[str, str]:
     return {QUEUE_NAME: team, **labels}
 
 
-def team(toy: Toy, name: str, cpu: int, lends: int | None = None, **more: Any) -> None:
+def team(
+    toy: Toy,
+    name: str,
+    cpu: int,
+    lends: int | None = None,
+    borrows: int | None = None,
+    **more: Any,
+) -> None:
     """A ClusterQueue in cohort `lab` and a LocalQueue of the same name."""
-    quota = Quota(nominal=cpu * 1000, lending_limit=None if lends is None else lends * 1000)
+    quota = Quota(
+        nominal=cpu * 1000,
+        lending_limit=None if lends is None else lends * 1000,
+        borrowing_limit=None if borrows is None else borrows * 1000,
+    )
     groups = (
         ResourceGroup(
             covered=("cpu",), flavors=(FlavorQuotas(name="f", resources={"cpu": quota}),)

@@ -14,7 +14,15 @@ from projector.tables.base import utc_text
 from tests.projector.support import NOW, Writer, busy_toy
 
 Rows = list[dict[str, Any]]
-LATER = ("conclusions", "failures", "quotas", "standings", "usage")
+LATER = (
+    "conclusions",
+    "failures",
+    "preemptions",
+    "quotas",
+    "shortages",
+    "standings",
+    "usage",
+)
 """Tables that came after the first version, with a log that fills them."""
 FORECASTS = ("estimates", "forecasts")
 """Those that no log fills."""
@@ -46,7 +54,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rows]:
     found = contents(engine)
     engine.dispose()
     assert {name for name, rows in found.items() if not rows} == {
-        *("pruned", "failures", "standings", "usage"),
+        *("pruned", "failures", "preemptions", "standings", "usage"),
         *FORECASTS,
     }
     for name in LATER:

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from gatelog import cli
+from podgroup.names import PRIORITY_CLASS
 from tests.projector.support import busy_toy
 from tests.replay.support import COUNTED, Played, played_in
+from tests.support.toy import Toy
 
 Ran = tuple[int, str, str]
 
@@ -37,10 +39,17 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/live.sqlite3"
 
 
+def contended() -> Toy:
+    """The same with a group that others give way to."""
+    toy = busy_toy(COUNTED)
+    toy.pod("urgent", cpu=3, labels={PRIORITY_CLASS: "high"})
+    return toy
+
+
 @pytest.fixture
 def played(database: str, tmp_path: Path) -> Iterator[Played]:
     """A bit of everything, on each database."""
-    server, found = played_in(tmp_path, database, busy_toy(COUNTED))
+    server, found = played_in(tmp_path, database, contended())
     yield found
     asyncio.run(server.stop())
 

@@ -25,6 +25,8 @@ TAMPERED = {
     "waits": ("reason", "Boredom"),
     "admissions": ("cluster_queue", "other"),
     "usage": ("borrowed", 77),
+    "shortages": ("limited_by", "the weather"),
+    "preemptions": ("policy", "Lottery"),
     "decisions": ("rule", "whim"),
     "outcomes": ("http_status", 418),
 }
