@@ -49,12 +49,16 @@ class Pending(Record, frozen=True, tag="pending"):
 
 
 class Kept(Record, frozen=True, tag="kept"):
-    """Quota is kept for it until `victims`, who give way to it, have left; nothing is if None."""
+    """Quota is kept for it until `victims`, who give way to it, have left; nothing is if None.
+
+    `head`: it is kept for the first one of a StrictFIFO ClusterQueue, per flavor, while that waits.
+    """
 
     cluster_queue: str = ""
     assignments: tuple[Assignment, ...] | None = None
     borrowing: int = 0
     victims: tuple[str, ...] = ()
+    head: bool = False
 
 
 class Lacking(Record, frozen=True, tag="lacking"):

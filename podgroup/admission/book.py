@@ -16,7 +16,7 @@ the holdings that stay, of the claims and of what blocked queues reserve.
 import heapq
 from collections.abc import Container, Iterable, Mapping
 
-from podgroup.admission.holding import Holding, Waiter
+from podgroup.admission.holding import Holding, Waiter, usage_of
 from podgroup.admission.ledger import Ledger
 from podgroup.admission.matching import selects
 from podgroup.admission.model import (
@@ -477,11 +477,21 @@ class Book:
                     self.place(waiter)
         return claim
 
-    def block(self, queue: Queue, reserved: Usage) -> None:
+    def block(self, queue: Queue, head: str, reserved: Usage) -> None:
         """Let nobody pass the head of a queue, and keep `reserved` from others."""
         queue.blocked = True
-        queue.reserved = reserved
-        self.forest.queues[queue.spec.name].take(reserved)
+        queue.head, queue.reserved = head, {k: amount for k, amount in reserved.items() if amount}
+        if queue.reserved:
+            self.stirred.add(head)
+        self.forest.queues[queue.spec.name].take(queue.reserved)
+
+    def reserved_for(self, id: str) -> tuple[str, Usage]:
+        """Return in which queue something is kept for its head, and what; nothing if it is not."""
+        waiter = self.waiters.get(id)
+        queue = self.queue_of(waiter) if waiter is not None else None
+        if queue is None or not queue.blocked or queue.head != id:
+            return "", {}
+        return queue.spec.name, queue.reserved
 
     def leaving_beside(self, name: str) -> int:
         """Return how many evictions are under way in the tree of a ClusterQueue."""
@@ -525,13 +535,16 @@ class Book:
                     waiting.append(winner)
         return spared
 
-    def stand(self, refused: Container[str]) -> None:
-        """Enter again that StrictFIFO queues wait for their first ones, if those were refused."""
+    def stand(self, refused: Container[str], reserved: Mapping[str, Usage]) -> None:
+        """Enter again that StrictFIFO queues wait for their first ones, if those were refused.
+
+        `reserved` is what was kept for them, by id.
+        """
         for queue in self.queues.values():
             if queue.strict and queue.active and not queue.blocked:
                 first = self._first(queue)
                 if first is not None and first.id in refused:
-                    self.block(queue, {})
+                    self.block(queue, first.id, reserved.get(first.id, {}))
 
     def beaten(self, id: str, by: str) -> None:
         """Enter that a workload was preempted for another one, some time ago."""
@@ -551,12 +564,7 @@ class Book:
         if waiter is None or queue not in self.forest.queues or queue not in self.queues:
             return
         self._take_out(waiter)
-        usage: Usage = {}
-        for one in pod_sets:
-            for resource, flavor in one.flavors.items():
-                key = (flavor, resource)
-                usage[key] = usage.get(key, 0) + one.usage[resource]
-        self.claim(Claim(waiter, queue, pod_sets, usage, borrowing, victims))
+        self.claim(Claim(waiter, queue, pod_sets, usage_of(pod_sets), borrowing, victims))
 
     def remembers(self, id: str) -> bool:
         """Tell whether it is known of a workload whom it preempted, or by whom it was."""
@@ -782,7 +790,9 @@ class Book:
             )
             queue.generation += 1
             queue.leaving = 0
-            queue.blocked, queue.reserved = False, {}
+            if queue.reserved:
+                self.stirred.add(queue.head)
+            queue.blocked, queue.head, queue.reserved = False, "", {}
             if not queue.active:
                 inactive.append(name)
         self.forest = Forest(specs, self.cohorts.values(), inactive)
@@ -809,9 +819,10 @@ class Book:
     def _unblock(self, queue: Queue) -> None:
         if queue.blocked:
             self.forest.queues[queue.spec.name].give(queue.reserved)
-            if any(queue.reserved.values()):
+            if queue.reserved:
                 self._released.add(queue.spec.name)
-            queue.blocked, queue.reserved = False, {}
+                self.stirred.add(queue.head)
+            queue.blocked, queue.head, queue.reserved = False, "", {}
             self._to_try.add(queue.spec.name)
 
     def _look(self, key: tuple[str, str]) -> None:

@@ -7,7 +7,15 @@ are few words each, since there are many.
 Invariant: a workload is one of the two, never both.
 """
 
-from podgroup.admission.model import Eviction, FlavorResource, Reservation, Workload
+from collections.abc import Iterable
+
+from podgroup.admission.model import (
+    Eviction,
+    FlavorResource,
+    PodSetAssignment,
+    Reservation,
+    Workload,
+)
 from podgroup.admission.shape import Shape
 from podgroup.names import EVICTED_ADMISSION_CHECK, EVICTED_PODS_READY_TIMEOUT
 from podgroup.shortage import Shortage
@@ -118,15 +126,12 @@ class Holding:
         self.reservation = reservation
         self.evicted = workload.evicted
         self.since = queued_since(workload.created, workload.evicted, requeue_by)
-        self.usage: dict[FlavorResource, int] = {}
-        self.keys: set[FlavorResource] = set()
-        for pod_set in reservation.pod_sets:
-            for resource, flavor in pod_set.flavors.items():
-                key = (flavor, resource)
-                self.keys.add(key)
-                amount = pod_set.usage.get(resource, 0)
-                if amount:
-                    self.usage[key] = self.usage.get(key, 0) + amount
+        self.usage = usage_of(reservation.pod_sets)
+        self.keys: set[FlavorResource] = {
+            (flavor, resource)
+            for pod_set in reservation.pod_sets
+            for resource, flavor in pod_set.flavors.items()
+        }
 
     @property
     def uid(self) -> str:
@@ -142,6 +147,17 @@ class Holding:
     def local_queue(self) -> tuple[str, str]:
         """Namespace and name of the LocalQueue."""
         return self.workload.namespace, self.workload.queue
+
+
+def usage_of(pod_sets: Iterable[PodSetAssignment]) -> dict[FlavorResource, int]:
+    """Return what podsets were given in all, without what they take nothing of."""
+    usage: dict[FlavorResource, int] = {}
+    for pod_set in pod_sets:
+        for resource, flavor in pod_set.flavors.items():
+            amount = pod_set.usage.get(resource, 0)
+            if amount:
+                usage[flavor, resource] = usage.get((flavor, resource), 0) + amount
+    return usage
 
 
 def queued_since(created: float, evicted: Eviction | None, requeue_by: str) -> float:

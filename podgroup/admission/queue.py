@@ -34,6 +34,7 @@ class Queue:
         "claims",
         "failed",
         "generation",
+        "head",
         "leaving",
         "lines",
         "offer",
@@ -61,6 +62,8 @@ class Queue:
         """How many workloads hold quota here and are being evicted."""
         self.blocked = False
         """The head of a StrictFIFO queue waits; nobody passes."""
+        self.head = ""
+        """For whom the queue is blocked."""
         self.reserved: Usage = {}
         """What is kept from others while the queue is blocked."""
 

@@ -192,7 +192,7 @@ class Scheduler:
         if queue.strict and self._may_block(head):
             own_only = self._ways.lend_while_waiting
             usage = waiting_for(head, own_only) if self._reserves(queue, head) else {}
-            book.block(queue, {key: max(0, amount) for key, amount in usage.items()})
+            book.block(queue, waiter.id, {key: max(0, amount) for key, amount in usage.items()})
         return False
 
     def _may_block(self, head: Head) -> bool:

@@ -13,7 +13,7 @@ Invariant: the sum of what is admitted never exceeds what quota, borrowing and l
 import re
 from datetime import UTC, datetime
 
-from podgroup.admission.book import Claim
+from podgroup.admission.book import Book
 from podgroup.admission.ledger import Ledger
 from podgroup.admission.scheduler import Scheduler
 from podgroup.admission.verdicts import Admission, PreemptionVerdict, Verdicts
@@ -230,7 +230,7 @@ def _carry_out(d: Deciding, line: Lineup, verdicts: Verdicts) -> None:
             line.correct(d.world, group.id)
     book = line.scheduler.book
     for identity in sorted(book.stirred):
-        _keep(d, identity, book.claims.get(identity))
+        _keep(d, identity, book)
     book.stirred.clear()
     if book.ledger is not None:
         for key in sorted(book.ledger.stirred):
@@ -238,15 +238,20 @@ def _carry_out(d: Deciding, line: Lineup, verdicts: Verdicts) -> None:
         book.ledger.stirred.clear()
 
 
-def _keep(d: Deciding, identity: str, claim: Claim | None) -> None:
+def _keep(d: Deciding, identity: str, book: Book) -> None:
     """Conclude that quota is kept for a group, or no longer: that outlives a restart."""
     group = d.world.groups.get(GroupID(identity))
     if group is None or group.quota.holding is not None:
         return
     kept = None
+    claim = book.claims.get(identity)
+    queue, reserved = book.reserved_for(identity)
     if claim is not None:
         sets = snapshot.assignments(claim.pod_sets)
         kept = Kept(group.id, claim.queue, sets, claim.borrowing, claim.victims)
+    elif reserved:
+        sets = snapshot.assignments(snapshot.per_flavor(reserved))
+        kept = Kept(group.id, queue, sets, head=True)
     if group.quota.kept != kept:
         d.record(kept or Kept(group.id))
 

@@ -17,6 +17,7 @@ import msgspec
 
 from podgroup.admission import BETTER, KUEUE, Scheduler
 from podgroup.admission.book import own
+from podgroup.admission.holding import usage_of
 from podgroup.admission.model import Workload
 from podgroup.decide import snapshot
 from podgroup.decide.context import Writer
@@ -71,18 +72,15 @@ class Lineup:
                 if by in world.groups:
                     book.beaten(identity, by)
         self._new = False
-        groups = world.groups
+        waiting = {one: world.groups[GroupID(one)].quota for one in world.quotas.waiting}
+        keeping = [(identity, quota.kept) for identity, quota in waiting.items() if quota.kept]
         book.stand(
-            {
-                identity
-                for identity in world.quotas.waiting
-                if groups[GroupID(identity)].quota.reason[0] in REFUSED
-            }
+            {identity for identity, quota in waiting.items() if quota.reason[0] in REFUSED},
+            {identity: usage_of(snapshot.kept(kept)) for identity, kept in keeping if kept.head},
         )
-        for identity in world.quotas.waiting:
-            kept = world.groups[GroupID(identity)].quota.kept
-            if kept is not None:
-                sets = tuple(map(snapshot.given, kept.assignments or ()))
+        for identity, kept in keeping:
+            if not kept.head:
+                sets = snapshot.kept(kept)
                 book.keep(identity, kept.cluster_queue, sets, kept.borrowing, kept.victims)
 
     def follow(self, world: World) -> dict[str, Exception]:

@@ -45,6 +45,7 @@ from podgroup.objects import (
 )
 from podgroup.policy import Policy
 from podgroup.quota import Charge, FlavorResource
+from podgroup.records import Kept
 from podgroup.view import Group, Role, World
 
 
@@ -158,15 +159,21 @@ def eviction(group: Group) -> Eviction | None:
 
 def reservation(charge: Charge) -> Reservation:
     """Return what a charge takes; podsets do not matter any more."""
-    per_flavor: dict[str, dict[str, int]] = {}
-    for (name, resource), amount in charge.usage.items():
-        per_flavor.setdefault(name, {})[resource] = amount
-    parts = [
-        PodSetAssignment(name=name, count=1, flavors=dict.fromkeys(usage, name), usage=usage)
-        for name, usage in sorted(per_flavor.items())
-    ]
     return Reservation(
-        cluster_queue=charge.cluster_queue, at=_seconds(charge.at), pod_sets=tuple(parts)
+        cluster_queue=charge.cluster_queue,
+        at=_seconds(charge.at),
+        pod_sets=per_flavor(charge.usage),
+    )
+
+
+def per_flavor(usage: Mapping[FlavorResource, int]) -> tuple[PodSetAssignment, ...]:
+    """Return amounts as if each flavor were a podset."""
+    found: dict[str, dict[str, int]] = {}
+    for (name, resource), amount in usage.items():
+        found.setdefault(name, {})[resource] = amount
+    return tuple(
+        PodSetAssignment(name=name, count=1, flavors=dict.fromkeys(each, name), usage=each)
+        for name, each in sorted(found.items())
     )
 
 
@@ -183,13 +190,11 @@ def assignments(pod_sets: Iterable[PodSetAssignment]) -> tuple[Assignment, ...]:
     )
 
 
-def given(assignment: Assignment) -> PodSetAssignment:
-    """Return the opposite of `assignments`, of one."""
-    return PodSetAssignment(
-        name=assignment.name,
-        count=assignment.count,
-        flavors=assignment.flavors,
-        usage=assignment.usage,
+def kept(record: Kept) -> tuple[PodSetAssignment, ...]:
+    """Return what is kept for a group: the opposite of `assignments`."""
+    return tuple(
+        PodSetAssignment(name=one.name, count=one.count, flavors=one.flavors, usage=one.usage)
+        for one in record.assignments or ()
     )
 
 

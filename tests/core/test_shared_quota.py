@@ -237,3 +237,74 @@ def test_what_is_kept_up_to_date_equals_what_is_made_anew(seed: int) -> None:
     assert sum(kept.present.cohorts["lab"].usage.values()) == sum(
         anew.present.cohorts["lab"].usage.values()
     )
+
+
+def resumed(toy: Toy) -> None:
+    journal = toy.world.journal
+    toy.world = reloaded(toy.world)
+    toy.world.journal = journal
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_what_the_head_of_a_strict_queue_waits_for_is_kept_for_it_after_a_start(
+    restart: bool,
+) -> None:
+    toy = Toy()
+    toy.slow = True
+    team(toy, "red", 3, strategy="StrictFIFO", reclaim_within_cohort="Never")
+    team(toy, "blue", 3)
+    toy.pod("first", cpu=1, labels=of("red"))
+    toy.pod("b", cpu=3, labels=of("blue"))
+    toy.run("first", "b")
+    toy.pod("head", cpu=3, labels=of("red"))
+    kept = toy.group("head").quota.kept
+    assert kept is not None and kept.head
+    assert [one.usage for one in kept.assignments] == [{"cpu": 2000}], "what is free of its own"
+    if restart:
+        resumed(toy)
+    toy.pod("borrower", cpu=1, labels=of("blue"))
+    assert toy.gated("borrower"), "nobody borrows what the head waits for"
+    toy.pod("behind", cpu=1, labels=of("red"))
+    assert toy.gated("behind"), "nobody passes it"
+    toy.end("first")
+    assert not toy.gated("head") and toy.group("head").quota.kept is None
+    assert toy.gated("borrower") and toy.gated("behind")
+    if not restart:
+        replayed(toy)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_starting_anew_at_any_moment_decides_and_tells_the_same(seed: int) -> None:
+    rng = random.Random(seed)
+    toys = [Toy(), Toy()]
+    for name in ("red", "blue", "green"):
+        ways: dict[str, Any] = {
+            "strategy": rng.choice(["StrictFIFO", "StrictFIFO", "BestEffortFIFO"]),
+            "reclaim_within_cohort": rng.choice(["Any", "Never", "LowerPriority"]),
+            "within_cluster_queue": rng.choice(["Never", "LowerPriority"]),
+        }
+        for toy in toys:
+            toy.slow = True
+            team(toy, name, 3, **ways)
+    for number in range(30):
+        what, cpu, pick, restart = rng.randrange(6), rng.randint(1, 5), rng.random(), rng.random()
+        labels = of(rng.choice(["red", "blue", "green"]), **rng.choice([HIGH, LOW, {}]))
+        for toy in toys:
+            if toy is toys[1] and restart < 0.4:
+                resumed(toy)
+            running = sorted(p.name for p in toy.pods.values() if p.phase == "Running")
+            told = [name for name in running if toy.group(name).requeueing.evicted is not None]
+            match what:
+                case 0 | 1 | 2:
+                    toy.pod(f"p{number}", labels=labels, cpu=cpu)
+                case 3:
+                    toy.run(*(n for n in sorted(started(toy)) if toy.named(n).phase == "Pending"))
+                case 4 if running:
+                    toy.end(running[int(pick * len(running))])
+                case 5 if told:
+                    toy.end(told[int(pick * len(told))], phase="Failed")
+        one, other = ([(d.id, d.rule, d.message) for d in toy.decisions] for toy in toys)
+        assert other == one
+        assert [g.explained.wait for g in toys[1].world.groups.values()] == [
+            g.explained.wait for g in toys[0].world.groups.values()
+        ]
