@@ -1,6 +1,7 @@
 """`gatelog forecast`: when does what waits start?
 
-Invariant: writes the tables of estimates and nothing else; with --dry-run nothing at all.
+Invariant: writes the tables of estimates, with --tell an annotation of Workloads, and nothing else;
+with --dry-run nothing at all.
 """
 
 import asyncio
@@ -31,6 +32,8 @@ gatelog forecast -n team-a --dry-run
 
 gatelog forecast --every 60s
 
+gatelog forecast --every 60s --tell
+
 gatelog forecast --every 5m --set health.port=9104
 
 gatelog forecast -o json"""
@@ -48,6 +51,13 @@ def forecast(
             help="Go on, and make one so often; /metrics is served at health.port. Default: once.",
         ),
     ] = None,
+    tell: Annotated[
+        bool,
+        typer.Option(
+            "--tell",
+            help="With --every: write what is new to Workloads, for kubectl get workloads.",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show, and keep nothing: reads only.")
     ] = False,
@@ -79,8 +89,10 @@ def forecast(
     if every is not None:
         if dry_run:
             raise UsageFailed("--every keeps estimates: leave --dry-run out")
-        _again(settings, label, _seconds("--every", every, 1, 86_400), budget_s)
+        _again(settings, label, _seconds("--every", every, 1, 86_400), budget_s, tell=tell)
         return
+    if tell:
+        raise UsageFailed("--tell goes with --every: what is told has to be kept true")
     now = datetime.now(UTC)
     found = _made(settings, now, label, budget_s, keep=not dry_run)
     wanted = options.namespace_of(namespace, every=False)
@@ -180,10 +192,16 @@ def _columns(now: datetime) -> "list[Column[dict[str, Any]]]":
     ]
 
 
-def _again(settings: "Settings", label: str, every_s: float, budget_s: float) -> None:
+def _again(
+    settings: "Settings", label: str, every_s: float, budget_s: float, *, tell: bool
+) -> None:
+    from contextlib import AsyncExitStack
+
     from gatelog.forecast.metering import Meters
+    from gatelog.forecast.telling import Teller
     from gatelog.narrator import Narrator
     from gatelog.running import run
+    from podgroup.runtime import kube
     from podgroup.runtime.health import Checks, serve_health
     from podgroup.runtime.metrics import of
 
@@ -192,7 +210,13 @@ def _again(settings: "Settings", label: str, every_s: float, budget_s: float) ->
     async def main(stop: asyncio.Event) -> None:
         checks = Checks()
         meters = Meters(of(checks, settings))
-        async with serve_health(settings.health, checks):
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(serve_health(settings.health, checks))
+            teller = None
+            if tell:
+                client = await kube.connect(settings.kubernetes, part="forecast")
+                stack.push_async_callback(client.close)
+                teller = Teller(client)
             narrator.info("started", f"a forecast every {every_s:g} s; Ctrl-C stops it")
             while not stop.is_set():
                 now = datetime.now(UTC)
@@ -203,6 +227,11 @@ def _again(settings: "Settings", label: str, every_s: float, budget_s: float) ->
                 narrator.info(
                     "forecast", f"{groups} groups wait, {given} new estimates", groups=groups
                 )
+                if teller is not None:
+                    told, refused = await teller.tell(found)
+                    if told or refused:
+                        said = f"{told} Workloads were told, {refused} could not be"
+                        narrator.info("told", said, told=told, refused=refused)
                 passed = (datetime.now(UTC) - now).total_seconds()
                 try:
                     async with asyncio.timeout(max(0.1, every_s - passed)):

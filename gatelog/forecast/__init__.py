@@ -7,6 +7,7 @@
     keeping     estimates in tables, and what came true of them
     words       estimates as sentences
     metering    estimates as metrics
+    telling     estimates on Workloads, for `kubectl get workloads`
     refreshing  all of it once, or again and again
 
 Theory. What decides is real (`podgroup.admission`, lined up from the world as at a start of the

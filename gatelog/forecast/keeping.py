@@ -66,8 +66,8 @@ def keep(
     now: datetime,
     forecast: Forecast,
     drawn_from: Mapping[str, int],
-) -> int:
-    """Write what is new of a forecast, in the caller's transaction; returns how many that are."""
+) -> list[str]:
+    """Write what is new of a forecast, in the caller's transaction; returns the groups of it."""
     estimates = tables.estimates
     mine = (estimates.c.cluster == world.cluster, estimates.c.shard == shard)
     standing = {
@@ -96,7 +96,7 @@ def keep(
     if fresh:
         connection.execute(sa.insert(estimates), fresh)
     _note(connection, world.cluster, shard, seq, now, forecast, drawn_from)
-    return len(fresh)
+    return [row["group_id"] for row in fresh]
 
 
 def settle(connection: Connection, cluster: str, shard: int, now: datetime) -> None:

@@ -5,7 +5,7 @@ Invariant: no transaction is open while the present is played.
 
 from datetime import datetime
 
-from msgspec import Struct
+from msgspec import Struct, field
 from sqlalchemy import Engine
 
 from gatelog.forecast import keeping, present
@@ -24,8 +24,13 @@ class Made(Struct):
     seq: int
     forecast: Forecast
     drawn_from: dict[str, int]
-    given: int = 0
-    """How many estimates say something new."""
+    fresh: list[str] = field(default_factory=list)
+    """Groups whose estimates say something new; none where nothing was written."""
+
+    @property
+    def given(self) -> int:
+        """How many that are."""
+        return len(self.fresh)
 
     def of(self, group: str) -> Estimate | None:
         """Return the estimate of a group."""
@@ -66,7 +71,7 @@ def refresh(url: str, cluster: str, now: datetime, *, label: str, budget_s: floa
         for made in found:
             with engine.begin() as connection:
                 keeping.settle(connection, cluster, made.shard, now)
-                made.given = keeping.keep(
+                made.fresh = keeping.keep(
                     connection,
                     made.world,
                     made.shard,

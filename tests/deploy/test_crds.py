@@ -62,6 +62,7 @@ def test_one_crd_per_kind_named_as_the_api_asks():
         assert (spec["scope"] == "Namespaced") is namespaced
         for column in version["additionalPrinterColumns"]:
             assert column["jsonPath"].startswith(".")
+            assert set(column) <= {"name", "type", "jsonPath", "description", "priority"}
 
 
 def test_every_short_name_of_kueue_is_there():

@@ -246,6 +246,18 @@ def test_who_measures_may_list_metrics_of_pods_and_nothing_else():
     assert found.ingest.measure_interval_s == 60 and not settings().ingest.measure_interval_s
 
 
+def test_who_forecasts_may_patch_workloads_and_runs_as_the_command_takes_it():
+    forecast = DEPLOY / "components" / "forecast"
+    assert bound(forecast, "gatelog-forecast") == {("kueue.x-k8s.io", "workloads", "patch")}
+    deployment = of_kind(forecast, "Deployment")["gatelog-forecast"]
+    template = pod_template(deployment)
+    (container,) = template["spec"]["containers"]
+    assert container["args"] == ["forecast", "--every", "60s", "--tell"]
+    assert template["metadata"]["labels"] == deployment["spec"]["selector"]["matchLabels"]
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert load(BASE / "gatelog.toml", environment(container)).health.port == 8081
+
+
 def test_the_actuator_may_write_what_its_commands_write():
     assert bound(BASE, "gatelog-actuator") == {
         ("", "pods", "get"),
