@@ -12,7 +12,7 @@ import contextlib
 import secrets
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from typing import Any, Self
 
 import aiohttp
@@ -116,13 +116,33 @@ def trust(ca: str = "", cert: str = "", key: str = "", insecure: bool = False) -
     return context
 
 
+async def together(work: Iterable[Coroutine[Any, Any, None]], at_once: int) -> None:
+    """Do all of it, so many at once.
+
+    Raises:
+        Exception: whatever the first that failed has raised.
+    """
+    waiting = iter(work)
+
+    async def some() -> None:
+        for one in waiting:
+            await one
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(at_once):
+                group.create_task(some())
+    except ExceptionGroup as several:
+        raise several.exceptions[0] from None
+
+
 class Cluster:
     """Requests to one API server, within a namespace of our own once `claim` was called."""
 
     def __init__(self, server: str, token: str, tls: ssl.SSLContext) -> None:
         self.server = server.rstrip("/")
         self.namespace = self.queue = f"gatelog-bench-{secrets.token_hex(3)}"
-        self.pods = f"/api/v1/namespaces/{self.namespace}/pods"
+        self.pods = self.pods_of(self.namespace)
         self._workloads = f"{KUEUE}/namespaces/{self.namespace}/workloads"
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._tls = tls
@@ -187,9 +207,13 @@ class Cluster:
             self._made.pop()
             raise
 
-    async def create(self, body: Any) -> Seen:
-        """Create a pod; return it as the API server took it."""
-        return _seen.decode(await self.call("POST", self.pods, body))
+    def pods_of(self, namespace: str) -> str:
+        """Return the path of a namespace's pods."""
+        return f"/api/v1/namespaces/{namespace}/pods"
+
+    async def create(self, body: Any, where: str = "") -> Seen:
+        """Create a pod, at the path `where` if not among ours; return it as it was taken."""
+        return _seen.decode(await self.call("POST", where or self.pods, body))
 
     async def ungate(self, name: str) -> None:
         """Take a gate off by hand."""

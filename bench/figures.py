@@ -15,7 +15,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-RATES = frozenset({"events/s", "deltas/s", "decisions/s"})
+RATES = frozenset({"events/s", "deltas/s", "decisions/s", "creates/s"})
 """Units of which more is better; of all others less is."""
 
 

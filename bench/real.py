@@ -5,6 +5,8 @@ singles     pods at once, each a group of its own, from the first creation until
 groups      the same for groups of some sizes
 bare        beside each, by turns: as many pods that no queue sees, created and then ungated by this
             client, which is what admission comes down to
+creates     pods created a second (`--creates`): with a queue, without one, and in a namespace that
+            is left out of the policies (`--outside`), by turns
 
 Of processes whose ids are given (on this machine) the processor time per pod is told as well; of
 the API server, where it lets us read its metrics, the requests per pod, everybody's together.
@@ -17,7 +19,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -27,7 +29,8 @@ import msgspec
 from msgspec import Struct
 from rich.console import Console
 
-from bench.elsewhere import GATE, Cluster, Unusable, Watch, trust
+from bench.creating import OUTSIDE, PLAIN, QUEUED, creating
+from bench.elsewhere import GATE, Cluster, Unusable, Watch, together, trust
 from bench.figures import Figure, percentile, show
 from bench.processes import cpu_s, machine
 from podgroup.names import ADMISSION_GATE, GROUP_NAME, GROUP_TOTAL_COUNT, QUEUE_NAME
@@ -99,9 +102,9 @@ class Table:
         async with Watch(self._cluster) as watch:
             requests, cpu = await self._requests(), self._cpu()
             begin = time.perf_counter()
-            await self._do(self._create(one) for one in bodies)
+            await together((self._create(one) for one in bodies), self._at_once)
             if bare:
-                await self._do(map(self._cluster.ungate, names))
+                await together(map(self._cluster.ungate, names), self._at_once)
             last = await watch.until(names, self._timeout_s)
             spent = {name: (now - cpu[name]) * 1000 for name, now in self._cpu().items()}
             asked = await self._requests() - requests
@@ -117,20 +120,6 @@ class Table:
                 f"{ADMISSION_GATE}: is gatelog's webhook or policy installed, and does it reach "
                 "a new namespace?"
             )
-
-    async def _do(self, work: Iterable[Coroutine[Any, Any, None]]) -> None:
-        waiting = iter(work)
-
-        async def some() -> None:
-            for one in waiting:
-                await one
-
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(self._at_once):
-                    group.create_task(some())
-        except ExceptionGroup as several:
-            raise several.exceptions[0] from None
 
     def _cpu(self) -> dict[str, float]:
         return {name: cpu_s(pid) for name, pid in self._pids.items()}
@@ -207,6 +196,17 @@ def body(name: str, queue: str, group: str, total: int, *, bare: bool) -> dict[s
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
+def _kinds(queue: str, outside: str) -> dict[str, dict[str, Any]]:
+    """Return a body of each kind of pod to create; those outside have a gate of our own."""
+    found = {
+        QUEUED: body("", queue, "", 0, bare=False),
+        PLAIN: body("", queue, "", 0, bare=True),
+        OUTSIDE: body("", queue, "", 0, bare=False),
+    }
+    found[OUTSIDE]["spec"]["schedulingGates"] = [{"name": GATE}]
+    return found if outside else {kind: found[kind] for kind in (QUEUED, PLAIN)}
+
+
 def requests_of(metrics: str) -> Counter[str]:
     """Requests that an API server has counted so far, by verb and resource; no lists or watches.
 
@@ -272,6 +272,8 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--pids", default="", help="api=PID,gatelog=PID: whose time to tell")
     parser.add_argument("--singles", type=int, default=500, help="single pods; 0: none")
     parser.add_argument("--groups", default="10x100,500,2000", help="SIZExCOUNT, ...")
+    parser.add_argument("--creates", type=int, default=0, help="pods of a kind to create; 0: none")
+    parser.add_argument("--outside", default="", help="namespace left out of webhook and policies")
     parser.add_argument("--rounds", type=int, default=1, help="rounds of each; medians are told")
     parser.add_argument("--at-once", type=int, default=20, help="requests of ours at once")
     parser.add_argument("--timeout-s", type=float, default=300, help="seconds for one round")
@@ -296,9 +298,21 @@ async def run(options: argparse.Namespace) -> AsyncIterator[Figure]:
         try:
             await cluster.claim()
             at_once = max(1, min(options.at_once, 200))
+            rounds = max(1, options.rounds)
             table = Table(cluster, pids, at_once, options.timeout_s)
             for shape in wanted:
-                for figure in await table.measure(shape, max(1, options.rounds)):
+                for figure in await table.measure(shape, rounds):
+                    yield figure
+            if options.creates:
+                async for figure in creating(
+                    cluster,
+                    _kinds(f"{cluster.queue}-none", options.outside),
+                    options.outside,
+                    pods=min(options.creates, MOST_PODS),
+                    rounds=rounds,
+                    at_once=at_once,
+                    pids=pids,
+                ):
                     yield figure
         finally:
             await cluster.release()

@@ -51,6 +51,7 @@ async def left(stack: Stack) -> list[str]:
         for path in paths:
             found += (await api.call("GET", path))["items"]
         metas = [one["metadata"] for one in found]
+        # Those outside of the bench's namespace bear its name.
         return [m["name"] for m in metas if "gatelog-bench" in m["name"] + m.get("namespace", "")]
 
 
@@ -59,6 +60,7 @@ async def test_every_shape_is_measured_beside_bare_pods_and_nothing_is_left(stac
     done = bench(
         stack.simulator,
         *("--singles", "4", "--groups", "3x2,5", "--rounds", "2"),
+        *("--creates", "3", "--outside", "kube-system"),
         *("--pids", f"gatelog={stack.up.process.pid}"),
     )
     assert done.returncode == 0, done.stderr
@@ -68,6 +70,10 @@ async def test_every_shape_is_measured_beside_bare_pods_and_nothing_is_left(stac
         f"real.{shape}.{what}"
         for shape in ("singles_4", "groups_of_3", "group_of_5")
         for what in ("wall", "cpu.gatelog")
+    } | {
+        f"real.creates.{kind}{what}"
+        for kind in ("queued", "plain", "outside")
+        for what in ("", ".cpu.gatelog")
     }
     for name, figure in figures.items():
         assert figure["value"] > 0 or name.endswith("cpu.gatelog")
@@ -75,6 +81,8 @@ async def test_every_shape_is_measured_beside_bare_pods_and_nothing_is_left(stac
         assert figure["machine"] and figure["at"]
         if name.endswith("wall"):
             assert figure["limit"] > 0
+        elif not name.endswith("cpu.gatelog"):
+            assert figure["unit"] == "creates/s"
     assert await left(stack) == []
 
 
