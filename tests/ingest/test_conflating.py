@@ -157,10 +157,11 @@ def test_nothing_is_lost_whenever_the_ingester_ends(steps: list[tuple[str, str]]
     all_of_it: list[PodApplied | PodDeleted] = []
     seen: dict[str, int] = {}
     phases: dict[str, str] = {}
-    position = "0"
+    position, went = "0", 0
 
     def take(going: list[Event], where: str | None) -> None:
-        nonlocal position
+        nonlocal position, went
+        went += len(going)
         assert where is not None and int(where) >= int(position)
         position = where
         for each in going:
@@ -181,6 +182,7 @@ def test_nothing_is_lost_whenever_the_ingester_ends(steps: list[tuple[str, str]]
             event = PodDeleted(pod=event.pod)
         all_of_it.append(event)
         take(*one.take([event], str(version)))
+        assert went + one.held + one.conflated == len(all_of_it), "each is counted once"
         last = {e.pod.uid: int(e.pod.resource_version) for e in all_of_it}
         again = {
             e.pod.uid: int(e.pod.resource_version)
@@ -190,5 +192,5 @@ def test_nothing_is_lost_whenever_the_ingester_ends(steps: list[tuple[str, str]]
         assert {uid: max(seen.get(uid, 0), again.get(uid, 0)) for uid in last} == last
     clock.now += 1e6
     take(*one.release())
-    assert one.held == 0
+    assert (one.held, went + one.conflated) == (0, len(all_of_it))
     assert seen == {e.pod.uid: int(e.pod.resource_version) for e in all_of_it}
