@@ -8,6 +8,7 @@ from typing import Final
 
 from podgroup.changes import EVERYTHING
 from podgroup.dialects import declaration
+from podgroup.fold.group import mirror, quota
 from podgroup.ids import GroupID, PodUID, newer
 from podgroup.journal import AdmissionRow, At, Note, ParkedRow, ShortageRow
 from podgroup.members import Flag, Members
@@ -248,7 +249,7 @@ def own(world: World, group: Group, owners: frozenset[str]) -> bool:
 def expect(world: World, group: Group, pod: Pod | None, expectation: Expectation) -> None:
     """Remember that a decision about `pod` (None: the Workload) is in flight."""
     if pod is None:
-        group.mirror.expect = expectation
+        mirror.expected(group, expectation)
         world.expecting[expectation.decision] = (group.id, PodUID(""))
     else:
         uid = pod.view.uid
@@ -277,7 +278,7 @@ def end_expectation(world: World, group: Group, pod: Pod | None, *, indexed: boo
         return False
     world.expecting.pop(expectation.decision, None)
     if pod is None:
-        group.mirror.expect = None
+        mirror.expected(group, None)
     else:
         pod.expect = None
     if indexed:
@@ -298,7 +299,7 @@ def lacks_no_more(world: World, here: At, group: Group) -> None:
     """End what the group fell short of."""
     if group.quota.lack is not None:
         write_lack(world, group.id, group.quota.lack, until=here)
-        group.quota.lack = None
+        quota.lacks(group, None)
 
 
 def write_lack(world: World, group: GroupID, lack: Lack, *, until: At | None = None) -> None:

@@ -34,13 +34,13 @@ from podgroup.commands import (
 from podgroup.events import Decision
 from podgroup.facts import role_of
 from podgroup.fold.common import EXCESS, REPLACED, expect, index, lacks_no_more, mark, note
+from podgroup.fold.group import composition, ending, mirror, reporting, requeueing
 from podgroup.fold.placing import needed, replace
 from podgroup.fold.queues import say, stand
-from podgroup.fold.workloads import admit, checked, distrust_checks, recharge, release
+from podgroup.fold.workloads import admit, checked, recharge, release
 from podgroup.ids import PodUID
 from podgroup.journal import At, PreemptionRow
 from podgroup.names import (
-    EVICTED_ADMISSION_CHECK,
     EVICTED_PODS_READY_TIMEOUT,
     RULE_REPLACED,
 )
@@ -125,19 +125,16 @@ def _admitted(world: World, group: Group, decision: Decision, command: AdmitGrou
 
 def _evicted(world: World, group: Group, decision: Decision, command: EvictGroup) -> None:
     here = At(decision.as_of, decision.at)
-    group.requeueing.evicted = Eviction(
-        command.reason, command.message, here.at, command.preempted_by
-    )
-    if command.preempted_by and command.preempted_by not in group.requeueing.beaten_by:
-        group.requeueing.beaten_by = (*group.requeueing.beaten_by, command.preempted_by)
+    eviction = Eviction(command.reason, command.message, here.at, command.preempted_by)
+    requeueing.evicted(group, eviction)
     if command.preemption is not None:
         _preempted(world, group, decision, command, command.preemption)
     world.quotas.news[group.id] = None  # what it holds is as good as free for those who wait
-    distrust_checks(group)
+    mirror.distrust_checks(group)
     if command.reason == EVICTED_PODS_READY_TIMEOUT:
-        _back_off(world, here, group)
+        requeueing.timed_out(group, here.at, world.policy)
     elif command.requeue_after_s:
-        group.requeueing.requeue_at = here.at + timedelta(seconds=command.requeue_after_s)
+        requeueing.held_back(group, here.at + timedelta(seconds=command.requeue_after_s))
     _note(world, here, group, "GroupEvicted", decision, command)
 
 
@@ -164,20 +161,13 @@ def _preempted(
 
 def _released(world: World, group: Group, decision: Decision, command: ReleaseQuota) -> None:
     release(world, At(decision.as_of, decision.at), group, command.reason)
-    group.requeueing.requeued = command.requeue
-    group.requeueing.queued_at = group.composition.complete_at
-    evicted = group.requeueing.evicted
-    if evicted is not None and (
-        group.requeueing.requeue_at is not None or evicted.reason == EVICTED_ADMISSION_CHECK
-    ):
-        group.requeueing.queued_at = evicted.at  # behind those that did nothing wrong
+    requeueing.released(group, requeue=command.requeue)
 
 
 def _finished(world: World, group: Group, decision: Decision, command: FinishGroup) -> None:
     here = At(decision.as_of, decision.at)
-    group.ending.finish = Finish(command.reason, command.message, here.at)
-    group.ending.finished_at = here.at
-    group.ending.start_failed = ""
+    ending.finished(group, Finish(command.reason, command.message, here.at), here.at)
+    ending.start_failed(group, "")
     lacks_no_more(world, here, group)
     _note(world, here, group, "GroupFinished", decision, command)
     release(world, here, group, "Finished")
@@ -203,24 +193,14 @@ def _note(
     )
 
 
-def _back_off(world: World, here: At, group: Group) -> None:
-    """Count a time-out; each next one holds the group back for twice as long."""
-    policy = world.policy
-    delay_s = policy.requeuing_backoff_s * 2 ** min(group.requeueing.timeouts, 30)
-    group.requeueing.timeouts += 1
-    group.requeueing.requeue_at = here.at + timedelta(
-        seconds=min(delay_s, policy.requeuing_backoff_max_s)
-    )
-
-
 def _reshape(world: World, group: Group, command: UpdateWorkload) -> None:
     """What an update of the Workload's spec changes for the group."""
     if command.priority is not None and command.priority != group.composition.priority:
-        group.composition.priority = command.priority
+        composition.reprioritized(group, command.priority)
         recharge(world, group)
     if command.active is False:
-        group.mirror.deactivating = True
-        group.requeueing.timeouts = 0
+        mirror.deactivated(group)
+        requeueing.deactivated(group)
     if command.pod_sets is not None:
         _fill(world, group, command.pod_sets)
 
@@ -229,22 +209,21 @@ def _report(world: World, group: Group, _: Decision, command: ReportPod) -> None
     pod = world.pods.get(command.target.uid)
     if pod is None:
         return
-    group.reporting.pods -= pod.reported is not None
+    before = pod.reported is not None
     waits = command.status == "False"
     pod.reported = (command.reason, command.message) if waits else None
-    group.reporting.pods += pod.reported is not None
+    reporting.conditions(group, waits - before)
     index(world, group, pod)
 
 
 def _compose(world: World, here: At, group: Group, command: CreateWorkload) -> None:
     """Fix roles and counts: from here on the group is complete."""
     fresh = not group.composition.done
-    group.composition.priority = command.priority
-    group.mirror.lost = False
-    group.composition.done = True
+    composition.composed(group, command.priority, here.at if fresh else None)
+    mirror.lost(group, False)
     _fill(world, group, command.pod_sets)
     if fresh:
-        group.composition.complete_at = group.requeueing.queued_at = here.at
+        requeueing.queued(group, here.at)
         note(
             world,
             here,
@@ -265,7 +244,7 @@ def _fill(world: World, group: Group, pod_sets: tuple[PodSetSpec, ...]) -> None:
         role.need = needed(group, name, pod_set.count)
         role.peak = 0
         role.sample = PodUID(pod_set.sample.uid if pod_set.sample is not None else "")
-    group.composition.total = sum(pod_set.count for pod_set in pod_sets)
+    composition.filled(group, sum(pod_set.count for pod_set in pod_sets))
     uids = world.members[group.id].flags
     if group.spec.dialect:
         for uid in list(uids):

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from podgroup.changes import of_pod, of_workload
 from podgroup.events import OutcomeRecorded, TimerFired
 from podgroup.fold.common import end_expectation, index, mark, note
+from podgroup.fold.group import ending, mirror, reporting
 from podgroup.fold.pods import gone
 from podgroup.fold.workloads import workload_is_gone
 from podgroup.ids import GroupID, newer
@@ -90,7 +91,7 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
         world.journal.pods.add(pod.view.uid)
     elif event.status == "rejected":
         if expectation.action == "UngatePod" and event.http_status == CONFLICT:
-            group.ending.start_failed = event.message or "pod and admission contradict each other"
+            ending.start_failed(group, event.message or "pod and admission contradict each other")
         else:
             pod.refused_version = pod.view.resource_version
         if expectation.action == "UngatePod":
@@ -109,8 +110,7 @@ def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecord
         return
     known = group.mirror.workload
     if event.status == "applied":
-        group.mirror.rejections = 0
-        group.mirror.expect = replace(expectation, result_version=event.resource_version)
+        mirror.written(group, replace(expectation, result_version=event.resource_version))
         version = event.resource_version
         takes = expectation.action in ("FinalizeWorkload", "DeleteWorkload")
         finalized = takes and known is None
@@ -126,20 +126,17 @@ def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecord
         end_expectation(world, group, None)
     else:
         # Obsolete: the Workload that was meant is gone, which the one known here may have replaced.
-        group.mirror.refused_version = (
-            known.resource_version if known is not None else f"create:{event.decision}"
-        )
+        version = known.resource_version if known is not None else f"create:{event.decision}"
+        mirror.refused(group, version)
         after = RETRY_AFTER
         if event.status == "rejected":
             if expectation.action == "CreateWorkload":
                 after = _refused(world, here, group, event)
             else:
-                group.mirror.rejections += 1
-                after = _paced(world, group.mirror.rejections)
+                after = _paced(world, mirror.rejected(group))
         end_expectation(world, group, None)
         if event.status == "obsolete" and known is not None:
-            group.mirror.refusals += 1
-            if group.mirror.refusals > 1:
+            if mirror.missed(group) > 1:
                 workload_is_gone(world, here, group)  # nobody is going to tell us
                 return
         _retry_later(world, here, group, "", after)
@@ -156,8 +153,7 @@ def _is_going(known: WorkloadView, action: str) -> bool:
 def _refused(world: World, here: At, group: Group, event: OutcomeRecorded) -> timedelta:
     """Remember why there is no Workload; returns how long to wait, twice as long each time."""
     why = event.message[:MAX_REFUSAL] or f"the API server answered {event.http_status}"
-    if why != group.mirror.refused:
-        group.mirror.refused = why
+    if mirror.creation_refused(group, why):
         note(
             world,
             here,
@@ -167,7 +163,6 @@ def _refused(world: World, here: At, group: Group, event: OutcomeRecorded) -> ti
             message=f'Workload "{group.mirror.name}" could not be created: {why}',
             decision=event.decision,
         )
-    group.mirror.refusals += 1
     return _doubled(group.mirror.refusals, CREATE_CEILING)
 
 
@@ -201,7 +196,8 @@ def timer_fired(world: World, here: At, event: TimerFired) -> None:
     if group is None:
         return
     if timer.purpose != RETRY:
-        group.reporting.due = group.reporting.due or timer.purpose == REPORT
+        if timer.purpose == REPORT:
+            reporting.due(group, True)
         mark(world, group.id)
         return
     _again(world, here, group, event.timer)
@@ -226,6 +222,6 @@ def _again(world: World, here: At, group: Group, timer: str) -> None:
         pod.refused_version = ""
         index(world, group, pod)
     elif not uid:
-        group.mirror.refused_version = ""
+        mirror.retried(group)
     note(world, here, "TimerFired", group=group.id, pod=uid, reason=RETRY)
     mark(world, group.id)

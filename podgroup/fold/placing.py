@@ -23,12 +23,11 @@ from podgroup.dialects import (
     SETS,
     TOTAL,
     declaration,
-    declared_count,
-    declared_roles,
     dialects,
 )
 from podgroup.facts import UNPLACED, beyond, set_named
 from podgroup.fold.common import index
+from podgroup.fold.group import spec
 from podgroup.members import Flag
 from podgroup.names import ADMISSION_GATE, POD_GROUP_ROLE, PODSET_LABEL
 from podgroup.objects import PodView
@@ -55,12 +54,7 @@ def declare(world: World, group: Group) -> None:
     key = declaration(view)
     if group.spec.declared == key:
         return
-    group.spec.declared = key
-    group.spec.dialect = dialects(key)[0]
-    group.spec.declarer_role = view.role
-    group.spec.sets = view.sets if group.spec.dialect == SETS else ()
-    group.spec.declared_roles = declared_roles(view) if group.spec.dialect == ROLES else 0
-    group.spec.declared_count = declared_count(view) if group.spec.dialect == COUNT else 0
+    spec.declared(group, view, key)
     if group.composition.done:
         for role in group.roles.values():
             role.need = needed(group, role.name, role.count)
@@ -73,13 +67,6 @@ def needed(group: Group, role: str, count: int) -> int:
         found = set_named(group, role)
         return 0 if found is not None and found.template else count
     return min(1, count)
-
-
-def declared_total(group: Group) -> int:
-    """Return the pods of a declared group, 0 while it is not known."""
-    if group.spec.dialect == SETS:
-        return sum(one.count for one in group.spec.sets)
-    return group.spec.declared_count
 
 
 def replace_all(world: World, group: Group) -> None:

@@ -37,34 +37,31 @@ from podgroup.fold.common import (
     write_admission,
 )
 from podgroup.fold.failures import failures
+from podgroup.fold.group import departures, ending, explained, mirror, reporting, spec
 from podgroup.fold.naming import claim_name, give_up_name
-from podgroup.fold.placing import declare, declared_total, larger, place, replace
+from podgroup.fold.placing import declare, larger, place, replace
 from podgroup.ids import GroupID, PodUID, group_id, newer
 from podgroup.journal import At, GateRow, WaitRow
 from podgroup.members import Flag
 from podgroup.names import (
     ADMISSION_GATE,
     ADMITTED_CONDITION,
-    FAST_ADMISSION,
     GROUP_TOTAL_COUNT,
     MANAGED_LABEL,
     MANAGED_VALUE,
-    MAX_INT32,
     POD_FINALIZER,
     POD_GROUP_ROLE,
     POD_GROUP_ROLE_COUNT,
     PRIORITY_CLASS,
     QUEUE_NAME,
-    SERVING,
     group_name,
-    integer,
     prebuilt_name,
     workload_name,
 )
 from podgroup.objects import PodView
 from podgroup.quantities import format_amount
 from podgroup.sharing import one_map_of_times, renewed, resembling, shared
-from podgroup.state import GROUP, SINGLE, Group, Hiding, Mirror, Pod, Role, World
+from podgroup.state import GROUP, SINGLE, Group, Hiding, Mirror, Pod, Role, Spec, World
 
 QUIET = timedelta(minutes=10)
 """After this long in peace a pod that loses its label has lost it for the first time."""
@@ -136,15 +133,15 @@ def pod_deleted(
         return
     if filtered and ended and not inferred and view.deleted_at is None and pod.held:
         # It ended in our hands and lost the label: its end counts, and nothing of ours keeps it.
-        group.departures.disowned += ((PodUID(uid), view.name, False),)
+        departures.disowned(group, pod, gated=False)
     elif not inferred and view.deleted_at is None and POD_FINALIZER in view.finalizers:
         # No object with a finalizer is deleted before somebody asked for it: it left our selector.
         _disown(world, here, group, pod)
         return
     if inferred and pod.held and not pod.deleting and not _being_released(pod):
         # Gone, or out of our selector: a patch that names its uid will find out.
-        group.departures.disowned += ((PodUID(uid), view.name, pod.gated),)
-        group.departures.strayed = True
+        departures.disowned(group, pod, gated=pod.gated)
+        departures.strayed(group)
         mark(world, group.id)
     members = world.members[group.id]
     flags = members.flags[uid]
@@ -211,9 +208,9 @@ def _disown(world: World, here: At, group: Group, pod: Pod) -> None:
     """A pod is there, and nobody wants us to care for it any more: it lost the managed label."""
     uid = pod.view.uid
     if pod.held:
-        group.departures.disowned += ((PodUID(uid), pod.view.name, pod.gated),)
-    group.departures.left = group.single and pod.gated
-    group.departures.strayed = True
+        departures.disowned(group, pod, gated=pod.gated)
+    departures.left(group, group.single and pod.gated)
+    departures.strayed(group)
     pod.gone_at = here.at
     pod.fate = pod.fate or LOST
     why = f"label {MANAGED_LABEL} was removed"
@@ -230,7 +227,7 @@ def _mended(world: World, uid: str, known: Pod | None) -> None:
         return
     world.meta.untold -= not refusal.told
     if known is not None and known.reported is not None:
-        world.groups[known.group].reporting.key = ""  # it was told of that: say what holds now
+        reporting.forgotten(world.groups[known.group])  # it was told of that: say what holds now
         mark(world, known.group)
 
 
@@ -260,11 +257,10 @@ def _life(
         created_at=here.at,
         created_seq=here.position,
         mirror=Mirror(name=name if kind == GROUP else _workload_name(view)),
+        spec=Spec(prebuilt="" if kind == GROUP else prebuilt_name(view.labels, view.annotations)),
     )
     world.groups[group.id] = group
     world.lives[key] = group.id
-    if kind == SINGLE:
-        group.spec.prebuilt = prebuilt_name(view.labels, view.annotations)
     claim_name(world, group)
     new_members(world, group)
     note(world, here, "GroupSeen", group=group.id, reason=kind, message=f"{namespace}/{name}")
@@ -297,7 +293,8 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
     pod.larger = larger(group, role.name, view)
     world.pods[uid] = pod
     world.gone_pods.pop(uid, None)
-    group.departures.left = False
+    if group.departures.left:
+        departures.left(group, False)
     if view.conditions:
         _told(group, pod)
     if view.gates:
@@ -318,7 +315,7 @@ def _told(group: Group, pod: Pod) -> None:
     for condition in pod.view.conditions:
         if condition.type == ADMITTED_CONDITION and condition.status == "False":
             pod.reported = (condition.reason, condition.message)
-            group.reporting.pods += 1
+            reporting.conditions(group, 1)
 
 
 def _change(world: World, here: At, group: Group, pod: Pod, view: PodView, same: bool) -> None:
@@ -426,7 +423,7 @@ def _recount(world: World, here: At, group: Group, before: PodView, view: PodVie
         old, new = told(before), told(view)
     else:
         old, new = (v.annotations.get(GROUP_TOTAL_COUNT, "") for v in (before, view))
-    group.reporting.recounted = (PodUID(view.uid), old, new)
+    reporting.recounted(group, (PodUID(view.uid), old, new))
     note(
         world,
         here,
@@ -444,8 +441,7 @@ def _retry_workload(group: Group) -> bool:
     # pods of a running group change all the time: what was refused again and again waits its turn.
     if group.mirror.workload is not None or group.mirror.refusals > MAX_EAGER:
         return False
-    refused, group.mirror.refused_version = group.mirror.refused_version, ""
-    return bool(refused)
+    return bool(group.mirror.refused_version) and mirror.retried(group)
 
 
 def _observed(pod: Pod) -> bool:
@@ -567,8 +563,9 @@ def _leave(world: World, here: At, group: Group, pod: Pod, why: str) -> None:
     """Take a pod out of a group, although it exists."""
     note(world, here, "PodLeft", group=group.id, pod=pod.view.uid, reason=why)
     end_expectation(world, group, pod)
-    group.departures.strayed = True
-    group.reporting.pods -= pod.reported is not None
+    departures.strayed(group)
+    if pod.reported is not None:
+        reporting.conditions(group, -1)
     uid = PodUID(pod.view.uid)
     world.members[group.id].drop(uid)
     del world.pods[uid]
@@ -585,7 +582,8 @@ def _forget(world: World, group: Group, pod: Pod, flags: int) -> None:
     """Forget a pod that is gone; `flags` are all that it had before and with its last delta."""
     uid = PodUID(pod.view.uid)
     world.members[group.id].drop(uid)
-    group.reporting.pods -= pod.reported is not None
+    if pod.reported is not None:
+        reporting.conditions(group, -1)
     del world.pods[uid]
     world.gone_pods[uid] = pod
     world.journal.pods.discard(uid)
@@ -619,11 +617,9 @@ def lead(world: World, group: Group) -> bool:
         and not settled
     ):
         queue = labels.get(QUEUE_NAME, "")
-        if queue != group.spec.queue:
-            group.spec.queue, news = queue, True
+        news = spec.queued(group, queue) or news
     priority_class = labels.get(PRIORITY_CLASS, "")
-    if priority_class != group.spec.priority_class:
-        group.spec.priority_class, news = priority_class, True
+    news = spec.classed(group, priority_class) or news
     if group.composition.done:
         return news
     return _lead_open(world, group, view) or news
@@ -631,41 +627,17 @@ def lead(world: World, group: Group) -> bool:
 
 def _lead_open(world: World, group: Group, view: PodView) -> bool:
     """Let the first pod of a group that is not composed yet say what the group is to be."""
-    members = world.members[group.id]
-    said = (
-        group.spec.fast,
-        group.spec.prebuilt,
-        group.mirror.name,
-        group.spec.total,
-        group.spec.serving,
-    )
-    serving = view.annotations.get(SERVING) == "true" and not group.single
-    group.spec.fast = view.annotations.get(FAST_ADMISSION) == "true" and not group.single
-    group.spec.prebuilt = prebuilt_name(view.labels, view.annotations)
-    if group.single and group.mirror.workload is None and group.mirror.name != _workload_name(view):
+    serving = group.spec.serving
+    news = spec.led(group, view)
+    name = group.mirror.name
+    if group.single and group.mirror.workload is None and name != _workload_name(view):
         give_up_name(world, group)
-        group.mirror.name = _workload_name(view)
+        mirror.named(group, _workload_name(view))
         claim_name(world, group)
-    group.spec.total = 1 if group.single else _total(group, view)
     if serving != group.spec.serving:
-        group.spec.serving = serving
-        for other in list(members.flags):
+        for other in list(world.members[group.id].flags):
             index(world, group, world.pods[other])
-    return said != (
-        group.spec.fast,
-        group.spec.prebuilt,
-        group.mirror.name,
-        group.spec.total,
-        group.spec.serving,
-    )
-
-
-def _total(group: Group, view: PodView) -> int:
-    """Return the pods that a group says it has, 0 if that is not known."""
-    if group.spec.dialect:
-        return declared_total(group)
-    total = integer(view.annotations.get(GROUP_TOTAL_COUNT, "")) or 0
-    return total if 0 < total <= MAX_INT32 else 0
+    return news or name != group.mirror.name
 
 
 def report_timer(identity: GroupID) -> str:
@@ -685,8 +657,8 @@ def retire(world: World, here: At, identity: GroupID) -> None:
     group = world.groups.get(identity)
     if group is None or not retirable(world, group):
         return
-    group.ending.gone_at = here.at
-    group.explained.state = "Gone"
+    ending.gone(group, here.at)
+    explained.said(group, "Gone", None, None)
     if group.quota.holding is not None:
         write_admission(world, group, group.quota.holding, released_at=here, reason="Gone")
     note(world, here, "GroupGone", group=group.id)
@@ -749,4 +721,4 @@ def close_wait(world: World, here: At, group: Group) -> None:
         to_at=max(wait.from_at, here.at),
         to_seq=here.position,
     )
-    group.explained.wait = None
+    explained.waits(group, None)

@@ -12,6 +12,16 @@ from typing import Any, Final
 
 from podgroup import records as r
 from podgroup.fold.common import lacks_no_more, note, park, write_lack
+from podgroup.fold.group import (
+    composition,
+    departures,
+    explained,
+    mirror,
+    quota,
+    readiness,
+    reporting,
+    requeueing,
+)
 from podgroup.fold.outcomes import REPORT
 from podgroup.fold.placing import replace_all
 from podgroup.fold.pods import close_wait, lead, renew, report_timer, retire
@@ -65,16 +75,12 @@ def _explained(world: World, here: At, group: Group, record: r.Explained) -> Non
     if record.state is not None:
         was = f"was {group.explained.state}" if group.explained.state else ""
         note(world, here, "StateChanged", group.id, "", record.state, was)
-        group.explained.state = record.state
-    if reason is not None:
-        group.explained.reason = reason
-    if message is not None:
-        group.explained.message = message
+    explained.said(group, record.state, reason, message)
 
 
 def _wait(world: World, here: At, group: Group, record: r.Explained) -> None:
     reason, message = str(record.wait), record.wait_message
-    group.explained.wait = Wait(reason, message, record.blocked, here.at, here.position)
+    explained.waits(group, Wait(reason, message, record.blocked, here.at, here.position))
     world.journal.waits[(group.id, here.position)] = WaitRow(
         group=group.id,
         reason=reason,
@@ -85,18 +91,19 @@ def _wait(world: World, here: At, group: Group, record: r.Explained) -> None:
 
 
 def _pending(world: World, _: At, group: Group, record: r.Pending) -> None:
-    group.quota.reason = (record.reason, record.message)
+    quota.refused(group, record.reason, record.message)
 
 
 def _kept(world: World, _: At, group: Group, record: r.Kept) -> None:
-    group.quota.kept = None if record.assignments is None else record
+    quota.kept(group, None if record.assignments is None else record)
 
 
 def _lacking(world: World, here: At, group: Group, record: r.Lacking) -> None:
     lacks_no_more(world, here, group)
     if record.shortages:
-        group.quota.lack = Lack(record.cluster_queue, record.shortages, here.at, here.position)
-        write_lack(world, group.id, group.quota.lack)
+        lack = Lack(record.cluster_queue, record.shortages, here.at, here.position)
+        quota.lacks(group, lack)
+        write_lack(world, group.id, lack)
 
 
 def _timed(world: World, _: At, group: Group, record: r.Timed) -> None:
@@ -108,18 +115,15 @@ def _timed(world: World, _: At, group: Group, record: r.Timed) -> None:
 
 
 def _requeued(world: World, _: At, group: Group, record: r.Requeued) -> None:
-    group.requeueing.requeued = True
-    if record.waited:
-        group.requeueing.requeue_at = None
+    requeueing.requeued(group, waited=record.waited)
 
 
 def _readied(world: World, _: At, group: Group, record: r.Readied) -> None:
-    group.readiness.ready, group.readiness.unready_at = record.ready, record.unready_at
+    readiness.readied(group, record.ready, record.unready_at)
 
 
 def _shortened(world: World, _: At, group: Group, record: r.Shortened) -> None:
-    group.composition.short = record.short
-    group.composition.was_short = group.composition.was_short or record.short is not None
+    composition.shortened(group, record.short)
 
 
 def _peaked(world: World, _: At, group: Group, record: r.Peaked) -> None:
@@ -128,9 +132,9 @@ def _peaked(world: World, _: At, group: Group, record: r.Peaked) -> None:
 
 def _reopened(world: World, _: At, group: Group, record: r.Reopened) -> None:
     """Let the pods that are left be composed anew; none of them runs."""
-    group.mirror.lost = False
-    group.composition.done = False
-    group.requeueing.evicted = None
+    mirror.lost(group, False)
+    composition.reopened(group)
+    requeueing.forgiven(group)
     for role in group.roles.values():
         role.count = role.succeeded_gone = 0
     replace_all(world, group)
@@ -141,15 +145,15 @@ def _reopened(world: World, _: At, group: Group, record: r.Reopened) -> None:
 
 
 def _workload_back(world: World, _: At, group: Group, record: r.WorkloadBack) -> None:
-    group.mirror.lost = False
+    mirror.lost(group, False)
 
 
 def _released(world: World, _: At, group: Group, record: r.Released) -> None:
-    group.departures.disowned = ()
+    departures.released(group)
 
 
 def _checks_reported(world: World, _: At, group: Group, record: r.ChecksReported) -> None:
-    group.mirror.checks_told = record.text
+    mirror.checks_reported(group, record.text)
 
 
 def _reportable(world: World, _: At, group: Group, record: r.Reportable) -> None:
@@ -157,23 +161,22 @@ def _reportable(world: World, _: At, group: Group, record: r.Reportable) -> None
     key = record.key
     if key is None:
         key = f"{wait.reason}\n{wait.message}" if wait is not None else ""
-    group.reporting.key = key
-    group.reporting.due = False
+    reporting.reportable(group, key)
     world.meta.timers.pop(report_timer(group.id), None)
     if record.at is not None:
         world.meta.timers[report_timer(group.id)] = Timer(record.at, group.id, REPORT)
 
 
 def _reported(world: World, _: At, group: Group, record: r.Reported) -> None:
-    group.reporting.due = False
+    reporting.due(group, False)
 
 
 def _refusal_reported(world: World, _: At, group: Group, record: r.RefusalReported) -> None:
-    group.mirror.refusal_told = group.mirror.refused
+    mirror.refusal_reported(group)
 
 
 def _recount_reported(world: World, _: At, group: Group, record: r.RecountReported) -> None:
-    group.reporting.recounted = None
+    reporting.recounted(group, None)
 
 
 def _parked(world: World, here: At, group: Group, record: r.Parked) -> None:

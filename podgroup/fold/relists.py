@@ -14,6 +14,7 @@ Invariant: after `RelistCompleted` the state holds the objects the frame deliver
 
 from podgroup.events import RelistCompleted, RelistStarted
 from podgroup.fold.common import end_expectation, mark, note, own
+from podgroup.fold.group import mirror
 from podgroup.fold.pods import pod_deleted
 from podgroup.fold.queues import object_deleted
 from podgroup.fold.workloads import workload_deleted
@@ -89,7 +90,7 @@ def _unserved(world: World) -> None:
     for group in world.groups.values():
         if group.mirror.workload is None or group.mirror.lost or group.ending.finish is not None:
             continue
-        group.mirror.workload = None
+        mirror.unserved(group)
         end_expectation(world, group, None)
         own(world, group, frozenset())
         mark(world, group.id)

@@ -25,6 +25,7 @@ from podgroup.fold.common import (
     stale,
     write_admission,
 )
+from podgroup.fold.group import composition, ending, mirror, quota, requeueing, spec
 from podgroup.fold.placing import needed, replace_all
 from podgroup.fold.pods import retire
 from podgroup.ids import PodUID, group_id, newer
@@ -143,11 +144,7 @@ def workload_is_gone(world: World, here: At, group: Group) -> None:
     """A group's Workload is gone: somebody saw it go, or two writes in a row did not find it."""
     name = group.mirror.name
     note(world, here, "WorkloadGone", group=group.id, message=f"Workload {name}")
-    if group.ending.finish is None and group.composition.done:
-        group.mirror.lost = True
-    group.mirror.workload = None
-    group.mirror.refusals = group.mirror.rejections = 0
-    group.mirror.refused_version = ""
+    mirror.gone(group, lost=group.ending.finish is None and group.composition.done)
     end_expectation(world, group, None)
     own(world, group, frozenset())
     mark(world, group.id)
@@ -194,12 +191,10 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
     if before is not None and before.uid != view.uid:
         # Deleted and made anew while nobody watched: what was written went to the other one.
         note(world, here, "WorkloadGone", group=group.id, message=f"Workload {before.name}")
-        group.mirror.refused_version = ""
+        mirror.replaced(group)
         end_expectation(world, group, None)
-    group.mirror.workload = view
+    mirror.seen(group, view, first=before is None)
     if before is None:
-        group.mirror.refused = group.mirror.refusal_told = ""
-        group.mirror.refusals = group.mirror.rejections = 0
         note(world, here, "WorkloadSeen", group=group.id, message=f"Workload {view.name}")
     owned = _take_owners(world, group, before, view)
     expectation = group.mirror.expect
@@ -216,12 +211,10 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
     if view.because and (before is None or view.because != before.because):
         happened = "GroupResumed" if view.active else "GroupStopped"
         note(world, here, happened, group=group.id, message=view.because)
-    if not view.active:
-        group.mirror.deactivating = False
     if view.deleted_at is not None and group.ending.finish is None:
         if not group.mirror.lost:
             note(world, here, "WorkloadDeletionRequested", group=group.id)
-        group.mirror.lost = True
+        mirror.lost(group, True)
     _take_finish(world, here, group, view)
     if world.mode == "kueue":
         _take_admission(world, here, group, view)
@@ -231,9 +224,9 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
             if is_true(view, ADMITTED) and view.cluster_queue:
                 hold(world, here, group, view, decided_by=ADOPTED)
             else:
-                distrust_checks(group)
+                mirror.distrust_checks(group)
         if group.mirror.checks_stale and all(check.state == "Pending" for check in view.checks):
-            group.mirror.checks_stale = False
+            mirror.trust_checks(group)
     ours = (
         before is not None and not owned and world.mode != "kueue" and same_but_status(before, view)
     )
@@ -264,18 +257,17 @@ def _adopt(world: World, here: At, group: Group, view: WorkloadView) -> None:
         role.count = pod_set.count
         role.requests = role.requests or pod_set.requests
         role.need = needed(group, name, pod_set.count)
-    group.composition.done = True
-    group.composition.total = sum(pod_set.count for pod_set in view.pod_sets)
-    group.composition.complete_at = group.requeueing.queued_at = view.created_at
-    group.composition.priority = view.priority or 0
+    composition.composed(group, view.priority or 0, view.created_at)
+    composition.filled(group, sum(pod_set.count for pod_set in view.pod_sets))
+    requeueing.queued(group, view.created_at)
     replace_all(world, group)
     # A shortage that the Workload already tells of is not a new one.
     short = condition(view, WAITING_FOR_REPLACEMENT_PODS)
-    group.composition.was_short = short is not None
-    if short is not None and short.status == "True":
-        group.composition.short = (short.reason, short.message)
+    is_short = short is not None and short.status == "True"
+    missing = (short.reason, short.message) if short is not None and is_short else None
+    composition.adopted_short(group, missing, ever=short is not None)
     if group.spec.serving:
-        group.spec.queue = view.queue
+        spec.queued(group, view.queue)
     note(world, here, "GroupComplete", group=group.id, reason="adopted", message=_counts(group))
 
 
@@ -288,8 +280,8 @@ def _take_finish(world: World, here: At, group: Group, view: WorkloadView) -> No
     if finished is None or finished.status != "True":
         return
     if group.ending.finish is None:
-        group.ending.finish = Finish(finished.reason, finished.message, here.at)
-        group.ending.finished_at = finished.at or here.at
+        finish = Finish(finished.reason, finished.message, here.at)
+        ending.finished(group, finish, finished.at or here.at)
         note(
             world,
             here,
@@ -299,7 +291,7 @@ def _take_finish(world: World, here: At, group: Group, view: WorkloadView) -> No
             message=finished.message,
         )
         release(world, here, group, "Finished")
-    group.ending.finish = replace(group.ending.finish, written=True)
+    ending.written(group)
 
 
 def _take_admission(world: World, here: At, group: Group, view: WorkloadView) -> None:
@@ -308,7 +300,7 @@ def _take_admission(world: World, here: At, group: Group, view: WorkloadView) ->
     if evicted is not None and evicted.status == "True":
         news = group.requeueing.evicted is None or group.requeueing.evicted.reason != evicted.reason
         if news and group.ending.finish is None:
-            group.requeueing.evicted = Eviction(evicted.reason, evicted.message, here.at)
+            requeueing.evicted(group, Eviction(evicted.reason, evicted.message, here.at))
             note(
                 world,
                 here,
@@ -318,7 +310,7 @@ def _take_admission(world: World, here: At, group: Group, view: WorkloadView) ->
                 message=evicted.message,
             )
     elif group.requeueing.evicted is not None and evicted is not None:
-        group.requeueing.evicted = None
+        requeueing.forgiven(group)
     held = bool(view.cluster_queue)
     if not held:
         if group.quota.holding is not None and group.ending.finish is None:
@@ -335,7 +327,7 @@ def _take_admission(world: World, here: At, group: Group, view: WorkloadView) ->
     if group.quota.holding is None and admitted:
         hold(world, here, group, view, decided_by=KUEUE)
     elif group.quota.holding is not None:
-        group.quota.holding = replace(group.quota.holding, admitted=admitted)
+        quota.changed(group, replace(group.quota.holding, admitted=admitted))
 
 
 def hold(world: World, here: At, group: Group, view: WorkloadView, *, decided_by: str) -> None:
@@ -344,16 +336,10 @@ def hold(world: World, here: At, group: Group, view: WorkloadView, *, decided_by
     admit(world, here, group, admission, decided_by)
 
 
-def distrust_checks(group: Group) -> None:
-    """Note that what was said of admission checks is not about a reservation to come."""
-    checks = group.mirror.workload.checks if group.mirror.workload is not None else ()
-    group.mirror.checks_stale = any(check.state != "Pending" for check in checks)
-
-
 def checked(world: World, here: At, group: Group, held: Holding, decision: str) -> None:
     """Record that all admission checks agreed: what was reserved is an admission."""
     holding = replace(held, admitted=True, admitted_at=here.at, decided_by=decision)
-    group.quota.holding = holding
+    quota.changed(group, holding)
     write_admission(world, group, holding)
     _note_admitted(world, here, group, holding)
     recharge(world, group)
@@ -369,9 +355,8 @@ def admit(
     checks: tuple[str, ...] = (),
 ) -> None:
     """Record that the group holds quota from now on; with `checks` it is not admitted yet."""
-    group.quota.admissions += 1
-    group.quota.holding = Holding(
-        number=group.quota.admissions,
+    holding = Holding(
+        number=group.quota.admissions + 1,
         admission=admission,
         queued_at=group.requeueing.queued_at,
         at=here.at,
@@ -379,10 +364,8 @@ def admit(
         admitted=not checks,
         decided_by=decided_by,
     )
-    group.requeueing.evicted = None
-    group.requeueing.requeued = True
-    group.quota.reason = ("", "")
-    group.quota.kept = None
+    quota.held(group, holding)
+    requeueing.admitted(group)
     lacks_no_more(world, here, group)
     if checks:
         note(
@@ -396,8 +379,8 @@ def admit(
             decision=decided_by,
         )
     else:
-        write_admission(world, group, group.quota.holding)
-        _note_admitted(world, here, group, group.quota.holding)
+        write_admission(world, group, holding)
+        _note_admitted(world, here, group, holding)
     world.quotas.dequeue(group.id)
     recharge(world, group)
     mark(world, group.id)
@@ -421,12 +404,11 @@ def release(world: World, here: At, group: Group, reason: str) -> None:
     holding = group.quota.holding
     if holding is None:
         return
-    group.quota.executed_s += ran_s(holding, here.at)
-    group.quota.holding = None
+    quota.released(group, ran_s(holding, here.at))
     if holding.admitted or world.mode == "kueue":
         write_admission(world, group, holding, released_at=here, reason=reason)
     if world.mode != "kueue":
-        distrust_checks(group)
+        mirror.distrust_checks(group)
     note(world, here, "QuotaReleased", group=group.id, reason=reason)
     world.quotas.discharge(group.id)
     mark(world, group.id)

@@ -1,0 +1,33 @@
+"""How a group ended (`state.Ending`)."""
+
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from podgroup.state import Finish, Group
+
+
+def finished(group: Group, finish: Finish, at: datetime) -> None:
+    """It ended, at `at`."""
+    group.ending.finish = finish
+    group.ending.finished_at = at
+
+
+def written(group: Group) -> None:
+    """The Workload says that it ended."""
+    finish = group.ending.finish
+    if finish is not None and not finish.written:
+        group.ending.finish = replace(finish, written=True)
+
+
+def start_failed(group: Group, why: str) -> None:
+    """A pod can never start with what the admission gives it, and the group has to end over that.
+
+    "" once it ended.
+    """
+    group.ending.start_failed = why
+
+
+def gone(group: Group, at: datetime) -> None:
+    """Nothing of it is left."""
+    group.ending.gone_at = at

@@ -1,0 +1,19 @@
+"""What is said of a group (`state.Explained`)."""
+
+from podgroup.state import Group, Wait
+
+
+def waits(group: Group, wait: Wait | None) -> None:
+    """It waits for something else, or (None) for nothing."""
+    group.explained.wait = wait
+
+
+def said(group: Group, state: str | None, reason: str | None, message: str | None) -> None:
+    """Its state, reason or message is another; None: as before."""
+    explained = group.explained
+    if state is not None:
+        explained.state = state
+    if reason is not None:
+        explained.reason = reason
+    if message is not None:
+        explained.message = message

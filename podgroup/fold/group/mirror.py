@@ -1,0 +1,112 @@
+"""The Workload of a group, and writes of it (`state.Mirror`)."""
+
+from podgroup.objects import WorkloadView
+from podgroup.state import Expectation, Group
+
+
+def named(group: Group, name: str) -> None:
+    """Its Workload bears another name."""
+    group.mirror.name = name
+
+
+def seen(group: Group, view: WorkloadView, *, first: bool) -> None:
+    """Its Workload is there: for the `first` time, or in another version."""
+    mirror = group.mirror
+    mirror.workload = view
+    if first:
+        mirror.refused = mirror.refusal_told = ""
+        mirror.refusals = mirror.rejections = 0
+    if not view.active:
+        mirror.deactivating = False
+
+
+def replaced(group: Group) -> None:
+    """Another Workload of the name took the place of the one that was known."""
+    group.mirror.refused_version = ""
+
+
+def gone(group: Group, *, lost: bool) -> None:
+    """There is no Workload any more; `lost`: it was needed."""
+    mirror = group.mirror
+    mirror.lost = mirror.lost or lost
+    mirror.workload = None
+    mirror.refusals = mirror.rejections = 0
+    mirror.refused_version = ""
+
+
+def unserved(group: Group) -> None:
+    """Workloads are not served at all, and what became of it is not known."""
+    group.mirror.workload = None
+
+
+def lost(group: Group, lost: bool) -> None:
+    """The Workload that the group needs disappears, or is there (or not needed) again."""
+    group.mirror.lost = lost
+
+
+def expected(group: Group, expectation: Expectation | None) -> None:
+    """A write of it is in flight; None: the last one ended."""
+    group.mirror.expect = expectation
+
+
+def written(group: Group, expectation: Expectation) -> None:
+    """A write was applied."""
+    group.mirror.rejections = 0
+    group.mirror.expect = expectation
+
+
+def refused(group: Group, version: str) -> None:
+    """What was decided of the Workload at `version` was not done: wait for a newer one."""
+    group.mirror.refused_version = version
+
+
+def retried(group: Group) -> bool:
+    """What was refused may be decided again; tells if anything was."""
+    was, group.mirror.refused_version = group.mirror.refused_version, ""
+    return bool(was)
+
+
+def creation_refused(group: Group, why: str) -> bool:
+    """The API server would not create it, once more; tells if it says another reason."""
+    other = why != group.mirror.refused
+    group.mirror.refused = why
+    group.mirror.refusals += 1
+    return other
+
+
+def missed(group: Group) -> int:
+    """A write did not find it; returns how often in a row that happened."""
+    group.mirror.refusals += 1
+    return group.mirror.refusals
+
+
+def rejected(group: Group) -> int:
+    """Another write was rejected; returns how often in a row that happened."""
+    group.mirror.rejections += 1
+    return group.mirror.rejections
+
+
+def refusal_reported(group: Group) -> None:
+    """The first pod was told why there is no Workload."""
+    group.mirror.refusal_told = group.mirror.refused
+
+
+def deactivated(group: Group) -> None:
+    """We decided to deactivate it."""
+    group.mirror.deactivating = True
+
+
+def checks_reported(group: Group, text: str) -> None:
+    """Pods were told what pending admission checks say."""
+    group.mirror.checks_told = text
+
+
+def trust_checks(group: Group) -> None:
+    """What it says of admission checks is about the reservation that there is."""
+    group.mirror.checks_stale = False
+
+
+def distrust_checks(group: Group) -> None:
+    """What it says of admission checks is not about a reservation to come."""
+    checks = group.mirror.workload.checks if group.mirror.workload is not None else ()
+    group.mirror.checks_stale = any(check.state != "Pending" for check in checks)

@@ -1,0 +1,39 @@
+"""What a group holds of quota (`state.HeldQuota`)."""
+
+from podgroup.records import Kept
+from podgroup.state import Group, Holding, Lack
+
+
+def held(group: Group, holding: Holding) -> None:
+    """It holds quota from now on, for the first time or anew."""
+    quota = group.quota
+    quota.admissions = holding.number
+    quota.holding = holding
+    quota.reason = ("", "")
+    quota.kept = None
+
+
+def changed(group: Group, holding: Holding) -> None:
+    """What it holds is admitted now, or not any more."""
+    group.quota.holding = holding
+
+
+def released(group: Group, ran_s: int) -> None:
+    """It holds quota no longer, under which it ran for so many seconds."""
+    group.quota.executed_s += ran_s
+    group.quota.holding = None
+
+
+def refused(group: Group, reason: str, message: str) -> None:
+    """Quota admission says why it is not admitted."""
+    group.quota.reason = (reason, message)
+
+
+def lacks(group: Group, lack: Lack | None) -> None:
+    """An attempt to admit it fell short of something; None: that is over."""
+    group.quota.lack = lack
+
+
+def kept(group: Group, kept: Kept | None) -> None:
+    """Quota is kept for it, until others have given it back; None: not any more."""
+    group.quota.kept = kept

@@ -1,0 +1,11 @@
+"""Whether enough pods of a group are ready (`state.Readiness`)."""
+
+from datetime import datetime
+
+from podgroup.state import Group
+
+
+def readied(group: Group, ready: bool, unready_at: datetime | None) -> None:
+    """It is ready, or not since `unready_at` (None: that does not count without quota)."""
+    group.readiness.ready = ready
+    group.readiness.unready_at = unready_at

@@ -1,0 +1,30 @@
+"""What the users of a group were told (`state.Reporting`)."""
+
+from podgroup.ids import PodUID
+from podgroup.state import Group
+
+
+def conditions(group: Group, step: int) -> None:
+    """So many pods more (or less) have a condition that says that they wait."""
+    group.reporting.pods += step
+
+
+def recounted(group: Group, change: tuple[PodUID, str, str] | None) -> None:
+    """A pod declares another size, too late, as (pod, old, new); None: users were told."""
+    group.reporting.recounted = change
+
+
+def reportable(group: Group, key: str) -> None:
+    """There is something else to tell users, or nothing (""), and it has to hold for a while."""
+    group.reporting.key = key
+    group.reporting.due = False
+
+
+def forgotten(group: Group) -> None:
+    """What users were told last is not so: say what holds now."""
+    group.reporting.key = ""
+
+
+def due(group: Group, due: bool) -> None:
+    """What there is to tell has held for long enough, or was told."""
+    group.reporting.due = due

@@ -1,0 +1,68 @@
+"""What the pods of a group ask for (`state.Spec`)."""
+
+from podgroup.dialects import (
+    COUNT,
+    ROLES,
+    SETS,
+    declared_count,
+    declared_roles,
+    dialects,
+)
+from podgroup.names import (
+    FAST_ADMISSION,
+    GROUP_TOTAL_COUNT,
+    MAX_INT32,
+    SERVING,
+    integer,
+    prebuilt_name,
+)
+from podgroup.objects import PodView
+from podgroup.state import Group, Spec
+
+
+def declared(group: Group, view: PodView, key: str) -> None:
+    """A pod that declares sets, roles or a count speaks for the group; `key` is what it says."""
+    spec = group.spec
+    spec.declared = key
+    spec.dialect = dialects(key)[0]
+    spec.declarer_role = view.role
+    spec.sets = view.sets if spec.dialect == SETS else ()
+    spec.declared_roles = declared_roles(view) if spec.dialect == ROLES else 0
+    spec.declared_count = declared_count(view) if spec.dialect == COUNT else 0
+
+
+def queued(group: Group, queue: str) -> bool:
+    """Its pods, or the Workload that was there before them, name a queue; tells if it is new."""
+    if queue == group.spec.queue:
+        return False
+    group.spec.queue = queue
+    return True
+
+
+def classed(group: Group, priority_class: str) -> bool:
+    """Its first pod names a priority class; tells if it is new."""
+    if priority_class == group.spec.priority_class:
+        return False
+    group.spec.priority_class = priority_class
+    return True
+
+
+def led(group: Group, view: PodView) -> bool:
+    """The first pod of a group that is not composed says what it is to be; tells if it is new."""
+    spec = group.spec
+    said = (spec.fast, spec.prebuilt, spec.total, spec.serving)
+    spec.fast = view.annotations.get(FAST_ADMISSION) == "true" and not group.single
+    spec.prebuilt = prebuilt_name(view.labels, view.annotations)
+    spec.total = 1 if group.single else _total(spec, view)
+    spec.serving = view.annotations.get(SERVING) == "true" and not group.single
+    return said != (spec.fast, spec.prebuilt, spec.total, spec.serving)
+
+
+def _total(spec: Spec, view: PodView) -> int:
+    """Return the pods that a group says it has, 0 if that is not known."""
+    if spec.dialect == SETS:
+        return sum(one.count for one in spec.sets)
+    if spec.dialect:
+        return spec.declared_count
+    total = integer(view.annotations.get(GROUP_TOTAL_COUNT, "")) or 0
+    return total if 0 < total <= MAX_INT32 else 0
