@@ -67,7 +67,8 @@ _LEAVES_ALONE: Final = Flag.HELD | Flag.STOPPABLE | Flag.GATED | Flag.LIVE
 
 def runs(world: World, group: Group) -> bool:
     """Tell whether a group runs under an admission and awaits nothing but its pods."""
-    holding, workload = group.quota.holding, group.mirror.workload
+    holding, mirror, spec = group.quota.holding, group.mirror, group.spec
+    workload = mirror.workload
     return (
         holding is not None
         and holding.admitted
@@ -78,23 +79,24 @@ def runs(world: World, group: Group) -> bool:
         and group.requeueing.evicted is None
         and group.ending.finish is None
         and group.composition.done
-        and not group.spec.dialect
-        and not group.spec.prebuilt
-        and not group.spec.serving
+        and not spec.dialect
+        and not spec.prebuilt
+        and not spec.serving
         and group.kind != SINGLE
-        and not group.mirror.lost
+        and not mirror.lost
         and not world.policy.pods_ready_timeout_s
         and _undisturbed(group)
     )
 
 
 def _undisturbed(group: Group) -> bool:
+    reporting = group.reporting
     return not (
         group.parked
         or group.ending.start_failed
-        or group.reporting.due
-        or group.reporting.pods
-        or group.reporting.recounted is not None
+        or reporting.due
+        or reporting.pods
+        or reporting.recounted is not None
         or group.explained.wait is not None
     )
 

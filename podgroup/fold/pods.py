@@ -605,22 +605,20 @@ def lead(world: World, group: Group) -> bool:
     uid = members.first()
     if uid is None:
         return False
-    declared = group.spec.declared
+    asked = group.spec
+    declared = asked.declared
     declare(world, group)
-    news = group.spec.declared != declared
+    news = asked.declared != declared
     labels = (view := world.pods[uid].view).labels
     # What runs without an admission is charged where its queue leads, whatever is written later.
-    settled = group.spec.queue and members.count(Flag.LIVE)
-    if (
-        group.quota.holding is None
-        and not (group.spec.serving and group.composition.done)
-        and not settled
-    ):
+    settled = asked.queue and members.count(Flag.LIVE)
+    composed = group.composition.done
+    if group.quota.holding is None and not (asked.serving and composed) and not settled:
         queue = labels.get(QUEUE_NAME, "")
         news = spec.queued(group, queue) or news
     priority_class = labels.get(PRIORITY_CLASS, "")
     news = spec.classed(group, priority_class) or news
-    if group.composition.done:
+    if composed:
         return news
     return _lead_open(world, group, view) or news
 

@@ -51,10 +51,11 @@ def led(group: Group, view: PodView) -> bool:
     """The first pod of a group that is not composed says what it is to be; tells if it is new."""
     spec = group.spec
     said = (spec.fast, spec.prebuilt, spec.total, spec.serving)
-    spec.fast = view.annotations.get(FAST_ADMISSION) == "true" and not group.single
+    several = not group.single
+    spec.fast = several and view.annotations.get(FAST_ADMISSION) == "true"
     spec.prebuilt = prebuilt_name(view.labels, view.annotations)
-    spec.total = 1 if group.single else _total(spec, view)
-    spec.serving = view.annotations.get(SERVING) == "true" and not group.single
+    spec.total = _total(spec, view) if several else 1
+    spec.serving = several and view.annotations.get(SERVING) == "true"
     return said != (spec.fast, spec.prebuilt, spec.total, spec.serving)
 
 
