@@ -5,7 +5,7 @@ Invariant: asking changes nothing.
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from podgroup.commands import Admission
 from podgroup.members import Flag
@@ -46,6 +46,34 @@ def cluster_queue_name(world: World, group: Group) -> str:
         return group.quota.holding.admission.cluster_queue
     local = local_queue_of(world, group)
     return local.cluster_queue if local is not None else ""
+
+
+def find_object(world: World, key: tuple[str, str, str]) -> Any:
+    """Return the view of a queue object, namespace or unlinked Workload, or None."""
+    kind, namespace, name = key
+    match kind:
+        case "LocalQueue":
+            return world.local_queues.get((namespace, name))
+        case "Workload":
+            return world.workloads.get((namespace, name))
+        case "ClusterQueue":
+            return world.cluster_queues.get(name)
+        case "Cohort":
+            return world.cohorts.get(name)
+        case "ResourceFlavor":
+            return world.flavors.get(name)
+        case "AdmissionCheck":
+            return world.checks.get(name)
+        case "WorkloadPriorityClass":
+            return world.workload_classes.get(name)
+        case "PriorityClass":
+            return world.classes.get(name)
+        case "Namespace":
+            return world.namespaces.get(name)
+        case _:
+            raise ValueError(
+                f"journal names an object of unknown kind {kind!r}: {namespace}/{name}"
+            )
 
 
 def condition(workload: WorkloadView | None, kind: str) -> Condition | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from podgroup.facts import cluster_queue_name
+from podgroup.facts import cluster_queue_name, find_object
 from podgroup.folding import Taken
 from podgroup.ids import GroupID, PodUID
 from podgroup.members import Flag, Members
@@ -116,34 +116,6 @@ def _standing(cluster: str, shard: int, key: QueueKey, told: Told) -> Row:
         as_of_seq=told.seq,
         folded=pack(told),
     )
-
-
-def find_object(world: World, key: tuple[str, str, str]) -> Any:
-    """Return the view of a queue object, namespace or unlinked Workload, or None."""
-    kind, namespace, name = key
-    match kind:
-        case "LocalQueue":
-            return world.local_queues.get((namespace, name))
-        case "Workload":
-            return world.workloads.get((namespace, name))
-        case "ClusterQueue":
-            return world.cluster_queues.get(name)
-        case "Cohort":
-            return world.cohorts.get(name)
-        case "ResourceFlavor":
-            return world.flavors.get(name)
-        case "AdmissionCheck":
-            return world.checks.get(name)
-        case "WorkloadPriorityClass":
-            return world.workload_classes.get(name)
-        case "PriorityClass":
-            return world.classes.get(name)
-        case "Namespace":
-            return world.namespaces.get(name)
-        case _:
-            raise ValueError(
-                f"journal names an object of unknown kind {kind!r}: {namespace}/{name}"
-            )
 
 
 def _groups(world: World, changed: Iterable[str], gone: dict[GroupID, Group]) -> Iterator[Group]:

@@ -20,7 +20,8 @@ from podgroup.commands import ObjectRef, ReportQueue
 from podgroup.decide.context import Deciding
 from podgroup.decide.lineup import lineup
 from podgroup.decide.rule import Line
-from podgroup.objects import ClusterQueueView, CohortView, LocalQueueView
+from podgroup.facts import find_object
+from podgroup.objects import ClusterQueueView, LocalQueueView
 from podgroup.quantities import MAX_INT64
 from podgroup.quota import QueueKey, Tally
 from podgroup.records import Counted, CountsTimed
@@ -183,24 +184,17 @@ def _offered(queue: ClusterQueueView) -> set[tuple[str, str]]:
     }
 
 
-def _object(world: World, key: QueueKey) -> ClusterQueueView | CohortView | LocalQueueView | None:
-    kind, namespace, name = key
-    if kind == "LocalQueue":
-        return world.local_queues.get((namespace, name))
-    return world.cohorts.get(name) if kind == "Cohort" else world.cluster_queues.get(name)
-
-
 def _is_news(world: World, key: QueueKey, standing: Standing | None) -> bool:
     told = world.told.get(key)
     if told is None or standing is None:
         return (told is None) != (standing is None)
-    view = _object(world, key)
+    view = find_object(world, key)
     return told.standing != standing or told.uid != (view.uid if view is not None else "")
 
 
 def _tell(d: Deciding, key: QueueKey, standing: Standing | None) -> None:
     kind, namespace, name = key
-    view = _object(d.world, key)
+    view = find_object(d.world, key)
     fair = bool(d.world.policy.fair_sharing)
     if standing is None or view is None or (kind == "Cohort" and not fair):
         d.record(Counted("", kind, namespace, name, standing, view.uid if view is not None else ""))
