@@ -100,6 +100,16 @@ def what_if(
         float,
         typer.Option("--runtime", metavar="FACTOR", help="Everything runs so many times as long."),
     ] = 1.0,
+    calibrate: Annotated[
+        int,
+        typer.Option(
+            "--calibrate",
+            metavar="EVENTS",
+            min=0,
+            help="Beside a change, play with nothing changed so many events of the log that count, "
+            "to say how far to trust it; 0: all of them.",
+        ),
+    ] = 200_000,
     label: Annotated[
         str, typer.Option("--label", metavar="KEY", help="Label of pods that names their team.")
     ] = "team",
@@ -138,7 +148,7 @@ def what_if(
     from gatelog import asking
 
     where = asking.read_settings(config, settings, state_dir, None, cluster)
-    return _of_log(file, where, since or "7d", until or "", wanted)
+    return _of_log(file, where, since or "7d", until or "", wanted, calibrate)
 
 
 class Wanted(NamedTuple):
@@ -184,7 +194,12 @@ def _of_trace(trace: Path, objects: list[Path], queue: str, wanted: Wanted) -> N
 
 
 def _of_log(
-    file: str | None, settings: "Settings", since: str, until: str, wanted: Wanted
+    file: str | None,
+    settings: "Settings",
+    since: str,
+    until: str,
+    wanted: Wanted,
+    measured: int,
 ) -> int | None:
     import asyncio
 
@@ -193,7 +208,7 @@ def _of_log(
     from gatelog.whatif.since import moment
 
     console = Console(stderr=True)
-    asked = reading.Asked(since, until, wanted.label)
+    asked = reading.Asked(since, until, wanted.label, measured)
     now = datetime.now(UTC)
     begin = moment("--since", since, now)
     with Shown(console, "reading the log", begin, now) as shown:

@@ -7,6 +7,7 @@ Invariant: a group that was admitted in one of the two only is counted, and neve
 
 import bisect
 import math
+from datetime import datetime
 from typing import Any, TextIO
 
 from msgspec import Struct
@@ -31,7 +32,8 @@ class Calibration(Struct, frozen=True):
     """How two plays of the same arrivals agree, from how they admit the same groups.
 
     `in_order` counts those of the `both` admitted groups that are in the same place of the order
-    (longest common subsequence); differences are of times of admission.
+    (longest common subsequence); differences are of times of admission. What was admitted
+    later than `until` is left out.
     """
 
     only_then: int
@@ -40,11 +42,15 @@ class Calibration(Struct, frozen=True):
     in_order: int
     p50_s: float
     p99_s: float
+    until: datetime | None
 
 
-def calibration(then: Tally, now: Tally) -> Calibration:
-    """Return how far the second is from the first."""
-    first, second = then.starts or {}, now.starts or {}
+def calibration(then: Tally, now: Tally, until: datetime | None = None) -> Calibration:
+    """Return how far the second is from the first, up to `until`."""
+    first, second = (
+        {key: start for key, start in (each.starts or {}).items() if not until or start.at <= until}
+        for each in (then, now)
+    )
     both = [key for key in first if key in second]
     differences = [abs((first[key].at - second[key].at).total_seconds()) for key in both]
     found = spread(differences)
@@ -55,6 +61,7 @@ def calibration(then: Tally, now: Tally) -> Calibration:
         _in_order(first, second, both),
         found.p50_s,
         found.p99_s,
+        until,
     )
 
 

@@ -28,11 +28,16 @@ TELL_EVERY = 500
 
 
 class Asked(Struct, frozen=True):
-    """Which part of a log: `since` and `until` as they were given."""
+    """Which part of a log: `since` and `until` as they were given.
+
+    `measured` is on how many events, of those that count, a play as it was is measured beside one
+    that is changed; 0: on all.
+    """
 
     since: str
     until: str
     label: str
+    measured: int = 0
 
 
 class Past(Struct):
@@ -45,6 +50,8 @@ class Past(Struct):
     cluster: str
     since: datetime
     end: datetime
+    measured: datetime
+    """Until when there are as many events that count as were asked for; else `end`."""
     events: int
     unread: list[str]
 
@@ -92,14 +99,19 @@ async def _read(
     tally = Tally(label=asked.label, starts={})
     counting = Counting(tally, since)
     gathered = Gathered()
-    messages = events = 0
+    messages = events = early = 0
+    measured: datetime | None = None
 
     def each(entry: Entry, world: World, journal: Journal) -> None:
-        nonlocal messages, events
+        nonlocal messages, events, early, measured
         gathered.look(entry, world)
         counting.each(world, journal.decisions)
         messages += 1
         events += len(entry.batch.events)
+        if entry.at < since:
+            early = events
+        elif measured is None and 0 < asked.measured <= events - early:
+            measured = entry.at
         if messages % TELL_EVERY == 0:
             progress(entry.at, events)
 
@@ -117,6 +129,7 @@ async def _read(
         cluster,
         max(since, gathered.begin or since),
         end,
+        measured or end,
         events,
         [],
     )

@@ -3,6 +3,8 @@
 Theory. The play as it was is the measure of the other one: how far it is from what happened is how
 far to trust a difference. Both begin with the log, on the queues as they changed in it; the change
 takes the place of what is named from the beginning, and what is before `since` is not counted.
+Beside a change the measure is taken on the first events that count, as many as are asked for: each
+play of a long log takes minutes.
 
 Invariant: the calibration is said before any result.
 """
@@ -47,7 +49,7 @@ def alternatives(
     db: str | None,
     shown: Telling,
 ) -> Found:
-    """Play the past as it was, and changed.
+    """Play the past as it was, and changed; as it was to the end only if nothing is.
 
     Raises:
         CommandFailed, UsageFailed: a change cannot be used, or `db` is not empty.
@@ -64,7 +66,6 @@ def alternatives(
     play = partial(
         running.play,
         begin=begin,
-        until=past.end,
         since=past.since,
         policy=past.policy,
         label=past.then.label,
@@ -72,7 +73,8 @@ def alternatives(
     )
     with shown("playing as it was") as told:
         kept = None if two else sink
-        same, events = play(source, base, sink=kept, later=later, progress=told)
+        measured = past.measured if two else past.end
+        same, events = play(source, base, until=measured, sink=kept, later=later, progress=told)
     other = None
     if two:
         swapped = [v for v in base if key_of(v) not in differ]
@@ -80,11 +82,18 @@ def alternatives(
         again = History(past.gathered, factor)
         others = [one for one in later if one.key not in differ]
         with shown("playing the change") as told:
-            other, more = play(again, swapped, sink=sink, later=others, progress=told)
+            other, more = play(
+                again, swapped, until=past.end, sink=sink, later=others, progress=told
+            )
         events += more
-    return Found(
-        same, other, comparing.calibration(past.then, same), _cannot_know(past, source), events
-    )
+    found = comparing.calibration(past.then, same, measured)
+    return Found(same, other, found, _cannot_know(past, source), events)
+
+
+def _part(past: Past, found: comparing.Calibration) -> str:
+    if found.until is None or found.until >= past.end:
+        return ""
+    return f", up to {found.until:%Y-%m-%d %H:%M} (--calibrate 0: to the end)"
 
 
 def _objects(past: Past) -> tuple[list[QueueObject], list[Later]]:
@@ -171,7 +180,8 @@ def show(past: Past, found: Found, out: TextIO) -> None:
     out.write(
         f"{past.cluster}: {past.since:%Y-%m-%d %H:%M} to {past.end:%Y-%m-%d %H:%M} UTC, "
         f"{past.events:,} events, {len(past.gathered.pods):,} pods\n"
-        f"calibration, with nothing changed: {c.both:,} of {c.both + c.only_then:,} groups "
+        f"calibration, with nothing changed{_part(past, c)}: "
+        f"{c.both:,} of {c.both + c.only_then:,} groups "
         f"admitted then are admitted again, {c.in_order:,} of them in the same order; start "
         f"differs by {duration(c.p50_s)} (p50), {duration(c.p99_s)} (p99); {c.only_now:,} others "
         "are admitted\n"

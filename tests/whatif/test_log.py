@@ -86,6 +86,18 @@ def test_the_alternative_has_a_read_model(
     assert "holds a read model already" in refused(capsys, log, *change)
 
 
+def test_a_long_log_is_measured_in_part(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    change = ("--since", "2000-01-01", "--set", "clusterqueue/research:cpu=20")
+    whole = what_if(capsys, log, *change, "--calibrate", 0)
+    part = what_if(capsys, log, *change, "--calibrate", 700)
+    assert part["what_if"] == whole["what_if"]
+    assert 0 < part["calibration"]["both"] < whole["calibration"]["both"] / 1.5
+    assert part["calibration"]["until"] < part["until"] == whole["calibration"]["until"]
+    assert part["calibration"]["only_then"] == part["calibration"]["p99_s"] == 0
+    assert cli.run(["what-if", str(log), *change, "--calibrate", "700"]) == 0
+    assert "nothing changed, up to 2000-01-01 00:" in capsys.readouterr().out
+
+
 def test_only_what_is_asked_for_is_counted(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = what_if(capsys, log, "--since", "2000-01-01")
     part = what_if(capsys, log, "--since", "2000-01-01T00:10:00Z", "--until", "2000-01-01T00:20Z")
