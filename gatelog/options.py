@@ -88,6 +88,10 @@ Output = Annotated[
 Watch = Annotated[
     bool, typer.Option("--watch", "-w", help="Show it again whenever it changes, until Ctrl-C.")
 ]
+Picture = Annotated[
+    Path | None,
+    typer.Option("--picture", metavar="FILE.svg", help="Draw the answer as well, as SVG."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON on stdout, for programs.")]
 
 

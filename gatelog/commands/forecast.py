@@ -7,12 +7,14 @@ with --dry-run nothing at all.
 import asyncio
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gatelog import options
 from gatelog.errors import UsageFailed
+from gatelog.pictures import svg
 
 if TYPE_CHECKING:
     from gatelog.forecast.refreshing import Made
@@ -73,6 +75,7 @@ def forecast(
         ),
     ] = "20s",
     namespace: options.Namespace = None,
+    picture: options.Picture = None,
     output: options.Output = None,
     no_headers: options.NoHeaders = False,
     config: options.Config = None,
@@ -84,11 +87,14 @@ def forecast(
     """Run `gatelog forecast`; see HELP."""
     from gatelog import asking
 
+    svg.check(picture)
     budget_s = _seconds("--budget", budget, 0.1, 3600)
     settings = asking.read_settings(config, assign, state_dir, db, cluster, search=True)
     if every is not None:
         if dry_run:
             raise UsageFailed("--every keeps estimates: leave --dry-run out")
+        if picture is not None:
+            raise UsageFailed("--picture is of one forecast: leave --every out")
         _again(settings, label, _seconds("--every", every, 1, 86_400), budget_s, tell=tell)
         return
     if tell:
@@ -96,7 +102,7 @@ def forecast(
     now = datetime.now(UTC)
     found = _made(settings, now, label, budget_s, keep=not dry_run)
     wanted = options.namespace_of(namespace, every=False)
-    _print(found, now, wanted, output, headers=not no_headers)
+    _print(found, now, wanted, output, picture, headers=not no_headers)
 
 
 def _seconds(option: str, text: str, least: float, most: float) -> float:
@@ -130,13 +136,23 @@ def _made(
 
 
 def _print(
-    found: "list[Made]", now: datetime, namespace: str, output: "Output | None", *, headers: bool
+    found: "list[Made]",
+    now: datetime,
+    namespace: str,
+    output: "Output | None",
+    picture: Path | None,
+    *,
+    headers: bool,
 ) -> None:
     from gatelog import printing
 
     rows = [
         row for made in found for row in rows_of(made, now) if namespace in ("", row["namespace"])
     ]
+    if picture is not None:
+        from gatelog.pictures import starts
+
+        svg.write(picture, starts.draw(rows, now))
     if not rows and output not in ("json", "yaml"):
         sys.stderr.write(f"nothing waits{f' in namespace {namespace}' if namespace else ''}\n")
         return

@@ -13,6 +13,7 @@ import typer
 
 from gatelog import options
 from gatelog.errors import CommandFailed, UsageFailed
+from gatelog.pictures import svg
 
 if TYPE_CHECKING:
     from gatelog.readmodel import ReadModel
@@ -65,6 +66,7 @@ def usage(
             help="Label of pods that names their user: Kubernetes does not say who made a pod.",
         ),
     ] = "user",
+    picture: options.Picture = None,
     output: Annotated[
         Literal["wide", "csv", "json"] | None,
         typer.Option("--output", "-o", help="Form of the answer. Default: a table."),
@@ -83,6 +85,7 @@ def usage(
     from gatelog.whatif.since import moment
     from projector.dialect import POSTGRES, SQLITE
 
+    svg.check(picture)
     now = datetime.now(UTC)
     end = now if until is None else min(moment("--until", until, now), now)
     begin = moment("--since", since, now)
@@ -110,6 +113,11 @@ def usage(
         names = ", ".join(f"{r} in {f}" if f else r for f, r in unpriced)
         notes.append(f"{rates} has no rate for {names}: counted as free")
     currency = "" if known is None else known.currency
+    if picture is not None:
+        from gatelog.pictures import spent
+
+        rows, quota = [_values(share) for share in shares], [_idle_values(one) for one in idle]
+        svg.write(picture, spent.draw(by, begin, end, rows, quota))
     if output == "json":
         _json(by, begin, end, shares, idle, currency if known is not None else None, notes)
         return

@@ -13,8 +13,10 @@ from rich.console import Console
 
 from gatelog import options
 from gatelog.errors import FAILED, UsageFailed
+from gatelog.pictures import svg
 
 if TYPE_CHECKING:
+    from gatelog.whatif.tallying import Tally
     from podgroup.runtime.settings import Settings
 
 HELP = (
@@ -36,6 +38,8 @@ gatelog what-if --trace jobs.csv --objects queues.yaml
 gatelog what-if --trace jobs.csv --objects queues.yaml --set clusterqueue/research:cpu=60
 
 gatelog what-if --trace jobs.csv --objects queues.yaml --change smaller.yaml --json
+
+gatelog what-if --since 7d --set clusterqueue/research:cpu=60 --picture research.svg
 
 gatelog what-if --trace archive.swf --queue hpc/batch --objects queues.yaml
 
@@ -121,6 +125,7 @@ def what_if(
             help="Empty database for the read model of the alternative.",
         ),
     ] = None,
+    picture: options.Picture = None,
     as_json: options.AsJson = False,
     config: options.Config = None,
     state_dir: options.StateDirOption = None,
@@ -129,9 +134,11 @@ def what_if(
     """Run `gatelog what-if`; see HELP."""
     if not 0 < runtime <= 1000:
         raise UsageFailed(f"--runtime {runtime:g}: give a factor above 0 and up to 1000")
+    svg.check(picture)
     small = [text for text in assign or () if {"/", ":"} & set(text.partition("=")[0])]
     settings = [text for text in assign or () if text not in small]
-    wanted = Wanted(change or [], small, runtime, label, options.database_option(db), as_json)
+    database = options.database_option(db)
+    wanted = Wanted(change or [], small, runtime, label, database, as_json, picture)
     if trace is not None:
         if file or since or until:
             raise UsageFailed("--trace is played as a whole: leave FILE, --since and --until out")
@@ -160,6 +167,7 @@ class Wanted(NamedTuple):
     label: str
     db: str | None
     as_json: bool
+    picture: Path | None
 
 
 def _of_trace(trace: Path, objects: list[Path], queue: str, wanted: Wanted) -> None:
@@ -186,10 +194,13 @@ def _of_trace(trace: Path, objects: list[Path], queue: str, wanted: Wanted) -> N
                 jobs.begin,
                 label=wanted.label,
                 keep_starts=two,
+                keep_courses=wanted.picture is not None,
                 sink=written,
                 progress=shown,
             )
         tallies.append(tally)
+    then, changes = tallies[0], tallies[1] if two else None
+    _draw(wanted, trace.name, then, changes, ("as it is", "changed"))
     _show(jobs, tallies, as_json=wanted.as_json)
 
 
@@ -208,7 +219,7 @@ def _of_log(
     from gatelog.whatif.since import moment
 
     console = Console(stderr=True)
-    asked = reading.Asked(since, until, wanted.label, measured)
+    asked = reading.Asked(since, until, wanted.label, measured, wanted.picture is not None)
     now = datetime.now(UTC)
     begin = moment("--since", since, now)
     with Shown(console, "reading the log", begin, now) as shown:
@@ -226,6 +237,7 @@ def _of_log(
         db=wanted.db,
         shown=lambda what: Shown(console, what, past.gathered.begin or begin, past.end),
     )
+    _draw(wanted, past.cluster, past.then, found.other or found.same, ("then", "what-if"))
     if wanted.as_json:
         from gatelog.printing import document
 
@@ -233,6 +245,19 @@ def _of_log(
     else:
         replaying.show(past, found, sys.stdout)
     return FAILED if past.unread else None
+
+
+def _draw(
+    wanted: Wanted, of: str, then: "Tally", other: "Tally | None", names: tuple[str, str]
+) -> None:
+    if wanted.picture is None:
+        return
+    from gatelog.pictures import quota
+
+    words = " ".join([*wanted.small, *(path.name for path in wanted.change)])
+    changed = f" with {words}" if words else ""
+    sheet = quota.draw(svg.shortened(f"What if: {of}{changed}", 100), then, other, names)
+    svg.write(wanted.picture, sheet)
 
 
 def _show(jobs: Any, tallies: list[Any], *, as_json: bool) -> None:

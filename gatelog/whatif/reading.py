@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from gatelog.replay.offline import open_source
 from gatelog.replay.running import SNAPSHOT, log_of, open_bus, place
+from gatelog.whatif.courses import Courses
 from gatelog.whatif.history import Gathered
 from gatelog.whatif.since import moment
 from gatelog.whatif.tallying import Counting, Tally
@@ -38,6 +39,8 @@ class Asked(Struct, frozen=True):
     until: str
     label: str
     measured: int = 0
+    courses: bool = False
+    """Whether the use of quota over time is wanted."""
 
 
 class Past(Struct):
@@ -96,7 +99,7 @@ async def _read(
 ) -> Past:
     until = moment("--until", asked.until, now) if asked.until else None
     since = moment("--since", asked.since, until or now)
-    tally = Tally(label=asked.label, starts={})
+    tally = Tally(label=asked.label, starts={}, courses=Courses() if asked.courses else None)
     counting = Counting(tally, since)
     gathered = Gathered()
     messages = events = early = 0

@@ -70,6 +70,7 @@ def alternatives(
         policy=past.policy,
         label=past.then.label,
         keep_starts=True,
+        keep_courses=past.then.courses is not None,
     )
     with shown("playing as it was") as told:
         kept = None if two else sink

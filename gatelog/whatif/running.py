@@ -9,6 +9,7 @@ from datetime import datetime
 from gatelog.errors import CommandFailed
 from gatelog.replay.running import make_empty
 from gatelog.whatif.arrivals import Source
+from gatelog.whatif.courses import Courses
 from gatelog.whatif.playing import Heard, Later, Play, PlayFailed
 from gatelog.whatif.tallying import Counting, Tally
 from podgroup.engine import take
@@ -42,6 +43,7 @@ def play(
     policy: Policy | None = None,
     label: str = "team",
     keep_starts: bool = False,
+    keep_courses: bool = False,
     sink: Sink | None = None,
     cluster: str = CLUSTER,
     later: Iterable[Later] = (),
@@ -54,7 +56,11 @@ def play(
     Raises:
         CommandFailed: decisions follow decisions without end.
     """
-    tally = Tally(label=label, starts={} if keep_starts else None)
+    tally = Tally(
+        label=label,
+        starts={} if keep_starts else None,
+        courses=Courses() if keep_courses else None,
+    )
     counting = Counting(tally, since)
     written = 0
 

@@ -18,6 +18,7 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
+from gatelog.whatif.courses import Courses
 from podgroup.commands import AdmitGroup, EvictGroup
 from podgroup.events import Decision
 from podgroup.facts import cluster_queue_name
@@ -73,7 +74,7 @@ class Spread(Struct, frozen=True):
 
 
 class Tally(Struct, kw_only=True):
-    """What is counted while a play goes on; `starts` only if it was asked for."""
+    """What is counted while a play goes on; `starts` and `courses` only if they were asked for."""
 
     label: str = "team"
     waits: "dict[Kind, array[float]]" = field(default_factory=dict)
@@ -86,6 +87,8 @@ class Tally(Struct, kw_only=True):
     """Groups evicted for other reasons."""
     admissions: int = 0
     starts: dict[str, Start] | None = None
+    courses: Courses[tuple[Key, str]] | None = None
+    """Quota `used` and `nominal` over time since `begin`."""
     begin: datetime | None = None
     end: datetime | None = None
 
@@ -199,15 +202,19 @@ class Counting:
             begin = max(begin, self._since)
         seconds = (now - begin).total_seconds()
         if seconds > 0:
-            _add(self.tally.quota, world, before, seconds)
+            assert self.tally.begin is not None
+            since = max(0.0, (begin - self.tally.begin).total_seconds())
+            _add(self.tally, world, before, since, seconds)
 
 
 def _add(
-    quota: dict[Key, Quota],
+    tally: Tally,
     world: World,
     usage: dict[str, dict[tuple[str, str], int]],
+    since: float,
     seconds: float,
 ) -> None:
+    quota, courses = tally.quota, tally.courses
     beyond: Counter[tuple[str, str, str]] = Counter()
     idle: dict[tuple[str, str, str], list[tuple[Key, int]]] = {}
     for queue in world.cluster_queues.values():
@@ -226,6 +233,9 @@ def _add(
                     sums.used += taken * seconds
                     sums.borrowed += more * seconds
                     sums.idle += less * seconds
+                    if courses is not None:
+                        courses.add((key, "used"), since, seconds, taken)
+                        courses.add((key, "nominal"), since, seconds, each.nominal)
                     if queue.cohort and (more or less):
                         pool = (queue.cohort, quotas.name, resource)
                         beyond[pool] += more

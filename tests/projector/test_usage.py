@@ -203,7 +203,9 @@ def test_the_command_tells_cost_and_idle_quota(
     rates.write_text('currency = "EUR"\n[rates]\ncpu = 0.5\n[flavors.spot]\ncpu = 0.06\n')
     period = ["--since", "2026-03-01T22:00:00Z", "--until", "2026-03-02T02:00:00Z"]
     common = ["usage", *period, "--db", url, "--cluster", "c", "--rates", str(rates)]
-    assert cli.run([*common, "--by", "queue", "-o", "json"]) == 0
+    picture = tmp_path / "usage.svg"
+    assert cli.run([*common, "--by", "queue", "-o", "json", "--picture", str(picture)]) == 0
+    assert ">1.00 idle<" in picture.read_text()
     told = json.loads(capsys.readouterr().out)
     (row,) = told["rows"]
     assert (row["key"], row["unit"], told["currency"]) == ("cq", "core-h", "EUR")
