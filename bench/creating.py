@@ -1,6 +1,6 @@
 """How many pods a second an API server creates: with the policies, past them, and without them.
 
-queued      pods that name a queue, which is not there: they get their gate and wait
+queued      pods of a group that never gets all its pods: they get their gate, and that is all
 plain       pods that no queue sees: policies are asked, and let them pass
 outside     pods that name a queue where no policy looks, in a namespace that is left out of them
 
@@ -12,7 +12,7 @@ Invariant: pods outside of our namespace bear its name, and are gone at the end.
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -36,7 +36,7 @@ class Made(Struct, frozen=True):
 
 async def creating(
     cluster: Cluster,
-    bodies: Mapping[str, Mapping[str, Any]],
+    bodies: Callable[[str], Mapping[str, Mapping[str, Any]]],
     outside: str,
     *,
     pods: int,
@@ -46,14 +46,15 @@ async def creating(
 ) -> AsyncIterator[Figure]:
     """Create pods of every kind by turns; medians of the rounds.
 
-    `bodies` are by kind, without names; `outside` is the namespace for pods of that kind.
+    `bodies` has them by kind, without names, for the name of a group; `outside` is the namespace
+    for pods of that kind.
 
     Raises:
         Unusable: a pod could not be created, or policies are where they should not be or reverse.
     """
-    found: dict[str, list[Made]] = {kind: [] for kind in bodies}
+    found: dict[str, list[Made]] = {}
     for number in range(rounds):
-        for kind, body in bodies.items():
+        for kind, body in bodies(f"creates{number}").items():
             names = [f"{cluster.namespace}-{kind}{number}-{one}" for one in range(pods)]
             where = cluster.pods_of(outside) if kind == OUTSIDE else cluster.pods
             await asyncio.sleep(REST_S)
@@ -62,7 +63,7 @@ async def creating(
             finally:
                 if kind == OUTSIDE:
                     await together((_remove(cluster, where, name) for name in names), at_once)
-            found[kind].append(made)
+            found.setdefault(kind, []).append(made)
             await cluster.clear()
     best = found.get(OUTSIDE) or found[PLAIN]
     name = "no policy" if OUTSIDE in found else "pods that no queue sees"

@@ -196,12 +196,15 @@ def body(name: str, queue: str, group: str, total: int, *, bare: bool) -> dict[s
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
-def _kinds(queue: str, outside: str) -> dict[str, dict[str, Any]]:
-    """Return a body of each kind of pod to create; those outside have a gate of our own."""
+def _kinds(cluster: Cluster, pods: int, outside: str, group: str) -> dict[str, dict[str, Any]]:
+    """Return a body of each kind of pod to create; those outside have a gate of our own.
+
+    The group wants one pod more than there will be, so that nothing but creations is measured.
+    """
     found = {
-        QUEUED: body("", queue, "", 0, bare=False),
-        PLAIN: body("", queue, "", 0, bare=True),
-        OUTSIDE: body("", queue, "", 0, bare=False),
+        QUEUED: body("", cluster.queue, group, pods + 1, bare=False),
+        PLAIN: body("", cluster.queue, "", 0, bare=True),
+        OUTSIDE: body("", cluster.queue, group, pods + 1, bare=False),
     }
     found[OUTSIDE]["spec"]["schedulingGates"] = [{"name": GATE}]
     return found if outside else {kind: found[kind] for kind in (QUEUED, PLAIN)}
@@ -304,11 +307,12 @@ async def run(options: argparse.Namespace) -> AsyncIterator[Figure]:
                 for figure in await table.measure(shape, rounds):
                     yield figure
             if options.creates:
+                pods = min(options.creates, MOST_PODS)
                 async for figure in creating(
                     cluster,
-                    _kinds(f"{cluster.queue}-none", options.outside),
+                    partial(_kinds, cluster, pods, options.outside),
                     options.outside,
-                    pods=min(options.creates, MOST_PODS),
+                    pods=pods,
                     rounds=rounds,
                     at_once=at_once,
                     pids=pids,
