@@ -35,7 +35,9 @@ _POSITIONS = frozenset(
     {"seq", "from_seq", "to_seq", "as_of_seq", "created_seq", "seen_seq", "admitted_seq"}
     | {"cause_seq"}
 )
-_IDENTITIES = frozenset({"id", "uid", "group_id", "pod_uid", "decision_id", "target"})
+_IDENTITIES = frozenset(
+    {"id", "uid", "group_id", "pod_uid", "decision_id", "target", "victim_id", "preemptor_id"}
+)
 
 
 class Made(Struct, frozen=True):

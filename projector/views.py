@@ -12,7 +12,7 @@ Invariant: views read tables and views above them, so they are dropped from belo
 
 from sqlalchemy import Connection
 
-from projector import usage_views
+from projector import sharing_views, usage_views
 from projector.describing import columns_view, text_of
 from projector.dialect import POSTGRES, SQLITE, Dialect
 
@@ -263,6 +263,7 @@ VIEWS = {
     "v_namespace_cost": _namespace_cost,
     "v_pod_usage_daily": _pod_usage_daily,
     **usage_views.VIEWS,
+    **sharing_views.VIEWS,
     "v_columns": _columns,
 }
 
@@ -280,6 +281,7 @@ COMMENTS = {
     "v_namespace_cost": "Requested resource-hours per namespace and day (UTC), while pods ran",
     "v_pod_usage_daily": "Requested resource-hours per pod and day (UTC), to be summed by anything",
     **usage_views.COMMENTS,
+    **sharing_views.COMMENTS,
     "v_columns": "What every table (column_name empty) and column means",
 }
 

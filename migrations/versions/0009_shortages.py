@@ -88,9 +88,16 @@ def upgrade() -> None:
         "usage",
         sa.Column("spare", sa.BigInteger(), nullable=False, server_default=sa.text("0")),
     )
+    still = sa.text("to_at IS NULL")
+    op.create_index(
+        *("ix_usage_open", "usage", ["cluster", "root"]),
+        postgresql_where=still,
+        sqlite_where=still,
+    )
 
 
 def downgrade() -> None:
+    op.drop_index("ix_usage_open", "usage")
     op.drop_column("usage", "spare")
     op.drop_table("preemptions")
     op.drop_table("shortages")

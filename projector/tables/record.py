@@ -122,6 +122,13 @@ usage = Table(
 
 _u = usage.c
 Index("ix_usage_at", _u.cluster, _u.kind, _u.from_at)
+Index(
+    "ix_usage_open",
+    _u.cluster,
+    _u.root,
+    postgresql_where=_u.to_at.is_(None),
+    sqlite_where=_u.to_at.is_(None),
+)
 
 _a = admissions.c
 Index("ix_admissions_at", _a.admitted_at)

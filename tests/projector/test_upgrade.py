@@ -136,7 +136,10 @@ def test_everything_is_there_after_the_upgrade(
     told = views_of(engine)
     assert told == views_of(other)
     without = {name for name, rows in told.items() if not rows}
-    assert without == {*("v_quota_spans", "v_pod_used", "v_expected_starts", "v_estimates_tried")}
+    assert without == {
+        *("v_quota_spans", "v_pod_used", "v_expected_starts", "v_estimates_tried"),
+        *("v_borrowed", "v_share_hourly"),
+    }
     if is_postgres(engine):
         with engine.connect() as connection:
             weeks = {part.begin for part in partitions.found(connection, "history")}

@@ -21,8 +21,10 @@ from gatelog.forecast.refreshing import refresh
 from podgroup import events as e
 from podgroup.names import PRIORITY_CLASS
 from podgroup.objects import ContainerEnd, OwnerRef
+from podgroup.policy import Policy
 from projector import migrate
 from projector.database import reader
+from tests.core.test_shared_quota import of, team
 from tests.projector.support import Writer
 from tests.support.toy import Toy
 
@@ -32,8 +34,11 @@ _QUESTION = re.compile(r"```sql\n(?P<query>.+?)```\n+```text\n(?P<answer>.*?)```
 
 
 def history() -> Toy:
-    """Two teams share ten cores for some minutes: waiting, preempted, replaced, killed, surplus."""
-    toy = Toy(cpu=10)
+    """Two teams share ten cores for some minutes: waiting, preempted, replaced, killed, surplus.
+
+    Then each has four of its own, in a cohort, and blue may borrow two of those of red.
+    """
+    toy = Toy(cpu=10, policy=Policy(status_interval_s=10))
     red, blue = {"team": "red"}, {"team": "blue"}
     low, high = ({PRIORITY_CLASS: name} for name in ("low", "high"))
     for i in range(4):
@@ -91,6 +96,20 @@ def history() -> Toy:
     toy.pod("spare", "training", 4, cpu=2, labels=red | low)
     toy.pod("free", labels=blue, cpu=0)
     toy.wait(30)
+    team(toy, "red", 4)
+    team(toy, "blue", 4, borrows=2)
+    sweep = [f"sweep-{i}" for i in range(7)]
+    for name in sweep:
+        toy.pod(name, cpu=1, labels={"team": "blue", **of("blue")})
+    toy.run(*sweep[:6])
+    toy.wait(60)
+    toy.pod("mine", cpu=3, labels={"team": "red", **of("red")})
+    toy.run("mine")
+    toy.wait(30)
+    toy.end("mine", *sweep[:5])
+    toy.run(sweep[6])
+    toy.end(sweep[6])
+    toy.wait(5)
     toy.slow = True
     toy.delete("again-1")
     toy.pod("late", "late", 1, cpu=9, labels=blue)

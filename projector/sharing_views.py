@@ -1,0 +1,76 @@
+"""Views of how quota was shared: who may have borrowed from whom, and shares hour by hour.
+
+Theory. Both are cut from `usage`, whose rows are intervals in which a queue or cohort stood so.
+What is borrowed comes out of one pool, so nobody can say whose core it was: a lender is whoever of
+the same tree had quota that it did not use meanwhile, and `amount` is what of the loan can have
+been its own at most. Rows that are open end now.
+
+Invariant: no row is longer than the interval it was cut from; amounts are cores or whole units.
+"""
+
+from projector.dialect import Dialect
+
+_UNITS = "CASE WHEN {0}.resource = 'cpu' THEN {1} / 1000.0 ELSE {1} * 1.0 END"
+
+
+def borrowed(d: Dialect) -> str:
+    """Return the view of loans: borrower, possible lender, and from when to when."""
+    begin = d.last.format(a="b.from_at", b="l.from_at")
+    ends = [f"coalesce({row}.to_at, {d.now})" for row in "bl"]
+    end = d.first.format(a=ends[0], b=ends[1])
+    idle = "CASE WHEN l.kind = 'Cohort' THEN l.nominal ELSE l.nominal - l.reserved END"
+    amount = _UNITS.format("b", f"({d.first.format(a='b.borrowed', b=idle)})")
+    seconds = f"({d.micros.format(t='c.to_at')} - {d.micros.format(t='c.from_at')}) / 1000000.0"
+    return f"""
+WITH cut AS (
+SELECT b.cluster, b.name AS borrower, l.kind AS lender_kind, l.name AS lender, b.root,
+       b.flavor, b.resource, {amount} AS amount, {begin} AS from_at, {end} AS to_at
+  FROM usage b
+  JOIN usage l ON l.cluster = b.cluster AND l.root = b.root AND l.flavor = b.flavor
+   AND l.resource = b.resource AND l.from_at < {ends[0]} AND {ends[1]} > b.from_at
+   AND (l.kind = 'Cohort' OR (l.kind = 'ClusterQueue' AND l.name <> b.name
+                              AND l.nominal > l.reserved))
+ WHERE b.kind = 'ClusterQueue' AND b.borrowed > 0 AND b.root <> '' AND l.nominal > 0)
+SELECT c.*, c.amount * {seconds} / 3600.0 AS resource_hours
+  FROM cut c WHERE c.to_at > c.from_at
+"""
+
+
+def shares(d: Dialect) -> str:
+    """Return the view of ClusterQueues and Cohorts by hour, each mean weighed by time."""
+    columns = "cluster, kind, name, cohort, root, flavor, resource"
+    amounts = ("quota", "reserved", "borrowed")
+    values = ", ".join((*amounts, "share"))
+    start = d.hour.format(t="u.from_at")
+    after = d.next_hour.format(t="b.begins")
+    end = d.first.format(a="b.to_at", b=after)
+    begin = d.last.format(a="b.from_at", b="b.begins")
+    seconds = f"({d.micros.format(t=end)} - {d.micros.format(t=begin)}) / 1000000.0"
+    names = ", ".join(f"b.{name}" for name in f"{columns}, {values}".split(", "))
+    means = ", ".join(
+        f"sum({_UNITS.format('s', f's.{one}')} * s.seconds) / sum(s.seconds) AS {one}"
+        for one in amounts
+    )
+    keys = ", ".join(f"s.{name}" for name in columns.split(", "))
+    return f"""
+WITH RECURSIVE buckets AS (
+SELECT {columns}, {values}, from_at, coalesce(u.to_at, {d.now}) AS to_at, {start} AS begins
+  FROM usage u WHERE u.kind <> 'LocalQueue'
+UNION ALL
+SELECT {names}, b.from_at, b.to_at, {after} FROM buckets b WHERE {after} < b.to_at),
+spans AS (
+SELECT {names}, b.begins, {seconds} AS seconds FROM buckets b)
+SELECT {keys}, s.begins AS hour, sum(s.seconds) AS seconds, {means},
+       sum(s.share * s.seconds) / sum(s.seconds) AS share, max(s.share) AS most_share
+  FROM spans s WHERE s.seconds > 0 GROUP BY {keys}, s.begins
+"""
+
+
+VIEWS = {"v_borrowed": borrowed, "v_share_hourly": shares}
+
+COMMENTS = {
+    "v_borrowed": "What ClusterQueues borrowed, and of whom it can have been, from when to when: "
+    "who of the same tree did not use its quota meanwhile; amounts are the most it can have been",
+    "v_share_hourly": "Quota, what was held and borrowed and the weighted share (thousandths) of "
+    "each ClusterQueue and Cohort per hour (UTC), means over the seconds that it was told for",
+}
