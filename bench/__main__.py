@@ -36,6 +36,7 @@ from bench import (
     real,
     rebuilding,
     resident,
+    serving,
     sizes,
 )
 from bench.figures import Figure, read, show, write
@@ -43,7 +44,7 @@ from bench.processes import machine
 from podgroup.runtime import eventloop
 
 RESULTS = Path(__file__).parent / "results.jsonl"
-LONG = ("rebuild", "listing", "behind", "kueue-load")
+LONG = ("rebuild", "listing", "serve", "behind", "kueue-load")
 """Parts that take many minutes: run when they are asked for."""
 
 
@@ -66,6 +67,7 @@ PARTS: dict[str, Callable[[], AsyncIterator[Figure]]] = {
     "queues": queues.run,
     "forecast": forecasting.run,
     "pending": pending.run,
+    "serve": serving.run,
     "kueue-load": load.run,
 }
 

@@ -46,6 +46,9 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--event-ttl", type=float, default=3600.0, help="seconds Events are kept")
     parser.add_argument("--watch-list", choices=list(WatchListMode), default=WatchListMode.ON)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--front-proxy", action="store_true", help="TLS, and requests passed on to APIServices"
+    )
     return parser
 
 
@@ -88,6 +91,7 @@ def main() -> int:
             host=asked.host,
             port=asked.port,
             token=asked.token,
+            front_proxy=asked.front_proxy,
             kubelet=asked.kubelet,
             kubelet_default_script=asked.script,
             nodes=_nodes(asked.nodes),

@@ -312,6 +312,27 @@ async def _heard(answer: aiohttp.ClientResponse) -> bool:
     return False
 
 
+async def test_a_crowd_is_shown_one_page_and_sees_what_it_hears_of(small: Any):
+    """A page that was made for others is not shown to whoever was told of a change since."""
+    address, (_, one, toy) = small
+    async with aiohttp.ClientSession() as session:
+
+        async def look() -> str:
+            async with session.get(address + "/queues/cq") as answer:
+                assert answer.status == 200
+                return await answer.text()
+
+        found = await asyncio.gather(*(look() for _ in range(100)))
+        assert not any("ns/new" in page for page in found)
+        async with session.get(address + "/events") as heard:
+            count = len(toy.messages)
+            toy.pod("new")
+            one.feed(toy.messages[count:])
+            async with asyncio.timeout(20):
+                assert await _heard(heard)
+            assert "ns/new" in await look()
+
+
 async def test_in_a_cluster_pages_need_rights(world: World):
     def of(user: str) -> dict[str, str]:
         return {"Authorization": f"Bearer {user}-token"}

@@ -195,6 +195,11 @@ def test_every_statement_runs_on_both_databases(read_model: tuple[str, Any, Any]
         "Decisions without outcome",
         "What the API server refused",
         "Beginnings of the log",
+        "Expected starts",
+        "How queues and cohorts stand",
+        "Quota, held and borrowed",
+        "What came true of expected starts",
+        "What failed, by reason and owner",
     }
     for where, count in rows.items():
         if not where.endswith(tuple(quiet)):

@@ -52,7 +52,12 @@ _LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?")
 _STREAM_S = 600
 MOST_STREAMS = 500
 
+SHARED_S = 1.0
+"""Seconds for which a page that was made is shown to others who ask for the same."""
+
 View = Callable[[Asked, Seen], Page]
+Found = tuple[Page, list[tuple[str, str]]]
+"""A page and its statements with their titles."""
 
 
 class Console:
@@ -63,6 +68,7 @@ class Console:
         self._feed = feed
         self._reviews = reviews
         self._streams = 0
+        self._pages: dict[Any, tuple[float, asyncio.Future[Found]]] = {}
         folder = files("gatelog.serve.console")
         self._assets = {name: (folder / name).read_bytes() for name in _ASSETS}
 
@@ -98,15 +104,12 @@ class Console:
             await self._permit_any(caller, request.query.get("namespace", ""))
             return await self._events(request)
         view = await self._view(request.path, seen, caller)
-        statements: list[tuple[str, str]] = []
 
-        def look(model: ReadModel) -> Page:
+        def look(model: ReadModel) -> Found:
             asked = Asked(model)
-            page = view(asked, seen)
-            statements.extend(asked.statements)
-            return page
+            return view(asked, seen), asked.statements
 
-        page = await self._asking.run(look)
+        page, statements = await self._shared(request, look)
         match request.query.get("format", ""):
             case "json":
                 body = msgspec.json.encode(page.data)
@@ -118,6 +121,21 @@ class Console:
                 return self._html(request, seen, page.title, page.body)
             case other:
                 raise Refused(400, f"format is {other[:40]!r}: json or sql are allowed")
+
+    async def _shared(self, request: web.Request, look: Callable[[ReadModel], Found]) -> Found:
+        """Return what a question finds, or found within `SHARED_S` for somebody else.
+
+        Whoever asks had the right checked before; a page is the same for all who may see it. Who
+        was told of a change is not shown a page from before it.
+        """
+        now = asyncio.get_running_loop().time()
+        self._pages = {k: one for k, one in self._pages.items() if now - one[0] < SHARED_S}
+        asked = {key: value for key, value in request.query.items() if key != "format"}
+        key = (self._feed.version, request.path, *sorted(asked.items()))
+        if key not in self._pages:
+            self._pages[key] = now, asyncio.ensure_future(self._asking.run(look))
+        # Whoever goes away must not take the page away from the others.
+        return await asyncio.shield(self._pages[key][1])
 
     async def _view(self, path: str, seen: Seen, caller: Caller | None) -> View:
         namespace = seen.query.get("namespace", "").strip()

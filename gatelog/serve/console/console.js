@@ -21,7 +21,7 @@
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
         live.replaceChildren(...page.querySelector("main").childNodes);
       }
-    } finally { setTimeout(() => { busy = false; if (due) refresh(); }, 2000); }
+    } finally { setTimeout(() => { busy = false; if (due) refresh(); }, 5000); }
   };
   document.addEventListener("visibilitychange", () => { if (!document.hidden && due) refresh(); });
   new EventSource(live.dataset.live).addEventListener("change", refresh);

@@ -1,0 +1,198 @@
+"""People who look: a hundred open pages beside a projector that works.
+
+`gatelog serve` runs as a process of its own on the database that a projector writes to, with its
+API server, as in a cluster. Each of `PEOPLE` holds a page open: it hears of changes and asks for
+the page again as the page's script does. Measured are the projector, with nobody and with all of
+them (by the clock, and by its own processor time, which other work on the machine changes less),
+what serve takes, and how long a page takes then.
+
+Beside that, on a history of a million events and with nobody else: from request to the last byte of
+each kind of page.
+"""
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from statistics import median, quantiles
+
+import aiohttp
+import sqlalchemy as sa
+
+from bench import processes, projecting
+from bench.figures import Figure
+from bench.generated import CLUSTER, fill
+from bench.story import Story
+from gatelog.serve.bootstrap import local_console
+from podgroup.runtime.settings import DatabaseSettings, IngestSettings, ServeSettings, Settings
+from projector.database import reader
+from tests.support.processes import TOKEN
+
+PEOPLE = 100
+PAGES = ("/", "/groups", "/queues/cq", "/preemptions", "/health", "/groups?namespace=ns")
+AGAIN_S = 5.0
+"""After how long a page that hears of a change asks again, as `console.js` has it."""
+EVENTS = 1_000_000
+REPEAT = 5
+REPEAT_CROWD = 2
+FIRST_PAINT_MS = 300.0
+MOST_MB = 150.0
+
+
+async def run() -> AsyncIterator[Figure]:
+    """Measure the crowd, then pages of a long history."""
+    async for figure in _crowd():
+        yield figure
+    async for figure in _long():
+        yield figure
+
+
+async def _crowd() -> AsyncIterator[Figure]:
+    story = Story(5900, 4, 100, message_bytes=IngestSettings().batch_bytes)
+    with processes.folder() as place, processes.simulator(place, "--front-proxy") as cluster:
+        async with processes.nats(place, sync_always=False) as server:
+            await projecting.publish(server, story.messages)
+            alone, beside = [], []
+            for number in range(REPEAT_CROWD):
+                at = place / str(number)
+                at.mkdir()
+                with processes.postgres() as url:
+                    alone.append(await projecting.project(server, at, url, story))
+                with processes.postgres() as url:
+                    env = processes.environment(server.settings(), url, cluster.kubeconfig)
+                    env |= {"GATELOG_SERVE_PORT": "0", "GATELOG_STATE_DIR": str(place / "state")}
+                    with processes.children(place, env, "serve") as (serve,):
+                        port = int(serve.wait_for(r'"port": (\d+)').group(1))
+                        assert serve.process is not None
+                        async with crowd(port) as told:
+                            beside.append(await projecting.project(server, at, url, story))
+                            await asyncio.sleep(AGAIN_S)
+                        size = processes.peak_kib(serve.process.pid) / 1024
+                        cpu = processes.cpu_s(serve.process.pid)
+                if not told:
+                    raise RuntimeError(f"run {number}: no page was answered\n{serve.tail()}")
+        yield Figure(
+            name="serve.beside",
+            value=median(one.cpu_us for one in beside),
+            unit="us/event",
+            limit=median(one.cpu_us for one in alone),
+            limit_name="with nobody there",
+            samples=len(beside),
+            note=f"the projector's processor time; by the clock "
+            f"{median(one.rate for one in beside):,.0f} events/s, with nobody "
+            f"{median(one.rate for one in alone):,.0f}; {PEOPLE} open pages",
+        )
+        yield Figure(
+            name="serve.memory",
+            value=size,
+            unit="MB",
+            limit=MOST_MB,
+            limit_name="wanted",
+            note=f"the most serve took with {PEOPLE} open pages, kubeconfig and its library; "
+            f"{cpu:.1f} s of processor time for {len(told)} pages",
+        )
+        yield Figure(
+            name="serve.page",
+            value=1000 * quantiles(told, n=10)[8],
+            unit="ms",
+            samples=len(told),
+            note=f"nine of ten pages; median {1000 * median(told):.0f} ms",
+        )
+
+
+@asynccontextmanager
+async def crowd(port: int) -> AsyncIterator[list[float]]:
+    """`PEOPLE` with open pages while the context lasts; yields the seconds each answer took."""
+    tls = ssl.create_default_context()
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    told: list[float] = []
+    limits = aiohttp.ClientTimeout(total=None, sock_read=60)
+    async with AsyncExitStack() as stack:
+        http = await stack.enter_async_context(
+            aiohttp.ClientSession(
+                f"https://127.0.0.1:{port}",
+                connector=aiohttp.TCPConnector(ssl=tls, limit=0),
+                headers={"Authorization": f"Bearer {TOKEN}"},
+                timeout=limits,
+            )
+        )
+        people = [asyncio.create_task(_person(http, number, told)) for number in range(PEOPLE)]
+        try:
+            yield told
+        finally:
+            for one in people:
+                one.cancel()
+            await asyncio.gather(*people, return_exceptions=True)
+
+
+async def _person(http: aiohttp.ClientSession, number: int, told: list[float]) -> None:
+    page = PAGES[number % len(PAGES)]
+    await asyncio.sleep(number / PEOPLE)
+    await _look(http, page, told)
+    while True:
+        async with http.get("/events") as heard:
+            async for line in heard.content:
+                if line != b"event: change\n":
+                    continue
+                await _look(http, page, told)
+                await asyncio.sleep(AGAIN_S)
+
+
+async def _look(http: aiohttp.ClientSession, page: str, told: list[float]) -> None:
+    begin = time.perf_counter()
+    async with http.get(page) as answer:
+        await answer.read()
+        if answer.status == 200:
+            told.append(time.perf_counter() - begin)
+
+
+async def _long() -> AsyncIterator[Figure]:
+    with processes.postgres() as url:
+        fill(url, EVENTS)
+        async for figure in pages(url):
+            yield figure
+
+
+async def pages(url: str) -> AsyncIterator[Figure]:
+    """Measure every kind of page of the long history in a database, now and at a busy moment."""
+    engine = reader(url)
+    with engine.connect() as connection:
+        at, name = connection.execute(
+            sa.text(
+                "SELECT g.queued_at, g.namespace || '/' || g.name FROM groups g "
+                "WHERE g.pods_seen > 4 ORDER BY g.created_seq DESC LIMIT 1"
+            )
+        ).one()
+    engine.dispose()
+    settings = Settings(
+        cluster=CLUSTER, database=DatabaseSettings(url=url), serve=ServeSettings(console_port=0)
+    )
+    moment = f"at={at + timedelta(seconds=1):%Y-%m-%dT%H:%M:%SZ}"
+    asked = {
+        "queues": "/",
+        "queue": f"/queues/cq?{moment}",
+        "queue-week": f"/queues/cq?hours=168&{moment}",
+        "groups": "/groups?gone=1",
+        "group": f"/groups/{name}",
+        "preemptions": f"/preemptions?{moment}",
+        "usage": f"/usage?{moment}",
+        "health": "/health",
+    }
+    async with local_console(settings) as address, aiohttp.ClientSession() as http:
+        for page, path in asked.items():
+            times: list[float] = []
+            for _ in range(REPEAT):
+                await _look(http, address.rstrip("/") + path, times)
+            if len(times) != REPEAT:
+                raise RuntimeError(f"{path} was refused")
+            yield Figure(
+                name=f"serve.paint.{page}",
+                value=1000 * median(times),
+                unit="ms",
+                limit=FIRST_PAINT_MS,
+                limit_name="wanted",
+                samples=REPEAT,
+                note=f"{EVENTS:,} events; slowest {1000 * max(times):.0f} ms",
+            )
