@@ -8,7 +8,7 @@ Invariant: nothing is changed but what the command names, and a repetition chang
 """
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from actuator.kubeapi import MERGE_PATCH, KubeApi
@@ -69,7 +69,22 @@ def status_of(command: ReportQueue) -> dict[str, Any]:
         "flavorsReservation": _flavors(standing, kind, lambda a: a.reserved),
         "flavorsUsage": _flavors(standing, kind, lambda a: a.used),
     }
-    return found if kind == "LocalQueue" else found | {"fairSharing": share}
+    if kind == "LocalQueue":
+        return found | {"fairSharing": _lately(standing)}
+    return found | {"fairSharing": share}
+
+
+def _lately(standing: Standing) -> Json | None:
+    """Return what a LocalQueue used lately, as Kueue's admission fair sharing shows it."""
+    if (used := standing.consumed) is None:
+        return None
+    return {
+        "weightedShare": 0,
+        "admissionFairSharingStatus": {
+            "consumedResources": dict(used.amounts[:MOST]),
+            "lastUpdate": used.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        },
+    }
 
 
 def _flavors(standing: Standing, kind: str, taken: Callable[[Amount], int]) -> list[Json]:

@@ -12,6 +12,8 @@ Invariant: there is one row per kind of `objects.WATCHED_KINDS`, in that order.
 from collections.abc import Callable, Collection
 from typing import Any, Literal, NamedTuple, TypeVar
 
+import msgspec
+
 from ingest.translate.fields import ObjectWire
 from ingest.translate.items import Identity, Translator
 from ingest.translate.pods import PodWire, pod_view
@@ -32,6 +34,7 @@ from ingest.translate.queues import (
     priority_class_view,
     workload_priority_class_view,
 )
+from ingest.translate.unread import unread
 from ingest.translate.workloads import WorkloadWire, workload_view
 from podgroup.events import (
     Event,
@@ -42,8 +45,19 @@ from podgroup.events import (
     WorkloadApplied,
     WorkloadDeleted,
 )
-from podgroup.objects import WATCHED_KINDS, Kind, PodView, QueueObject, WorkloadView
+from podgroup.objects import (
+    WATCHED_KINDS,
+    ClusterQueueView,
+    CohortView,
+    Kind,
+    LocalQueueView,
+    PodView,
+    QueueObject,
+    WorkloadView,
+)
 
+QUEUES = (ClusterQueueView, CohortView, LocalQueueView)
+"""Whose condition Active says what of the spec nobody reads."""
 RoleVariant = Literal["kueue", "kep-976"]
 
 CLUSTER_SCOPED: frozenset[Kind] = frozenset(
@@ -193,8 +207,11 @@ def _namespaces() -> Translator[NamespaceWire]:
 
 
 def _objects(kind: Kind, wire: type[W], view: Callable[[W], QueueObject]) -> Translator[W]:
-    def applied(found: W, _raw: bytes, relist: str) -> Event:
-        return ObjectApplied(object=view(found), relist=relist)
+    def applied(found: W, raw: bytes, relist: str) -> Event:
+        seen = view(found)
+        if isinstance(seen, QUEUES) and (beyond := unread(raw, wire)):
+            seen = msgspec.structs.replace(seen, unread=beyond)
+        return ObjectApplied(object=seen, relist=relist)
 
     def deleted(found: W, _raw: bytes) -> Event:
         meta = found.metadata
@@ -206,7 +223,7 @@ def _objects(kind: Kind, wire: type[W], view: Callable[[W], QueueObject]) -> Tra
             resource_version=meta.resource_version,
         )
 
-    def unread(identity: Identity) -> Event:
+    def deleted_unread(identity: Identity) -> Event:
         return ObjectDeleted(
             kind=kind,
             namespace=identity.namespace,
@@ -215,4 +232,4 @@ def _objects(kind: Kind, wire: type[W], view: Callable[[W], QueueObject]) -> Tra
             resource_version=identity.version,
         )
 
-    return Translator(kind, wire, applied, deleted, unread)
+    return Translator(kind, wire, applied, deleted, deleted_unread)

@@ -271,6 +271,8 @@ class LocalQueueView(View, tag_field="kind", tag="LocalQueue", frozen=True, kw_o
     weight_nano: int = WHOLE
     active: tuple[str, ...] = ()
     """Status, reason and message of its condition Active; () without one."""
+    unread: tuple[str, ...] = ()
+    """Paths below spec that a person wrote and nobody reads."""
 
 
 class Quota(View, frozen=True, kw_only=True):
@@ -307,6 +309,8 @@ class CohortView(View, tag_field="kind", tag="Cohort", frozen=True, kw_only=True
     weight_nano: int = WHOLE
     active: tuple[str, ...] = ()
     """As in `LocalQueueView`."""
+    unread: tuple[str, ...] = ()
+    """As in `LocalQueueView`."""
 
 
 class ClusterQueueView(View, tag_field="kind", tag="ClusterQueue", frozen=True, kw_only=True):
@@ -339,6 +343,8 @@ class ClusterQueueView(View, tag_field="kind", tag="ClusterQueue", frozen=True, 
     weight_nano: int = WHOLE
     usage_based: bool = False
     active: tuple[str, ...] = ()
+    """As in `LocalQueueView`."""
+    unread: tuple[str, ...] = ()
     """As in `LocalQueueView`."""
 
 

@@ -33,11 +33,19 @@ class Amount(Struct, frozen=True, array_like=True, gc=False):
     spare: int = 0
 
 
+class Consumed(Struct, frozen=True, array_like=True, gc=False):
+    """What was used lately, as of `at`: decimal text per resource, in standard units."""
+
+    at: datetime
+    amounts: tuple[tuple[str, str], ...] = ()
+
+
 class Standing(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
     """Counts of groups and amounts. `cohort` is the parent, `root` the top of its tree, "" if none.
 
     `share` is the weighted dominant resource share in thousandths, rounded up; 2^63-1 is without
-    limit (Kueue's weighted share).
+    limit (Kueue's weighted share). `consumed` is what a LocalQueue is remembered to have used
+    (`records.Used`), None where use does not decide.
     """
 
     pending: int = 0
@@ -47,6 +55,7 @@ class Standing(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
     share: int = 0
     cohort: str = ""
     root: str = ""
+    consumed: Consumed | None = None
 
 
 class Told(Struct, frozen=True, gc=False):

@@ -25,7 +25,7 @@ from podgroup.objects import ClusterQueueView, LocalQueueView
 from podgroup.quantities import MAX_INT64
 from podgroup.quota import QueueKey, Tally
 from podgroup.records import Counted, CountsTimed
-from podgroup.standing import COUNTS_TIMER, Amount, Standing
+from podgroup.standing import COUNTS_TIMER, Amount, Consumed, Standing
 from podgroup.view import World
 
 _NOBODY = Tally()
@@ -160,7 +160,12 @@ def _spare(node: Node, key: tuple[str, str]) -> int:
 def _local(world: World, local: LocalQueueView, tally: Tally) -> Standing:
     behind = world.cluster_queues.get(local.cluster_queue)
     offered = _offered(behind) if behind is not None else set()
+    used = world.meta.used.get(f"{local.namespace}/{local.name}")
+    consumed = None
+    if used is not None and used.at is not None and behind is not None and behind.usage_based:
+        consumed = Consumed(used.at, used.consumed or ())
     return Standing(
+        consumed=consumed,
         pending=tally.pending,
         reserving=tally.reserving,
         admitted=tally.admitted,

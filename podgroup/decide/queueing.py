@@ -4,7 +4,7 @@ Kueue writes it in kueue mode. In builtin mode `kubectl wait --for=condition=Act
 waits for a queue would wait for ever if we did not; reasons and messages are those that users and
 tools know from Kueue.
 
-What a ClusterQueue asks for and builtin mode does not heed is named there as well.
+What a queue or cohort asks for and builtin mode does not heed is named there as well.
 
 A condition is decided on when something that it rests on has changed (the queue, its ClusterQueue,
 a flavor) and it says something else; what was decided counts as said until the object itself shows
@@ -28,7 +28,7 @@ from podgroup.names import (
     ACTIVE_READY,
     ACTIVE_STOPPED,
 )
-from podgroup.objects import ClusterQueueView, CohortView, Condition, LocalQueueView
+from podgroup.objects import WHOLE, ClusterQueueView, CohortView, Condition, LocalQueueView
 from podgroup.view import World
 
 Said = tuple[str, str, str]
@@ -37,6 +37,9 @@ Said = tuple[str, str, str]
 NOT_SUBMITTED = "Can't submit new workloads to clusterQueue"
 MOST_NAMED = 16
 """Missing flavors and checks that are named in a message."""
+NO_USAGE = "queueing.usage_half_life_s is not set"
+NO_SHARES = "queueing.fair_sharing is not set"
+THRESHOLD = "preemption.borrowWithinCohort.maxPriorityThreshold"
 
 
 def queueing(d: Deciding) -> None:
@@ -96,9 +99,20 @@ def cluster_queue_active(world: World, queue: ClusterQueueView) -> Said:
         reason = reason or ACTIVE_COHORT_CYCLE
     if why:
         return "False", reason, f"Can't admit new workloads: {', '.join(why)}."
-    off = queue.usage_based and world.policy.usage_half_life_s < 0
-    but = "; not heeded: admissionScope (queueing.usage_half_life_s is not set)" if off else ""
-    return "True", ACTIVE_READY, f"Can admit new workloads{but}"
+    policy = world.policy
+    but = []
+    if queue.usage_based and policy.usage_half_life_s < 0:
+        but.append(f"admissionScope ({NO_USAGE})")
+    if queue.weight_nano != WHOLE and not policy.fair_sharing:
+        but.append(f"fairSharing.weight ({NO_SHARES})")
+    if queue.max_priority_threshold is not None and policy.fair_sharing:
+        but.append(f"{THRESHOLD} (queueing.fair_sharing is set)")
+    return "True", ACTIVE_READY, f"Can admit new workloads{_not_heeded(but, queue)}"
+
+
+def _not_heeded(but: list[str], queue: ClusterQueueView | CohortView | LocalQueueView) -> str:
+    named = [*but, *(f"{path} (unknown to gatelog)" for path in queue.unread)]
+    return f"; not heeded: {', '.join(named)}" if named else ""
 
 
 def cohort_active(world: World, cohort: CohortView) -> Said:
@@ -106,7 +120,9 @@ def cohort_active(world: World, cohort: CohortView) -> Said:
     circle = circle_above(world, cohort.name)
     if circle:
         return "False", ACTIVE_COHORT_CYCLE, f"Parents form a circle: {circle}"
-    return "True", ACTIVE_READY, "Shares quota among its members"
+    off = cohort.weight_nano != WHOLE and not world.policy.fair_sharing
+    but = _not_heeded([f"fairSharing.weight ({NO_SHARES})"] if off else [], cohort)
+    return "True", ACTIVE_READY, f"Shares quota among its members{but}"
 
 
 def circle_above(world: World, name: str) -> str:
@@ -128,7 +144,13 @@ def local_queue_active(world: World, queue: LocalQueueView) -> Said:
         return "False", ACTIVE_NO_CLUSTER_QUEUE, NOT_SUBMITTED
     if cluster_queue_active(world, behind)[0] != "True":
         return "False", ACTIVE_CLUSTER_QUEUE_IS_NOT, NOT_SUBMITTED
-    return "True", ACTIVE_READY, "Can submit new workloads to localQueue"
+    but = []
+    if queue.weight_nano != WHOLE and world.policy.usage_half_life_s < 0:
+        but.append(f"fairSharing.weight ({NO_USAGE})")
+    elif queue.weight_nano != WHOLE and not behind.usage_based:
+        but.append("fairSharing.weight (the ClusterQueue's admissionScope does not ask for it)")
+    heeded = _not_heeded(but, queue)
+    return "True", ACTIVE_READY, f"Can submit new workloads to localQueue{heeded}"
 
 
 ANNOUNCE = Line(

@@ -45,6 +45,8 @@ def apply_record(world: World, here: At, record: r.AnyRecord) -> None:
             world.meta.untold -= 1
         return
     if isinstance(record, r.Used):
+        namespace, _, name = record.queue.partition("/")
+        world.quotas.stir(("LocalQueue", namespace, name))
         if record.consumed is None:
             world.meta.used.pop(record.queue, None)
         else:

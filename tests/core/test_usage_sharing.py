@@ -5,6 +5,8 @@ import random
 import pytest
 from msgspec.structs import replace
 
+from actuator.queuewrites import status_of
+from podgroup import commands as c
 from podgroup import events as e
 from podgroup.names import QUEUE_NAME
 from podgroup.objects import WHOLE, LocalQueueView
@@ -109,6 +111,28 @@ def test_a_queue_that_goes_is_forgotten() -> None:
         )
     )
     assert "ns/blue" not in toy.world.meta.used
+
+
+def test_the_status_of_a_local_queue_says_what_it_used() -> None:
+    toy = shared(replace(HOUR, status_interval_s=1))
+    toy.pod("first", labels={QUEUE_NAME: "red"})
+    toy.run("first")
+    toy.wait(3600)
+    toy.end("first")
+    toy.wait(5)
+    written = [d.command for d in toy.decisions if isinstance(d.command, c.ReportQueue)]
+    status = status_of(next(one for one in reversed(written) if one.target.name == "red"))
+    used = toy.world.meta.used["ns/red"]
+    assert used.at is not None and used.consumed is not None
+    assert status["fairSharing"] == {
+        "weightedShare": 0,
+        "admissionFairSharingStatus": {
+            "consumedResources": dict(used.consumed),
+            "lastUpdate": used.at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        },
+    }
+    assert 0.4 < float(dict(used.consumed)["cpu"]) < 0.6, "an hour is the half-life"
+    replayed(toy)
 
 
 @pytest.mark.parametrize("seed", range(4))

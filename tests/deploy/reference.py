@@ -21,6 +21,7 @@ from podgroup.decide.rule import BUILTIN, Line
 from podgroup.lifecycle import ARROWS, GONE, STATES
 from podgroup.reasons import FIELDS, REASONS
 from podgroup.runtime.settings_source import FieldDoc, describe
+from tests.deploy import queue_fields
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -168,6 +169,7 @@ PARTS = {
     ("concepts.md", "reasons"): reasons,
     ("concepts.md", "rules"): rules,
     ("operations.md", "settings"): settings,
+    ("queues.md", "fields"): queue_fields.table,
     ("sql.md", "tables"): tables,
     ("sql.md", "views"): views,
 }
