@@ -21,7 +21,7 @@ from gatelog.errors import CommandFailed
 from gatelog.narrator import Narrator
 from gatelog.readmodel import ReadModel
 from gatelog.rows import ChangeRow, GroupRow
-from gatelog.timeline import Entry, plain
+from gatelog.timeline import TimelineEntry, plain
 from podgroup.runtime.settings import Settings
 
 POLL_S = 0.5
@@ -68,7 +68,7 @@ def change(row: ChangeRow) -> Text:
 def follow_group(
     model: ReadModel,
     group: GroupRow,
-    known: Iterable[Entry],
+    known: Iterable[TimelineEntry],
     out: Console,
     *,
     full: bool = False,
@@ -97,7 +97,7 @@ def follow_group(
         time.sleep(POLL_S)
 
 
-def _key(entry: Entry) -> tuple[str, int, int, str]:
+def _key(entry: TimelineEntry) -> tuple[str, int, int, str]:
     """What makes an entry that entry; a wait that ends and a decision's status change it not."""
     return entry.source, entry.seq, entry.ord, entry.decision
 

@@ -38,7 +38,7 @@ from gatelog.rows import (
     UnstartedRow,
     WaitRow,
 )
-from gatelog.timeline import Entry
+from gatelog.timeline import TimelineEntry
 from gatelog.told import place
 from projector import database
 from projector.tables.base import utc_text
@@ -149,7 +149,7 @@ class ReadModel:
     def _held(self) -> Iterator[HeldRow]:
         return self.rows(HeldRow, sql.HELD, {"limit": MOST_HELD})
 
-    def entries(self, group_id: str) -> list[Entry]:
+    def entries(self, group_id: str) -> list[TimelineEntry]:
         """Return everything that is told about a group, in order of the log."""
         given = {"group_id": group_id, "limit": MOST_ENTRIES}
         with self._asked(sql.ENTRIES, given) as rows:
@@ -306,10 +306,10 @@ def _plain(name: str, value: Any) -> Any:
     return value
 
 
-def _entry(row: Mapping[str, Any]) -> Entry:
+def _entry(row: Mapping[str, Any]) -> TimelineEntry:
     values = dict(row)
     target = str(values.pop("target") or "").split(" ")
     if target[0] == "Pod" and len(target) > 1:
         values["pod"] = target[1].rpartition("/")[2]
     values["pod"] = values["pod"] or ""
-    return msgspec.convert(values, Entry, strict=False)
+    return msgspec.convert(values, TimelineEntry, strict=False)

@@ -32,7 +32,7 @@ _NUMBERED = re.compile(r"(.*?)([0-9]+)")
 _RANK = {"history": 0, "decision": 1, "wait": 2, "outcome": 3}
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class TimelineEntry(Struct, frozen=True, kw_only=True):
     """One row about a group. `source` is history, decision, wait or outcome.
 
     `kind` is the kind of a note, the action of a decision or of the decision an outcome belongs to;
@@ -82,13 +82,13 @@ class Line(Struct, kw_only=True):
         return why.replace(EACH, f"pod {self.pods[0]}") if len(self.pods) == 1 else why
 
 
-def tell(entries: Iterable[Entry]) -> list[Line]:
+def tell(entries: Iterable[TimelineEntry]) -> list[Line]:
     """Return the story of one group, oldest first."""
     rows = sorted(entries, key=lambda e: (e.seq, _RANK.get(e.source, 9), e.ord))
     decided = {(e.seq, e.kind) for e in rows if e.source == "decision"}
     lines: list[Line] = []
     for _, message in groupby(rows, key=lambda e: e.seq):
-        state: Entry | None = None
+        state: TimelineEntry | None = None
         told: Line | None = None
         for entry in message:
             if entry.source == "history" and entry.kind == "StateChanged":
@@ -105,13 +105,13 @@ def tell(entries: Iterable[Entry]) -> list[Line]:
     return lines
 
 
-def raw(entries: Iterable[Entry]) -> list[Line]:
+def raw(entries: Iterable[TimelineEntry]) -> list[Line]:
     """Return one line for every entry, in the order of the log."""
     rows = sorted(entries, key=lambda e: (e.seq, _RANK.get(e.source, 9), e.ord))
     return [_raw(entry) for entry in rows]
 
 
-def _raw(entry: Entry) -> Line:
+def _raw(entry: TimelineEntry) -> Line:
     if entry.source == "wait":
         return _waiting(entry)
     why = ": ".join(part for part in (entry.reason, entry.message) if part)
@@ -139,7 +139,7 @@ def _add(lines: list[Line], line: Line) -> Line:
     return line
 
 
-def _line(entry: Entry, decided: set[tuple[int, str]]) -> Line | None:
+def _line(entry: TimelineEntry, decided: set[tuple[int, str]]) -> Line | None:
     match entry.source:
         case "history":
             return _note(entry, decided)
@@ -153,7 +153,7 @@ def _line(entry: Entry, decided: set[tuple[int, str]]) -> Line | None:
             return None
 
 
-def _note(entry: Entry, decided: set[tuple[int, str]]) -> Line | None:
+def _note(entry: TimelineEntry, decided: set[tuple[int, str]]) -> Line | None:
     if (
         entry.kind in phrases.QUIET_NOTES
         or (entry.seq, phrases.REPEATED.get(entry.kind, "")) in decided
@@ -173,7 +173,7 @@ def _note(entry: Entry, decided: set[tuple[int, str]]) -> Line | None:
     return _with_pod(entry, Line(at=entry.at, what=what, why=why, tone=tone))
 
 
-def _decision(entry: Entry) -> Line | None:
+def _decision(entry: TimelineEntry) -> Line | None:
     if entry.kind in phrases.QUIET_ACTIONS and entry.status != "rejected":
         return None
     known = phrases.DECISIONS.get((entry.rule, entry.kind)) or phrases.ACTIONS.get(entry.kind)
@@ -186,20 +186,20 @@ def _decision(entry: Entry) -> Line | None:
     return _with_pod(entry, line)
 
 
-def _wait(entry: Entry) -> Line | None:
+def _wait(entry: TimelineEntry) -> Line | None:
     if entry.until is not None and entry.until - entry.at < NO_WAIT:
         return None
     return _waiting(entry)
 
 
-def _waiting(entry: Entry) -> Line:
+def _waiting(entry: TimelineEntry) -> Line:
     span = "still" if entry.until is None else duration((entry.until - entry.at).total_seconds())
     return Line(
         at=entry.at, what=f"waits ({span})", why=f"{entry.reason}: {entry.message}", tone="wait"
     )
 
 
-def _outcome(entry: Entry) -> Line | None:
+def _outcome(entry: TimelineEntry) -> Line | None:
     if entry.status not in ("rejected", "retrying"):
         return None
     word = "refused" if entry.status == "rejected" else "trying again"
@@ -207,7 +207,7 @@ def _outcome(entry: Entry) -> Line | None:
     return _with_pod(entry, Line(at=entry.at, what=what, why=entry.message, tone=tone))
 
 
-def _with_pod(entry: Entry, line: Line) -> Line:
+def _with_pod(entry: TimelineEntry, line: Line) -> Line:
     if entry.pod:
         line.pods.append(entry.pod)
         line.why = line.why.replace(f"pod {entry.pod}", EACH)

@@ -15,13 +15,15 @@ from datetime import datetime
 from rich.table import Table
 from rich.text import Text
 
-from gatelog.timeline import NO_WAIT, Entry, duration
+from gatelog.timeline import NO_WAIT, TimelineEntry, duration
 
 WIDTH = 44
 _WAITED, _NOT = "━", "·"
 
 
-def bars(entries: Sequence[Entry], start: datetime, now: datetime, style: str) -> Table | None:
+def bars(
+    entries: Sequence[TimelineEntry], start: datetime, now: datetime, style: str
+) -> Table | None:
     """Return one bar per reason, in order of their first wait; None if it never waited."""
     waits = [
         entry

@@ -135,7 +135,7 @@ def decide(
     world.loaded = False
     d = Deciding(world, here, Writing(world), recorded, concluded)
     if loaded:
-        _line_up(world, d)
+        _enlist_all(world, d)
     for identity in list(world.touched):
         group = world.groups.get(identity)
         if group is not None and renewable(world, group):
@@ -196,7 +196,7 @@ def _before_timers(world: World, here: At) -> datetime:
     return min(world.meta.at or here.at, due - timedelta(microseconds=1))
 
 
-def _line_up(world: World, d: Deciding) -> None:
+def _enlist_all(world: World, d: Deciding) -> None:
     """Work out anew who waits and who is charged without admission: neither is stored."""
     if world.mode != "builtin":
         return

@@ -40,7 +40,7 @@ T = TypeVar("T")
 log = get_logger("projector")
 
 
-class Place(Struct):
+class EpochBase(Struct):
     """Where positions come from: the base of the epoch and the stream it stands for."""
 
     base: int = 0
@@ -66,7 +66,7 @@ class Committer:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="projector-store")
         self._running: asyncio.Task[None] | None = None
         self.checkpoint: Checkpoint | None = None
-        self.place = Place()
+        self.place = EpochBase()
         self.problem = ""
         self.commits = 0
         self.rows = 0
@@ -80,7 +80,7 @@ class Committer:
         loaded = await self._patiently(self._store.load)
         if loaded is not None:
             self.checkpoint = loaded.checkpoint
-            self.place = Place(loaded.checkpoint.base, loaded.checkpoint.stream_created_at)
+            self.place = EpochBase(loaded.checkpoint.base, loaded.checkpoint.stream_created_at)
         return loaded
 
     async def hand_on_parked(self, parked_seq: int) -> None:

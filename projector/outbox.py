@@ -37,7 +37,7 @@ from podgroup.records import Concluded
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.signing import Signer
 from projector.backlog import Backlog
-from projector.sending import Entry, Sending
+from projector.sending import Outgoing, Sending
 from projector.store import StoreUnavailable
 
 Refused = Callable[[OutcomeRecorded], None]
@@ -151,7 +151,7 @@ class Outbox:
                 continue
             msg_id = f"parked/{self._prefix}/{row.seq}/{row.ord}"
             body = encode_parked(of_row(row))
-            self._sending.put(Entry(self._parked, body, msg_id, parked_seq=row.seq))
+            self._sending.put(Outgoing(self._parked, body, msg_id, parked_seq=row.seq))
         for decision in decisions:
             at_hand = not self.holding and self._taken == self._newest
             self._newest = decision.number
@@ -281,7 +281,7 @@ class Outbox:
         if isinstance(decision, Concluded):
             body, number = encode_concluded(decision), decision.number
             msg_id = f"{self._prefix}/records/{decision.as_of}/{number}"
-            self._sending.put(Entry(self._decisions, body, msg_id, number))
+            self._sending.put(Outgoing(self._decisions, body, msg_id, number))
             return
         body = encode_decision(decision)
         entry = self._entry(decision.id, body, decision.id, decision.group, number=decision.number)
@@ -315,10 +315,10 @@ class Outbox:
 
     def _entry(
         self, decision: str, body: bytes, msg_id: str, group: str, *, number: int = 0
-    ) -> Entry:
-        return Entry(self._decisions, body, msg_id, number, decision, group)
+    ) -> Outgoing:
+        return Outgoing(self._decisions, body, msg_id, number, decision, group)
 
-    def _stored(self, entry: Entry, sequence: int) -> None:
+    def _stored(self, entry: Outgoing, sequence: int) -> None:
         if entry.decision:
             self.stream_seq = sequence
             waiting = self._unresolved.get(entry.decision)
@@ -329,7 +329,7 @@ class Outbox:
         self.parked_seq = max(self.parked_seq, entry.parked_seq)
         self._look()
 
-    def _give_up(self, entry: Entry, error: str) -> None:
+    def _give_up(self, entry: Outgoing, error: str) -> None:
         self.published = entry.number or self.published
         if not entry.decision:
             return

@@ -42,7 +42,7 @@ from podgroup.runtime.spacing import Spacing
 from podgroup.state import World
 from projector import epochs
 from projector.announcing import Announcer
-from projector.committing import Committer, Place
+from projector.committing import Committer, EpochBase
 from projector.logclock import LogClock
 from projector.metrics import ProjectorMetrics
 from projector.opening import check_shard, decisions_lost, policy_of, refill_frames, world_of
@@ -229,7 +229,7 @@ class Projection:
             row, base = epochs.open_epoch(world, committer.checkpoint, change, stream, now)
             tell = log.info if row.number == 1 else log.warning
             tell("epoch_started", epoch=row.number, reason=row.reason, base=base)
-            committer.place = Place(base, stream.created)
+            committer.place = EpochBase(base, stream.created)
             self._at = change.at
             await committer.submit(world, at=self._at, begun=(row,))
             await committer.idle()

@@ -30,7 +30,7 @@ MAX_JOINED_BYTES = 256 * 1024
 """Bytes of decisions in a message at most, unless one alone is larger; servers take 1 MB."""
 
 
-class Entry(Struct):
+class Outgoing(Struct):
     """What is to be sent; `number` and `decision` are 0 and "" for other things."""
 
     subject: str
@@ -45,12 +45,12 @@ class Entry(Struct):
 class Message(Struct):
     """Entries on their way together: one parked event, or decisions in their order."""
 
-    entries: list[Entry]
+    entries: list[Outgoing]
     sent: "asyncio.Future[int]"
 
 
-Stored = Callable[[Entry, int], None]
-GivenUp = Callable[[Entry, str], None]
+Stored = Callable[[Outgoing, int], None]
+GivenUp = Callable[[Outgoing, str], None]
 
 
 class Sending:
@@ -73,7 +73,7 @@ class Sending:
         self._joined = joined
         self._stored = stored
         self._given_up = given_up
-        self._queue: deque[Entry] = deque()
+        self._queue: deque[Outgoing] = deque()
         self._flight: deque[Message] = deque()
         self._wake = asyncio.Event()
         self._settled = asyncio.Event()
@@ -89,7 +89,7 @@ class Sending:
             self._settled.clear()
             await self._settled.wait()
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: Outgoing) -> None:
         """Send an entry after all that were put in before."""
         self._queue.append(entry)
         self._wake.set()
@@ -139,7 +139,7 @@ class Sending:
             return ""
         return self._signer.sign(subject, msg_id, body)
 
-    def _next_message(self) -> list[Entry]:
+    def _next_message(self) -> list[Outgoing]:
         """Return what goes next in one message; it stays in the queue."""
         entries = [self._queue[0]]
         if entries[0].subject != self._joined:
@@ -179,7 +179,7 @@ class Sending:
             self._queue.popleft()
 
 
-def _message_id(entries: list[Entry]) -> str:
+def _message_id(entries: list[Outgoing]) -> str:
     """Return the message id: of a lone entry its own, else derived from all of theirs."""
     if len(entries) == 1:
         return entries[0].msg_id

@@ -17,7 +17,7 @@ from gatelog.errors import FAILED, UsageFailed
 from podgroup.runtime.settings import Settings
 
 if TYPE_CHECKING:
-    from gatelog.replay.differing import Told
+    from gatelog.replay.differing import DifferencePrinter
     from projector.replay.compare import TableResult
     from projector.replay.fold import Result
 
@@ -205,10 +205,10 @@ def _unvouched(tables: "list[TableResult]", epoch: int) -> None:
 
 def _rebuild(settings: Settings, console: Console, *, from_epoch: bool) -> None:
     from gatelog.replay import rebuilding
-    from gatelog.replay.progress import Told
+    from gatelog.replay.progress import ProgressReport
 
-    with Told(console) as told:
-        report = asyncio.run(rebuilding.rebuild(settings, told, from_epoch=from_epoch))
+    with ProgressReport(console) as shown:
+        report = asyncio.run(rebuilding.rebuild(settings, shown, from_epoch=from_epoch))
     if report.left_over:
         sys.stderr.write(
             f"gatelog: removed what a rebuild that was cut short left: {report.left_over}\n"
@@ -223,15 +223,15 @@ def _rebuild(settings: Settings, console: Console, *, from_epoch: bool) -> None:
 
 def _redecide(settings: Settings, console: Console) -> int | None:
     from gatelog.replay import running
-    from gatelog.replay.differing import Told
+    from gatelog.replay.differing import DifferencePrinter
 
-    told = Told()
+    told = DifferencePrinter()
     with Shown(console, "deciding again") as shown:
         result = asyncio.run(running.redecide(settings, shown, told))
     return _differences(result, told)
 
 
-def _differences(result: "Result", told: "Told") -> int | None:
+def _differences(result: "Result", told: "DifferencePrinter") -> int | None:
     print(f"{result.messages} messages decided again: {told.count or 'no'} decisions differ")
     return FAILED if told.count else None
 
@@ -269,7 +269,7 @@ def of_file(
 ) -> int | None:
     """Fold a file and say what came of it; 1 if some of it could not be read, or differs."""
     from gatelog.replay import offline
-    from gatelog.replay.differing import Told
+    from gatelog.replay.differing import DifferencePrinter
     from gatelog.replay.recordings import Recording
 
     log = offline.open_source(file, settings)
@@ -277,7 +277,7 @@ def of_file(
         raise UsageFailed(f"{file}: is no export, so it has no decisions of ours to compare with")
     if moment is not None and target is None:
         raise UsageFailed("--at needs --to: an empty database to write to, e.g. --to then.sqlite3")
-    told = Told()
+    told = DifferencePrinter()
     result = asyncio.run(
         offline.folded(log, target, moment=moment, differs=told if redecide else None)
     )

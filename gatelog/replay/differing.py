@@ -14,7 +14,7 @@ MOST = 200
 """Characters of a value that are shown."""
 
 
-class Told:
+class DifferencePrinter:
     """Prints differences as they are found, so that none is kept, and counts decisions."""
 
     def __init__(self) -> None:

@@ -12,8 +12,8 @@ EVERY_S = 5.0
 """Seconds between plain lines."""
 
 
-class Told:
-    """Told positions and events; `total` is the position to come to, when it is known."""
+class ProgressReport:
+    """Shows how far a replay is; `total` is the position to come to, when it is known."""
 
     def __init__(self, console: Console, what: str = "rebuild", every_s: float = EVERY_S) -> None:
         self.total = 0
@@ -34,7 +34,7 @@ class Told:
         )
         self._task = self._bar.add_task(what, total=None, events=0, rate=0.0)
 
-    def __enter__(self) -> "Told":
+    def __enter__(self) -> "ProgressReport":
         self._bar.start()
         return self
 

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from gatelog.errors import CommandFailed
-from gatelog.replay.running import Place, log_of, open_bus, place
+from gatelog.replay.running import LivePosition, log_of, open_bus, place
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.settings import Settings
 from projector import migrate
@@ -96,7 +96,13 @@ class _Switch:
     """Steps 2 and 3."""
 
     def __init__(
-        self, settings: Settings, live: sa.Engine, bus: Bus, stage: Stage, work: Rebuild, at: Place
+        self,
+        settings: Settings,
+        live: sa.Engine,
+        bus: Bus,
+        stage: Stage,
+        work: Rebuild,
+        at: LivePosition,
     ) -> None:
         self._settings = settings
         self._live = live
@@ -183,7 +189,7 @@ def _with_small_cache(connection: Any, _: object) -> None:
 
 
 def _complete(
-    connection: sa.Connection, at: Place, settings: Settings, *, from_epoch: bool
+    connection: sa.Connection, at: LivePosition, settings: Settings, *, from_epoch: bool
 ) -> None:
     """Refuse to lose what only the live read model knows, unless told.
 

@@ -37,7 +37,7 @@ SNAPSHOT = {"postgresql": {"isolation_level": "REPEATABLE READ"}, "sqlite": {}}
 Progress = Callable[[int], None]
 
 
-class Place(Struct, frozen=True):
+class LivePosition(Struct, frozen=True):
     """Where the live read model stands: what a replay is to come to."""
 
     mode: str
@@ -79,7 +79,7 @@ async def open_bus(settings: Settings) -> AsyncIterator[Bus]:
             await own.stop()
 
 
-def place(connection: sa.Connection, cluster: str, shard: int) -> Place:
+def place(connection: sa.Connection, cluster: str, shard: int) -> LivePosition:
     """Return where the read model stands.
 
     Raises:
@@ -98,10 +98,10 @@ def place(connection: sa.Connection, cluster: str, shard: int) -> Place:
     unsent = load_conclusions(connection, cluster, shard, row["published"])
     first = begin(connection, cluster, shard, row["epoch"], row["base"])
     stood = row["seq"] - row["base"]
-    return Place(row["mode"], row["epoch"], row["base"], stood, first, tuple(unsent))
+    return LivePosition(row["mode"], row["epoch"], row["base"], stood, first, tuple(unsent))
 
 
-async def log_of(bus: Bus, settings: Settings, at: Place) -> Log:
+async def log_of(bus: Bus, settings: Settings, at: LivePosition) -> Log:
     """Return the log of the present epoch up to where the read model stands, archive included.
 
     Raises:
@@ -144,7 +144,7 @@ async def verify(settings: Settings, progress: Progress) -> tuple[Result, list[T
 
 
 def held_against(
-    live: sa.Connection, url: str, cluster: str, shard: int, at: Place
+    live: sa.Connection, url: str, cluster: str, shard: int, at: LivePosition
 ) -> list[TableResult]:
     """Compare the live read model, row by row, with what a replay has written to `url`."""
     floor = 0

@@ -10,7 +10,7 @@ from typing import Any
 from gatelog.forecast.words import short
 from gatelog.rows import GroupRow
 from gatelog.serve.words import span
-from gatelog.timeline import Entry, duration, plain
+from gatelog.timeline import TimelineEntry, duration, plain
 
 
 def columns(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -113,10 +113,10 @@ def why(group: Any, position: Any, reasons: Any, admissions: Any) -> str:
     return "\n".join(f"{word.ljust(width)}  {text}".rstrip() for word, text in lines)
 
 
-def entries(history: Any) -> list[Entry]:
+def entries(history: Any) -> list[TimelineEntry]:
     """Return the entries of a history as the story is told from."""
     return [
-        Entry(
+        TimelineEntry(
             seq=one.get("position", 0),
             ord=one.get("order", 0),
             at=datetime.fromisoformat(one["time"]),

@@ -10,7 +10,7 @@ from pathlib import Path
 from gatelog import timeline
 from gatelog.following import change
 from gatelog.readmodel import ReadModel
-from gatelog.timeline import Entry
+from gatelog.timeline import TimelineEntry
 from projector import migrate
 from tests.cli.conftest import Ran
 from tests.projector.support import Writer
@@ -248,7 +248,7 @@ def test_rows_come_with_aware_times_and_in_order(busy_db: Db) -> None:
     url, _ = busy_db
     with ReadModel(url, "test") as model:
         (group,) = model.groups("ns", "a")
-        entries: list[Entry] = model.entries(group.id)
+        entries: list[TimelineEntry] = model.entries(group.id)
     assert [e.seq for e in entries] == sorted(e.seq for e in entries)
     assert all(e.at.tzinfo is not None for e in entries)
     lines = timeline.tell(entries)

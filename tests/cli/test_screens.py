@@ -13,7 +13,7 @@ from rich.color import Color
 from rich.console import Console
 
 from gatelog import console
-from gatelog.timeline import Entry
+from gatelog.timeline import TimelineEntry
 from gatelog.waitbars import WIDTH, bars
 from projector import migrate, tables
 from projector.database import writer
@@ -60,10 +60,12 @@ def test_only_these_colours_are_used() -> None:
 
 
 def test_bars_are_on_one_scale() -> None:
-    def wait(reason: str, begin: float, end: float | None) -> Entry:
+    def wait(reason: str, begin: float, end: float | None) -> TimelineEntry:
         until = None if end is None else T0 + timedelta(seconds=end)
         at = T0 + timedelta(seconds=begin)
-        return Entry(seq=1, ord=0, at=at, source="wait", kind="", reason=reason, until=until)
+        return TimelineEntry(
+            seq=1, ord=0, at=at, source="wait", kind="", reason=reason, until=until
+        )
 
     waits = [wait("A", 0, 25), wait("B", 25, 26), wait("A", 75, None), wait("C", 1, 1.01)]
     table = bars(waits, T0, T0 + timedelta(seconds=100), "red")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gatelog.timeline import Entry, Line, duration, listed, plain, raw, tell
+from gatelog.timeline import Line, TimelineEntry, duration, listed, plain, raw, tell
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 IDENTITY = "5945be8e-7829-4091-a22a-22d3017e874e"
@@ -20,12 +20,12 @@ class Story:
     """Writes entries as the read model has them, one message after the other."""
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[TimelineEntry] = []
 
     def add(self, seq: int, source: str, kind: str, **more: Any) -> "Story":
         more.setdefault("at", at(seq * 0.01))
         count = len(self.entries)
-        self.entries.append(Entry(seq=seq, ord=count, source=source, kind=kind, **more))
+        self.entries.append(TimelineEntry(seq=seq, ord=count, source=source, kind=kind, **more))
         return self
 
     def told(self) -> list[tuple[str, str, str]]:

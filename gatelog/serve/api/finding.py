@@ -22,7 +22,7 @@ from gatelog.readmodel import ReadModel
 from gatelog.rows import WaitRow
 from gatelog.serve import lending, sql
 from gatelog.serve.api import objects as o
-from gatelog.serve.api.params import Listing, Place
+from gatelog.serve.api.params import Listing, PageStart
 from gatelog.serve.api.selectors import equal, field_conditions, holds, label_conditions
 from gatelog.serve.api.status import bad
 from gatelog.serve.rows import (
@@ -44,7 +44,7 @@ DAYS = 7
 MOST_ROWS = 100_000
 _COMPOSING, _BLOCKED = "Composing", "Blocked"
 
-Page = tuple[list[Any], Place | None]
+Page = tuple[list[Any], PageStart | None]
 """Objects, and where the next page begins; None after the last."""
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -73,7 +73,7 @@ def lives(
     also: Sequence[str] = (),
     values: Mapping[str, Any] | None = None,
     note: Note | None = None,
-) -> tuple[list[LifeRow], Place | None]:
+) -> tuple[list[LifeRow], PageStart | None]:
     """Return a page of lives that are selected; those that are gone only if selected by that.
 
     `gone`: those too. `also` are further conditions on `g`, with their `values`.
@@ -108,7 +108,7 @@ def lives(
     if len(found) <= limit:
         return found, None
     last = found[limit - 1]
-    return found[:limit], Place(last.namespace, last.name, last.id)
+    return found[:limit], PageStart(last.namespace, last.name, last.id)
 
 
 def fields_of(row: LifeRow) -> dict[str, str]:
@@ -485,7 +485,7 @@ def _scope(namespace: str, queue: str) -> dict[str, Any]:
 
 def _objects(
     model: ReadModel, kind: str, namespace: str, asked: Listing
-) -> tuple[list[ObjectRow], Place | None]:
+) -> tuple[list[ObjectRow], PageStart | None]:
     if asked.labels:
         raise bad("labels of queues are not kept: select by --field-selector metadata.name=NAME")
     if any(t.key not in ("metadata.name", "metadata.namespace") for t in asked.fields):
@@ -495,7 +495,7 @@ def _objects(
         kind,
         namespace,
         equal(asked.fields, "metadata.name"),
-        Place(asked.after.namespace, asked.after.name),
+        PageStart(asked.after.namespace, asked.after.name),
         asked.limit + 1,
     )
     kept = [
@@ -506,7 +506,7 @@ def _objects(
     if len(found) <= asked.limit:
         return kept, None
     last = found[asked.limit - 1]
-    return [row for row in kept if row is not found[-1]], Place(last.namespace, last.name)
+    return [row for row in kept if row is not found[-1]], PageStart(last.namespace, last.name)
 
 
 def queue_objects(
@@ -514,11 +514,11 @@ def queue_objects(
     kind: str,
     namespace: str = "",
     name: str = "",
-    after: Place | None = None,
+    after: PageStart | None = None,
     limit: int = 1000,
 ) -> list[ObjectRow]:
     """Return queue objects of a kind, by namespace and name."""
-    begin = after or Place()
+    begin = after or PageStart()
     given = {
         "kind": kind,
         "namespace": namespace,

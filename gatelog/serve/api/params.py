@@ -24,7 +24,7 @@ _TRUE, _FALSE = ("1", "t", "true"), ("", "0", "f", "false")
 _DIGITS = 18
 
 
-class Place(Struct, frozen=True):
+class PageStart(Struct, frozen=True):
     """Where a page begins: behind this object."""
 
     namespace: str = ""
@@ -36,7 +36,7 @@ class Listing(Struct, frozen=True, kw_only=True):
     """What a list or a watch asks for."""
 
     limit: int = MOST
-    after: Place = Place()
+    after: PageStart = PageStart()
     labels: tuple[Term, ...] = ()
     fields: tuple[Term, ...] = ()
     watch: bool = False
@@ -114,26 +114,26 @@ def name(text: str, what: str) -> str:
     return text
 
 
-def token(place: Place) -> str:
+def token(place: PageStart) -> str:
     """Return the continue token of a page that ends at `place`."""
     text = json.dumps([1, place.namespace, place.name, place.id], separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def read_place(text: str) -> Place:
+def read_place(text: str) -> PageStart:
     """Return where a page begins, by its token.
 
     Raises:
         Refused: 410, it is none of ours.
     """
     if not text:
-        return Place()
+        return PageStart()
     try:
         padded = text + "=" * (-len(text) % 4)
         version, *parts = json.loads(base64.urlsafe_b64decode(padded.encode("ascii")))
         if version == 1 and len(parts) == 3 and all(isinstance(p, str) for p in parts):
             if not any("\x00" in part for part in parts):
-                return Place(*parts)
+                return PageStart(*parts)
     except (ValueError, TypeError, RecursionError):
         pass
     raise Refused(410, "the continue token is none of ours: ask for the list from its beginning")

@@ -23,6 +23,7 @@ from podgroup.runtime.jetstream.values import (
     BusClosed,
     BusError,
     BusUnavailable,
+    Consumption,
     LoginRefused,
     Message,
     MessagesLost,
@@ -34,7 +35,6 @@ from podgroup.runtime.jetstream.values import (
     StreamMismatch,
     StreamMissing,
     StreamState,
-    Taken,
 )
 from podgroup.runtime.jetstream.worker import Delivery, Worker
 
@@ -43,6 +43,7 @@ __all__ = [
     "BusClosed",
     "BusError",
     "BusUnavailable",
+    "Consumption",
     "Delivery",
     "LoginRefused",
     "Message",
@@ -57,7 +58,6 @@ __all__ = [
     "StreamMismatch",
     "StreamMissing",
     "StreamState",
-    "Taken",
     "Worker",
     "connect",
 ]

@@ -15,7 +15,7 @@ _V1_TOKENS = 9
 _V2_LEAST_TOKENS = 11
 
 
-class Place(NamedTuple):
+class DeliveryMetadata(NamedTuple):
     """Where one delivery stands.
 
     `delivery` counts deliveries of this message (1 = first), `sequence` is the stream's,
@@ -29,7 +29,7 @@ class Place(NamedTuple):
     pending: int
 
 
-def parse(reply: str) -> Place | None:
+def parse(reply: str) -> DeliveryMetadata | None:
     """Return the metadata in a reply subject, or None when it is no delivery."""
     tokens = reply.split(".")
     count = len(tokens)
@@ -42,7 +42,7 @@ def parse(reply: str) -> Place | None:
     else:
         return None
     try:
-        return Place(
+        return DeliveryMetadata(
             int(tokens[first]),
             int(tokens[first + 1]),
             int(tokens[first + 2]),

@@ -30,9 +30,9 @@ from podgroup.runtime.jetstream.reader import Reader
 from podgroup.runtime.jetstream.values import (
     BusClosed,
     BusUnavailable,
+    Consumption,
     Message,
     StreamState,
-    Taken,
     from_rfc3339,
 )
 from podgroup.runtime.jetstream.worker import Worker
@@ -112,7 +112,7 @@ class Bus:
         """
         return await streams.state(self._connection, stream)
 
-    async def taken(self, stream: str, durable: str) -> Taken | None:
+    async def taken(self, stream: str, durable: str) -> Consumption | None:
         """Return how far the workers on a durable consumer are; None: there is none (yet).
 
         Raises:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import msgspec
 from nats.aio.msg import Msg
 
-from podgroup.runtime.jetstream.acks import Place, parse
+from podgroup.runtime.jetstream.acks import DeliveryMetadata, parse
 from podgroup.runtime.jetstream.connection import Connection, Inbox, status_of
 
 MAX_BYTES = 8 * 1024 * 1024
@@ -54,7 +54,7 @@ class Data(NamedTuple):
     """A delivered message and where it stands."""
 
     message: Msg
-    place: Place
+    place: DeliveryMetadata
 
 
 class Heartbeat(NamedTuple):

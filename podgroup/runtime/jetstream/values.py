@@ -38,7 +38,7 @@ class StreamState(Struct, frozen=True):
     bytes: int
 
 
-class Taken(Struct, frozen=True):
+class Consumption(Struct, frozen=True):
     """How far the workers of a stream are, as one durable consumer has it.
 
     `delivered` is the last sequence handed to any of them, `waiting` counts messages after it,

@@ -18,7 +18,7 @@ from nats.aio.msg import Msg
 
 from podgroup.runtime.backoff import Backoff
 from podgroup.runtime.jetstream import streams
-from podgroup.runtime.jetstream.acks import Place
+from podgroup.runtime.jetstream.acks import DeliveryMetadata
 from podgroup.runtime.jetstream.api import CONSUMER_NOT_FOUND, STREAM_NOT_FOUND, ApiRefused, ask
 from podgroup.runtime.jetstream.connection import Connection
 from podgroup.runtime.jetstream.publisher import SIGNATURE
@@ -27,8 +27,8 @@ from podgroup.runtime.jetstream.values import (
     BusClosed,
     BusError,
     BusUnavailable,
+    Consumption,
     Message,
-    Taken,
     from_nanoseconds,
 )
 from podgroup.runtime.log import get_logger
@@ -59,7 +59,7 @@ class _Consumer(msgspec.Struct):
 _consumers = msgspec.json.Decoder(_Consumer)
 
 
-async def taken(connection: Connection, stream: str, durable: str) -> Taken | None:
+async def taken(connection: Connection, stream: str, durable: str) -> Consumption | None:
     """Return how far a durable consumer is, None if it does not exist.
 
     Raises:
@@ -68,7 +68,7 @@ async def taken(connection: Connection, stream: str, durable: str) -> Taken | No
     found = await _info(connection, stream, durable)
     if found is None:
         return None
-    return Taken(found.delivered.stream_seq, found.num_pending, found.num_ack_pending)
+    return Consumption(found.delivered.stream_seq, found.num_pending, found.num_ack_pending)
 
 
 async def _info(connection: Connection, stream: str, durable: str) -> _Consumer | None:
@@ -307,7 +307,7 @@ class Worker:
                 case None:
                     return found, ""
 
-    def _delivery(self, raw: Msg, place: Place) -> Delivery:
+    def _delivery(self, raw: Msg, place: DeliveryMetadata) -> Delivery:
         self._unsettled[place.sequence] = self._deadline()
         headers = raw.headers or {}
         msg_id, signature = headers.get("Nats-Msg-Id", ""), headers.get(SIGNATURE, "")
