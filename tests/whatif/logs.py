@@ -15,13 +15,13 @@ from projector.replay.log import Entry
 class _Kept(Play):
     """Keeps every message with what was concluded on it."""
 
-    def __init__(self, export: Export, trace: Trace, objects: Path) -> None:
+    def __init__(self, export: Export, trace: Trace, objects: Path, policy: Policy) -> None:
         found = read_objects([objects])
         found = with_namespaces(found + trace.classes(found), trace.namespaces)
         heard = Heard(
             lambda world, decisions: None, lambda world, events: None, lambda at, events: None
         )
-        super().__init__(trace, found, heard, cluster="past")
+        super().__init__(trace, found, heard, cluster="past", policy=policy)
         self._export = export
 
     def _step(self, said: list[e.Event]) -> list[e.Decision]:
@@ -37,11 +37,12 @@ class _Kept(Play):
         return made
 
 
-def log_of(trace: Path, objects: Path, to: Path) -> int:
+def log_of(trace: Path, objects: Path, to: Path, policy: Policy | None = None) -> int:
     """Write what comes of a trace as an export; returns how many events it has."""
-    header = Header(cluster="past", mode="builtin", policy=Policy())
+    policy = policy or Policy()
+    header = Header(cluster="past", mode="builtin", policy=policy)
     jobs = Trace(trace)
     with Export(to, header) as export:
-        kept = _Kept(export, jobs, objects)
+        kept = _Kept(export, jobs, objects, policy)
         kept.run(jobs.begin)
         return kept.events

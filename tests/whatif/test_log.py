@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from gatelog import cli
+from projector.database import reader
+from tests.replay.questions import PAGE, answer, asked
 from tests.whatif.files import HEAD, jobs, queues
 from tests.whatif.logs import log_of
 from tests.whatif.test_trace import refused, what_if
@@ -82,6 +84,12 @@ def test_the_alternative_has_a_read_model(
         waited, count = connection.execute(
             "SELECT sum(queue_seconds), count(*) FROM v_admission_latency WHERE cluster = 'what-if'"
         ).fetchone()
+    engine = reader(f"sqlite:///{database}")
+    asked_of = [query for query, _ in asked(PAGE.read_text())]
+    told = [answer(engine, query) for query in asked_of]
+    engine.dispose()
+    assert len(told) > 25
+    assert sum(said.count("\n") > 1 for said in told) >= 5
     assert (waited, count) == (0, sum(row["count"] for row in found["what_if"]["waits"]))
     assert "holds a read model already" in refused(capsys, log, *change)
 
