@@ -18,7 +18,7 @@ from datetime import datetime
 from podgroup import subjects
 from podgroup.codec import encode_batch, message_id
 from podgroup.events import Batch, Event, OutcomeRecorded
-from podgroup.fold import synced
+from podgroup.fold import synced, unlisted
 from podgroup.folding import due_timers
 from podgroup.runtime.jetstream import Bus, BusError
 from podgroup.runtime.log import get_logger
@@ -30,6 +30,19 @@ PATIENCE_S = 30.0
 """Seconds after which a timer that was announced and did not come back is announced again."""
 
 log = get_logger("projector")
+
+
+def unwatched(world: World) -> dict[str, object]:
+    """Say which kinds are missing without which nothing is decided, and what to do; {} if none."""
+    named = sorted(unlisted(world))
+    if not named:
+        return {}
+    problem = f"nothing is decided before these kinds are listed: {', '.join(named)}"
+    return {
+        "missing": named,
+        "problem": f"{problem}; an ingester older than this projector may not watch them: "
+        "upgrade it",
+    }
 
 
 class Announcer:
@@ -52,7 +65,7 @@ class Announcer:
         self._timers(world, now)
         waiting = not synced(world) and not world.meta.frames
         if self._relists.due(waiting=waiting, monotonic_s=time.monotonic()):
-            log.warning("relist_requested", epoch=world.meta.epoch)
+            log.warning("relist_requested", epoch=world.meta.epoch, **unwatched(world))
             self._send(relist_request(self._shard, world.meta.epoch, now))
 
     def _timers(self, world: World, now: datetime) -> None:

@@ -37,13 +37,13 @@ from podgroup.fold.measuring import pod_measured
 from podgroup.fold.outcomes import outcome_recorded, timer_fired, try_again
 from podgroup.fold.pods import pod_applied, pod_deleted
 from podgroup.fold.queues import object_applied, object_deleted
-from podgroup.fold.relists import relist_completed, relist_started, synced
+from podgroup.fold.relists import relist_completed, relist_started, synced, unlisted
 from podgroup.fold.workloads import claim, link, workload_applied, workload_deleted
 from podgroup.ids import GroupID, newer
 from podgroup.journal import At, ParkedRow
 from podgroup.state import GROUP, Group, Refusal, World
 
-__all__ = ["FOLDS", "link", "synced"]
+__all__ = ["FOLDS", "link", "synced", "unlisted"]
 
 
 MAX_GIVEN_UP = 1000

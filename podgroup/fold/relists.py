@@ -30,10 +30,14 @@ def synced(world: World) -> bool:
     Every kind that has to be was listed completely, and which those are is what the log says, not
     what this release watches.
     """
+    return not world.meta.unsettled and not unlisted(world)
+
+
+def unlisted(world: World) -> frozenset[str]:
+    """Return the kinds that have to be listed before anything is decided, and were not yet."""
     meta = world.meta
-    if meta.unsettled:
-        return False
-    return meta.synced.issuperset(FIRST_KINDS if meta.settings is None else meta.settings.kinds)
+    kinds = FIRST_KINDS if meta.settings is None else meta.settings.kinds
+    return frozenset(kinds).difference(meta.synced)
 
 
 def relist_started(world: World, here: At, event: RelistStarted) -> None:
