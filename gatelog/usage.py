@@ -86,6 +86,11 @@ class Idle(Struct, kw_only=True):
         """Quota that nothing was taken of, on balance."""
         return self.quota - self.taken
 
+    def cost(self, rates: Rates) -> Fraction:
+        """Return what was idle, priced as if it had been taken; below zero: borrowed."""
+        rate = Fraction(rates.rate(self.flavor, self.resource))
+        return Fraction(self.idle, unit(self.resource) * _US_PER_HOUR) * rate
+
 
 def key_expression(by: str, d: Dialect) -> str:
     """Return the SQL of a key over spans `s` and periods `b`; a label's name is parameter `key`.

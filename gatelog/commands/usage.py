@@ -16,14 +16,17 @@ from gatelog.errors import CommandFailed, UsageFailed
 from gatelog.pictures import svg
 
 if TYPE_CHECKING:
+    from gatelog.rates import Rates
     from gatelog.readmodel import ReadModel
     from gatelog.usage import Idle, Share
+    from podgroup.runtime.settings import Settings
 
 HELP = (
     "Resource-hours asked for while pods ran, held while they did not (admitted and not started, "
     "terminating, a gang that is not whole), wasted (attempts that failed, were preempted or "
     "evicted, or were surplus) and waited for, with what they cost; by queue or flavor also the "
-    "quota that was idle. docs/usage.md says what is counted how."
+    "quota that was idle. Or, by owner and shape: what was really used, and what failed. "
+    "docs/usage.md says what is counted how."
 )
 EPILOG = """[bold]Examples[/]
 
@@ -33,19 +36,39 @@ gatelog usage --by label:team --since 2026-11-01 --until 2026-12-01 --rates rate
 
 gatelog usage --by queue --since 24h
 
+gatelog usage --used --since 7d
+
+gatelog usage --failures --since 30d
+
 gatelog usage --by hour --since 2d -o csv > usage.csv"""
 
 
 def usage(
     by: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--by",
             metavar="KEY",
             help="namespace, queue (ClusterQueue), localqueue, flavor, label:KEY, user, group, "
-            "hour or day.",
+            "hour or day. Default: namespace.",
         ),
-    ] = "namespace",
+    ] = None,
+    used: Annotated[
+        bool,
+        typer.Option(
+            "--used",
+            help="By owner and shape: asked for and really used, the most unused first "
+            "(ingest.measure_interval_s).",
+        ),
+    ] = False,
+    failures: Annotated[
+        bool,
+        typer.Option(
+            "--failures",
+            help="By owner and shape: OOM kills, evictions by nodes, other failures and restarts, "
+            "with what was asked for at the time.",
+        ),
+    ] = False,
     since: Annotated[
         str,
         typer.Option("--since", metavar="TIME|SPAN", help="From: a time, or 7d, 12h, 30m ago."),
@@ -91,6 +114,13 @@ def usage(
     begin = moment("--since", since, now)
     if begin >= end:
         raise UsageFailed(f"--since {since} is not before --until {until or 'now'}")
+    if used or failures:
+        if (used and failures) or by is not None or rates is not None:
+            raise UsageFailed("--used and --failures go without each other, --by and --rates")
+        settings = asking.read_settings(config, assign, state_dir, db, cluster, search=True)
+        _shapes(settings, (begin, end), output, used=used, headers=not no_headers)
+        return
+    by = by or "namespace"
     key = f"{sums.LABEL}{user_label}" if by == "user" else by
     sums.key_expression(key, SQLITE)
     known = None if rates is None else prices.read(rates)
@@ -112,21 +142,53 @@ def usage(
     if unpriced and known is not None:
         names = ", ".join(f"{r} in {f}" if f else r for f, r in unpriced)
         notes.append(f"{rates} has no rate for {names}: counted as free")
-    currency = "" if known is None else known.currency
     if picture is not None:
         from gatelog.pictures import spent
 
-        rows, quota = [_values(share) for share in shares], [_idle_values(one) for one in idle]
+        rows = [_values(share) for share in shares]
+        quota = [_idle_values(one, known) for one in idle]
         svg.write(picture, spent.draw(by, begin, end, rows, quota))
     if output == "json":
-        _json(by, begin, end, shares, idle, currency if known is not None else None, notes)
+        _json(by, begin, end, shares, idle, known, notes)
         return
     for note in notes:
         sys.stderr.write(f"gatelog: {note}\n")
     if output == "csv":
-        _csv(by, shares, headers=not no_headers)
+        _csv(by, shares, idle, known, headers=not no_headers)
         return
-    _table(by, shares, idle, None if known is None else currency, output == "wide", not no_headers)
+    _table(by, shares, idle, known, output == "wide", not no_headers)
+
+
+def _shapes(
+    settings: "Settings",
+    period: tuple[datetime, datetime],
+    output: str | None,
+    *,
+    used: bool,
+    headers: bool,
+) -> None:
+    """Print what is told by owner and shape."""
+    from gatelog import asking, shapes
+    from gatelog.commands import shapes as printed
+    from gatelog.usage import MOST_ROWS
+    from projector.dialect import POSTGRES, SQLITE
+
+    begin, end = period
+    with asking.open_model(settings) as model:
+        dialect = POSTGRES if model.dialect == "postgresql" else SQLITE
+        query = shapes.used_query(dialect) if used else shapes.failures_query(dialect)
+        found = model.dicts(query, {"since": begin, "until": end, "limit": MOST_ROWS})
+        notes = _notes(model, begin)
+    if len(found) == MOST_ROWS:
+        raise CommandFailed(f"that are more than {MOST_ROWS} rows: ask for less time")
+    if used and not found:
+        notes.append(
+            "nothing was measured then: ingest samples what pods really use where "
+            "ingest.measure_interval_s is set and the cluster has a metrics API (gatelog doctor)"
+        )
+    columns = printed.USED if used else printed.FAILURES
+    rows = [shapes.used(row) if used else shapes.failure(row) for row in found]
+    printed.show(rows, columns, output, period, notes, headers=headers)
 
 
 def _notes(model: "ReadModel", begin: datetime) -> list[str]:
@@ -163,9 +225,11 @@ def _values(share: "Share") -> "dict[str, Any]":
     }
 
 
-def _idle_values(one: "Idle") -> "dict[str, Any]":
+def _idle_values(one: "Idle", rates: "Rates | None") -> "dict[str, Any]":
     from gatelog.rates import unit_name
-    from gatelog.usage import hours
+    from gatelog.usage import hours, money
+
+    cost = {} if rates is None else {"cost_of_idle": money(one.cost(rates))}
 
     return {
         "cluster_queue": one.cluster_queue,
@@ -175,6 +239,7 @@ def _idle_values(one: "Idle") -> "dict[str, Any]":
         "quota": hours(one.resource, one.quota),
         "taken": hours(one.resource, one.taken),
         "idle": hours(one.resource, one.idle),
+        **cost,
     }
 
 
@@ -184,7 +249,7 @@ def _json(
     end: datetime,
     shares: "list[Share]",
     idle: "list[Idle]",
-    currency: str | None,
+    rates: "Rates | None",
     notes: list[str],
 ) -> None:
     from gatelog.printing import document
@@ -192,7 +257,7 @@ def _json(
 
     def row(share: "Share") -> dict[str, Any]:
         values = _values(share)
-        if currency is None:
+        if rates is None:
             values = {name: v for name, v in values.items() if not name.startswith("cost")}
         return {name: _number(value) for name, value in values.items()}
 
@@ -200,10 +265,12 @@ def _json(
         "by": by,
         "since": begin,
         "until": end,
-        "currency": currency,
+        "currency": None if rates is None else rates.currency,
         "rows": [row(share) for share in shares],
         "total": [row(share) for share in totals(shares)],
-        "quota": [{name: _number(v) for name, v in _idle_values(one).items()} for one in idle],
+        "quota": [
+            {name: _number(v) for name, v in _idle_values(one, rates).items()} for one in idle
+        ],
         "notes": notes,
     }
     sys.stdout.write(document(found, "json"))
@@ -213,9 +280,25 @@ def _number(value: Any) -> Any:
     return value if isinstance(value, str) else float(value)
 
 
-def _csv(by: str, shares: "list[Share]", *, headers: bool) -> None:
+def _csv(
+    by: str, shares: "list[Share]", idle: "list[Idle]", rates: "Rates | None", *, headers: bool
+) -> None:
+    """Print a row per key and resource; by queue and flavor with quota, that nobody took too."""
+    from gatelog.usage import Share
+
     out = csv.writer(sys.stdout, lineterminator="\n")
-    rows = [_values(share) for share in shares]
+    quota: dict[tuple[str, str], dict[str, Any]] = {}
+    for one in idle:
+        key = (one.cluster_queue if by == "queue" else one.flavor, one.resource)
+        values, sums = _idle_values(one, rates), quota.setdefault(key, {})
+        for name in ("quota", "idle", "cost_of_idle"):
+            sums[name] = sums.get(name, 0) + values.get(name, 0)
+    known = {(share.key, share.resource): share for share in shares}
+    none = {"quota": 0, "idle": 0, "cost_of_idle": 0} if by in ("queue", "flavor") else {}
+    rows = [
+        _values(known.get(key) or Share(key=key[0], resource=key[1])) | none | quota.get(key, {})
+        for key in sorted(known.keys() | quota.keys())
+    ]
     if rows and headers:
         out.writerow([by if name == "key" else name for name in rows[0]])
     out.writerows(row.values() for row in rows)
@@ -225,7 +308,7 @@ def _table(
     by: str,
     shares: "list[Share]",
     idle: "list[Idle]",
-    currency: str | None,
+    rates: "Rates | None",
     wide: bool,
     headers: bool,
 ) -> None:
@@ -235,7 +318,8 @@ def _table(
     shown = ["running", "held", "wasted", "waited"]
     if wide:
         shown += [f"held_{why}" for why in HOLDS] + [f"wasted_{why}" for why in WASTES]
-    costs = [] if currency is None else ["cost", "cost_of_held", "cost_of_wasted"]
+    currency = "" if rates is None else rates.currency
+    costs = [] if rates is None else ["cost", "cost_of_held", "cost_of_wasted"]
     heads = [by.upper(), "RESOURCE", "UNIT", *(name.replace("_", " ").upper() for name in shown)]
     heads += [f"{name.replace('_', ' ').upper()} {currency}".rstrip() for name in costs]
 
@@ -250,8 +334,12 @@ def _table(
     if idle:
         sys.stdout.write("\n")
         heads = ["QUEUE", "FLAVOR", "RESOURCE", "UNIT", "QUOTA", "TAKEN", "IDLE"]
+        heads += [f"COST OF IDLE {currency}".rstrip()] if rates is not None else []
         lines = [
-            [str(v) if isinstance(v, str) else f"{v:.2f}" for v in _idle_values(one).values()]
+            [
+                str(v) if isinstance(v, str) else f"{v:.2f}"
+                for v in _idle_values(one, rates).values()
+            ]
             for one in idle
         ]
         table(heads, lines, headers=headers, out=sys.stdout)

@@ -1,10 +1,15 @@
 """How pods failed, with what they asked for at the time. Both databases."""
 
+import csv
+import io
+import json
 from datetime import timedelta
 from typing import Any
 
 import msgspec
+import pytest
 
+from gatelog import cli
 from ingest.translate.pods import PodWire, pod_view
 from podgroup.names import TERMINATION_TARGET
 from podgroup.objects import Condition, ContainerEnd, OwnerRef
@@ -106,3 +111,37 @@ def test_restarts_are_read_from_the_status() -> None:
     )
     view = pod_view(msgspec.json.decode(raw, type=PodWire), raw, "kueue")
     assert [(end.reason, end.restarts) for end in view.ends] == [("OOMKilled", 7)]
+
+
+def test_the_command_tells_failures_and_restarts_by_owner_and_shape(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write = Writer(url).feed(story().messages)
+    write.store.close()
+    common = ["usage", "--failures", "--since", "2025-12-31T00:00:00Z", "--db", url]
+    common += ["--until", "2026-01-02T00:00:00Z", "--cluster", "test"]
+    assert cli.run([*common, "-o", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert {(r["namespace"], r["owner"]) for r in rows} == {("ns", "Job/etl")}
+    found = sorted((r["what"], r["asked"]["cpu"], r["times"], r["pods"]) for r in rows)
+    assert found == [
+        ("DeletionByTaintManager", "2", 1, 1),
+        ("Evicted", "3", 1, 1),
+        ("OOMKilled", "2", 1, 1),
+        ("OOMKilled", "3", 1, 1),
+        ("Restarted", "3", 2, 1),
+        ("exit code 3", "2", 1, 1),
+    ]
+    assert rows[0]["what"] == "Restarted" and rows[0]["last_at"] is None
+    assert cli.run([*common, "-o", "csv"]) == 0
+    lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [line["what"] for line in lines] == [r["what"] for r in rows]
+    assert lines[0]["asked"] == "cpu=3"
+    assert cli.run(common) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].split()[:4] == ["NAMESPACE", "OWNER", "SHAPE", "WHAT"]
+    assert out[1].split()[3:] == ["Restarted", "2", "1", "cpu=3", "-"]
+    assert cli.run([*common, "--since", "2026-01-01T20:00:00Z", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == [], "pods that were over by then"
+    assert cli.run([*common, "--by", "queue"]) == 2
+    assert "--failures" in capsys.readouterr().err

@@ -215,6 +215,28 @@ def test_the_command_tells_cost_and_idle_quota(
     (quota,) = told["quota"]
     assert (quota["quota"], quota["taken"]) == (pytest.approx(9), pytest.approx(8))
     assert quota["idle"] == pytest.approx(1)
+    assert quota["cost_of_idle"] == pytest.approx(0.06)
+    with_quota = writer(url)
+    with with_quota.begin() as connection:
+        put(
+            connection,
+            tables.quotas,
+            cluster_queue="q2",
+            seq=2,
+            at=at(0),
+            nominal={"f": {"cpu": 1}},
+        )
+        put(connection, tables.quotas, cluster_queue="q2", seq=3, at=at(60), nominal={})
+    with_quota.dispose()
+    assert cli.run([*common, "--by", "queue", "-o", "csv"]) == 0
+    mine, other = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (mine["queue"], mine["quota"], mine["idle"]) == ("cq", "9.000000", "1.000000")
+    assert (other["queue"], other["taken"], other["cost"]) == ("q2", "0.000000", "0.0000")
+    assert (other["quota"], other["idle"], other["cost_of_idle"]) == ("0.001000",) * 2 + ("0.0005",)
+    assert cli.run([*common, "--by", "flavor"]) == 0
+    assert capsys.readouterr().out.splitlines()[-2].split() == [
+        *("cq", "spot", "cpu", "core-h", "9.00", "8.00", "1.00", "0.06"),
+    ]
     assert told["total"][0]["running"] == row["running"]
 
     assert cli.run([*common, "--by", "label:team", "-o", "csv"]) == 0

@@ -1,10 +1,12 @@
 """What pods really used: folded per pod, however cut and however often. Both databases."""
 
+import json
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from gatelog import cli
 from podgroup import events as e
 from podgroup.codec import decode_batch, encode_batch
 from tests.projector.support import Writer
@@ -93,3 +95,23 @@ def test_nothing_is_decided_by_it() -> None:
         if isinstance(batch.events[0], e.PodMeasured)
         for decision in toy.decisions
     )
+
+
+def test_the_command_tells_who_asks_for_more_than_they_use(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer = Writer(url).feed(story().messages)
+    writer.store.close()
+    common = ["usage", "--used", "--db", url, "--cluster", "test"]
+    assert cli.run([*common, "--since", "2025-12-31T00:00:00Z", "-o", "json"]) == 0
+    cpu, memory = json.loads(capsys.readouterr().out)["rows"]
+    assert (cpu["pods"], cpu["samples"], cpu["asked"], cpu["peak"]) == (2, 9, 2, 1.999)
+    # Eight samples of the one and one of the other.
+    assert cpu["used"] == pytest.approx((8 * 0.150 + 1.999) / 9)
+    assert cpu["times"] == pytest.approx(2 / cpu["used"])
+    assert (memory["resource"], memory["asked"], memory["times"]) == ("memory", 0, 0)
+    assert cli.run([*common, "--since", "2025-12-31T00:00:00Z"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[1].split()[3:] == ["cpu", "2", "2.000", "0.355", "1.999", "5.6"]
+    assert cli.run([*common, "--since", "1h"]) == 0
+    assert "ingest.measure_interval_s" in capsys.readouterr().err

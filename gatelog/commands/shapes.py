@@ -1,0 +1,80 @@
+"""`gatelog usage --used` and `--failures`: rows of owners and shapes, in every form.
+
+Invariant: CSV, JSON and the table have the same rows in the same order.
+"""
+
+import csv
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from gatelog.printing import Column, document, table
+from gatelog.shapes import Row
+
+USED: Sequence[Column[Row]] = (
+    Column("NAMESPACE", lambda row: str(row["namespace"])),
+    Column("OWNER", lambda row: row["owner"] or "(none)"),
+    Column("SHAPE", lambda row: str(row["role"])),
+    Column("RESOURCE", lambda row: str(row["resource"])),
+    Column("PODS", lambda row: str(row["pods"])),
+    Column("ASKED", lambda row: f"{row['asked']:.3f}"),
+    Column("USED", lambda row: f"{row['used']:.3f}"),
+    Column("PEAK", lambda row: f"{row['peak']:.3f}"),
+    Column("ASKED/USED", lambda row: "-" if row["times"] is None else f"{row['times']:.1f}"),
+)
+
+FAILURES: Sequence[Column[Row]] = (
+    Column("NAMESPACE", lambda row: str(row["namespace"])),
+    Column("OWNER", lambda row: row["owner"] or "(none)"),
+    Column("SHAPE", lambda row: str(row["role"])),
+    Column("WHAT", lambda row: str(row["what"])),
+    Column("TIMES", lambda row: str(row["times"])),
+    Column("PODS", lambda row: str(row["pods"])),
+    Column("ASKED", lambda row: _amounts(row["asked"]) or "nothing"),
+    Column("LAST", lambda row: f"{row['last_at']:%Y-%m-%d %H:%M:%SZ}" if row["last_at"] else "-"),
+)
+
+
+def show(
+    rows: Sequence[Row],
+    columns: Sequence[Column[Row]],
+    output: str | None,
+    period: tuple[datetime, datetime],
+    notes: Sequence[str],
+    *,
+    headers: bool,
+) -> None:
+    """Print rows; `notes` are what the answer lacks."""
+    if output == "json":
+        found = {"since": period[0], "until": period[1], "rows": rows, "notes": notes}
+        sys.stdout.write(document(found, "json"))
+        return
+    for note in notes:
+        sys.stderr.write(f"gatelog: {note}\n")
+    if output == "csv":
+        out = csv.writer(sys.stdout, lineterminator="\n")
+        if rows and headers:
+            out.writerow(rows[0])
+        out.writerows([_cell(value) for value in row.values()] for row in rows)
+        return
+    cells = [[column.text(row) for column in columns] for row in rows]
+    table([column.name for column in columns], cells, headers=headers, out=sys.stdout)
+
+
+def _amounts(asked: dict[str, str]) -> str:
+    return ",".join(f"{name}={amount}" for name, amount in asked.items())
+
+
+def _cell(value: Any) -> Any:
+    match value:
+        case dict():
+            return _amounts(value)
+        case datetime():
+            return value.isoformat()
+        case None:
+            return ""
+        case float():
+            return f"{value:.6f}"
+        case _:
+            return value
