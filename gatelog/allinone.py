@@ -214,6 +214,13 @@ async def _parts(
             ("projector", run_projector(settings, stop, bus=bus, checks=checks)),
             ("actuator", run_actuator(settings, stop, bus=bus, kube=kube, checks=checks)),
         )
+        if settings.forecast.interval_s:
+            from gatelog.forecast.beside import forecasting
+            from gatelog.forecast.metering import Meters
+            from podgroup.runtime.metrics import of
+
+            beside = forecasting(settings, stop, Meters(of(checks, settings)))
+            group.create_task(beside, name="forecast")
         for name, part in parts:
             group.create_task(_part(name, part, stop), name=name)
         await stop.wait()

@@ -54,7 +54,7 @@ def project(
 
     from projector.bootstrap import run_projector
 
-    _run("projector", settings, verbose, run_projector)
+    _run("projector", settings, verbose, _with_forecasts(settings, run_projector))
 
 
 def actuate(
@@ -117,6 +117,27 @@ COMMANDS = (
     ),
 )
 """(name, function, help) of the commands of this module."""
+
+
+def _with_forecasts(settings: Settings, part: Part) -> Part:
+    """Return the part, with forecasts beside it where the settings ask for them."""
+    if not settings.forecast.interval_s:
+        return part
+
+    from gatelog.forecast.beside import forecasting
+    from gatelog.forecast.metering import Meters
+    from podgroup.runtime.metrics import of
+
+    async def both(settings: Settings, stop: asyncio.Event, *, checks: Checks) -> None:
+        meters = Meters(of(checks, settings))
+        beside = asyncio.create_task(forecasting(settings, stop, meters))
+        try:
+            await part(settings, stop, checks=checks)
+        finally:
+            beside.cancel()
+            await asyncio.gather(beside, return_exceptions=True)
+
+    return both
 
 
 def _need_nats(settings: Settings, command: str) -> None:

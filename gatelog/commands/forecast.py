@@ -64,16 +64,22 @@ def forecast(
         bool, typer.Option("--dry-run", help="Show, and keep nothing: reads only.")
     ] = False,
     label: Annotated[
-        str, typer.Option("--label", metavar="KEY", help="Label of pods that tells runtimes apart.")
-    ] = "team",
+        str | None,
+        typer.Option(
+            "--label",
+            metavar="KEY",
+            help="Label of pods that tells runtimes apart. Default: forecast.label.",
+        ),
+    ] = None,
     budget: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--budget",
             metavar="20s",
-            help="Processor time after which no further play is begun (of 10 to 60).",
+            help="Processor time after which no further play is begun (of 10 to 60). Default: "
+            "forecast.budget_s.",
         ),
-    ] = "20s",
+    ] = None,
     namespace: options.Namespace = None,
     picture: options.Picture = None,
     output: options.Output = None,
@@ -88,8 +94,11 @@ def forecast(
     from gatelog import asking
 
     svg.check(picture)
-    budget_s = _seconds("--budget", budget, 0.1, 3600)
     settings = asking.read_settings(config, assign, state_dir, db, cluster, search=True)
+    budget_s = settings.forecast.budget_s
+    if budget is not None:
+        budget_s = _seconds("--budget", budget, 0.1, 3600)
+    label = settings.forecast.label if label is None else label
     if every is not None:
         if dry_run:
             raise UsageFailed("--every keeps estimates: leave --dry-run out")
@@ -213,7 +222,7 @@ def _again(
 ) -> None:
     from contextlib import AsyncExitStack
 
-    from gatelog.forecast.metering import Meters
+    from gatelog.forecast import metering
     from gatelog.forecast.telling import Teller
     from gatelog.narrator import Narrator
     from gatelog.running import run
@@ -225,7 +234,7 @@ def _again(
 
     async def main(stop: asyncio.Event) -> None:
         checks = Checks()
-        meters = Meters(of(checks, settings))
+        meters = metering.Meters(of(checks, settings))
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(serve_health(settings.health, checks))
             teller = None
@@ -237,7 +246,7 @@ def _again(
             while not stop.is_set():
                 now = datetime.now(UTC)
                 found = await asyncio.to_thread(_made, settings, now, label, budget_s, keep=True)
-                meters.tell(found)
+                meters.show(metering.told(found))
                 groups = sum(len(made.forecast.estimates) for made in found)
                 given = sum(made.given for made in found)
                 narrator.info(

@@ -115,8 +115,10 @@ def usage(
     if begin >= end:
         raise UsageFailed(f"--since {since} is not before --until {until or 'now'}")
     if used or failures:
-        if (used and failures) or by is not None or rates is not None:
-            raise UsageFailed("--used and --failures go without each other, --by and --rates")
+        if (used and failures) or by is not None or rates is not None or picture is not None:
+            raise UsageFailed(
+                "--used and --failures go without each other, --by, --rates and --picture"
+            )
         settings = asking.read_settings(config, assign, state_dir, db, cluster, search=True)
         _shapes(settings, (begin, end), output, used=used, headers=not no_headers)
         return

@@ -8,7 +8,8 @@
     words       estimates as sentences
     metering    estimates as metrics
     telling     estimates on Workloads, for `kubectl get workloads`
-    refreshing  all of it once, or again and again
+    refreshing  all of it once
+    beside      again and again, beside a projector
 
 Theory. What decides is real (`podgroup.admission`, lined up from the world as at a start of the
 projector); what is not known is how long things will hold quota, and who will come. Both are drawn:

@@ -3,8 +3,9 @@
 Invariant: metrics are of the latest forecast, and none is shown before there was one.
 """
 
-from collections import Counter
 from collections.abc import Iterable
+
+from msgspec import Struct, field
 
 from gatelog.forecast.present import queue_of
 from gatelog.forecast.refreshing import Made
@@ -12,12 +13,20 @@ from podgroup.ids import GroupID
 from podgroup.runtime.metrics import Labels, Metrics
 
 
+class Told(Struct):
+    """What metrics show of a forecast, by their labels; `at` in seconds since 1970, 0: none."""
+
+    starts: dict[Labels, float] = field(default_factory=dict)
+    groups: dict[Labels, float] = field(default_factory=dict)
+    at: float = 0.0
+
+
 class Meters:
-    """The families of `gatelog forecast --every`."""
+    """The families of a process that makes forecasts."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._starts: dict[Labels, float] = {}
-        self._groups: Counter[Labels] = Counter()
+        self._groups: dict[Labels, float] = {}
         self._at: dict[Labels, float] = {}
         metrics.read(
             "gatelog_forecast_start_seconds",
@@ -37,20 +46,27 @@ class Meters:
             read=lambda: self._at,
         )
 
-    def tell(self, found: Iterable[Made]) -> None:
+    def show(self, found: Told) -> None:
         """Show another forecast."""
-        starts: dict[Labels, float] = {}
-        groups: Counter[Labels] = Counter()
-        for made in found:
-            for one in made.forecast.estimates:
-                queue = queue_of(made.world, made.world.groups[GroupID(one.group)])
-                outlook = "late" if one.expected_s is None else "starts"
-                groups[queue, "stuck" if one.never else outlook] += 1
-                for chance, seconds in (("0.5", one.expected_s), ("0.9", one.latest_s)):
-                    if seconds is None:
-                        continue
-                    first, last = (queue, "first", chance), (queue, "last", chance)
-                    starts[first] = min(seconds, starts.get(first, seconds))
-                    starts[last] = max(seconds, starts.get(last, seconds))
-            self._at = {(): made.at.timestamp()}
-        self._starts, self._groups = starts, groups
+        self._starts, self._groups = found.starts, found.groups
+        if found.at:
+            self._at = {(): found.at}
+
+
+def told(found: Iterable[Made]) -> Told:
+    """Return what metrics show of forecasts."""
+    one = Told()
+    for made in found:
+        for estimate in made.forecast.estimates:
+            queue = queue_of(made.world, made.world.groups[GroupID(estimate.group)])
+            outlook = "late" if estimate.expected_s is None else "starts"
+            key = (queue, "stuck" if estimate.never else outlook)
+            one.groups[key] = one.groups.get(key, 0) + 1
+            for chance, seconds in (("0.5", estimate.expected_s), ("0.9", estimate.latest_s)):
+                if seconds is None:
+                    continue
+                first, last = (queue, "first", chance), (queue, "last", chance)
+                one.starts[first] = min(seconds, one.starts.get(first, seconds))
+                one.starts[last] = max(seconds, one.starts.get(last, seconds))
+        one.at = made.at.timestamp()
+    return one

@@ -678,6 +678,33 @@ class ServeSettings(Section, frozen=True, kw_only=True):
     ] = ""
 
 
+class ForecastSettings(Section, frozen=True, kw_only=True):
+    """When what waits starts (docs/looking-forward.md)."""
+
+    interval_s: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=86_400,
+            description="Seconds from one forecast to the next, such as 60, made beside the "
+            "projector (`gatelog up`, `gatelog project`) in a process of its own. 0: none but "
+            "those of `gatelog forecast`.",
+        ),
+    ] = 0.0
+    budget_s: Annotated[
+        float,
+        Meta(
+            ge=0.1,
+            le=3600,
+            description="Seconds of processor time after which a forecast begins no further play "
+            "(it plays 10 to 60).",
+        ),
+    ] = 20.0
+    label: Annotated[
+        str, Meta(description="Label of pods that tells runtimes apart, beside queue and shape.")
+    ] = "team"
+
+
 class HealthSettings(Section, frozen=True, kw_only=True):
     """/healthz, /readyz and /metrics."""
 
@@ -753,5 +780,6 @@ class Settings(Section, frozen=True, kw_only=True):
     actuator: ActuatorSettings = field(default_factory=ActuatorSettings)
     lease: LeaseSettings = field(default_factory=LeaseSettings)
     serve: ServeSettings = field(default_factory=ServeSettings)
+    forecast: ForecastSettings = field(default_factory=ForecastSettings)
     health: HealthSettings = field(default_factory=HealthSettings)
     log: LogSettings = field(default_factory=LogSettings)

@@ -1,5 +1,6 @@
 """Forecasts of a queue whose future is known by hand, kept in either database."""
 
+import asyncio
 import json
 import sqlite3
 from datetime import UTC, datetime, timedelta
@@ -10,11 +11,15 @@ import pytest
 import sqlalchemy as sa
 
 from gatelog import cli
+from gatelog.forecast.beside import due, forecasting, once
+from gatelog.forecast.metering import Meters, Told
 from gatelog.forecast.refreshing import Made, make, refresh
 from gatelog.forecast.words import rough, sentence
 from gatelog.readmodel import ReadModel
 from podgroup import events as e
 from podgroup.names import PRIORITY_CLASS
+from podgroup.runtime.metrics import Metrics
+from podgroup.runtime.settings import DatabaseSettings, ForecastSettings, Settings
 from projector import migrate
 from projector.database import reader
 from tests.projector.support import Writer
@@ -213,3 +218,51 @@ def test_sentences() -> None:
     )
     assert sentence(soon, later, "", now + timedelta(hours=1)).startswith("was to have started")
     assert [rough(s) for s in (20, 700, 9000, 200_000)] == ["20 s", "12 min", "2 h", "2 d"]
+
+
+def nothing_makes_room() -> Toy:
+    """What the moment of a test's clock, long after, does not change."""
+    toy = Toy(cpu=10)
+    toy.pod("large", cpu=11)
+    toy.wait(20)
+    return toy
+
+
+def with_forecasts(url: str, every_s: float) -> Settings:
+    return Settings(
+        cluster="test",
+        database=DatabaseSettings(url=url),
+        forecast=ForecastSettings(interval_s=every_s, budget_s=0.1),
+    )
+
+
+async def test_a_setting_makes_forecasts_beside_a_projector(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/read-model.sqlite3"
+    migrate.upgrade(url)
+    Writer(url).feed(nothing_makes_room().messages).store.close()
+    shown: list[Told] = []
+    stop = asyncio.Event()
+
+    class Shown(Meters):
+        def show(self, found: Told) -> None:
+            shown.append(found)
+            stop.set()
+
+    async with asyncio.timeout(120):
+        meters = Shown(Metrics())
+        await forecasting(with_forecasts(url, 0), stop, meters)
+        assert not shown, "no interval, no forecast"
+        await forecasting(with_forecasts(url, 0.1), stop, meters, nice=0)
+    assert shown[0].groups == {("cq", "stuck"): 1}
+    (row,) = rows(url, "SELECT name, never FROM v_expected_starts")
+    assert row["name"] == "large" and row["never"]
+
+
+def test_replicas_make_one_forecast_together(url: str) -> None:
+    Writer(url).feed(nothing_makes_room().messages).store.close()
+    settings, now = with_forecasts(url, 3600), datetime.now(UTC)
+    assert due(url, "test", now, 3600)
+    assert once(url, settings) is not None
+    assert once(url, settings) is None
+    assert due(url, "test", now + timedelta(seconds=3600), 3600)
+    assert due(url, "another", now, 3600)

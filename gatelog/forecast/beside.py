@@ -1,0 +1,102 @@
+"""Forecasts beside a projector: made again and again where setting `forecast.interval_s` says so.
+
+Theory. A forecast plays for seconds of processor time, which nothing that decides shall wait for.
+So it is made in a process of its own, of low priority, that ends with it; what it found for metrics
+comes back as values. Of replicas and shards that share a database each looks first how old the
+latest forecast is, so together they make as many as one would.
+
+Invariant: a forecast that fails is told and tried again; it ends nothing.
+"""
+
+import asyncio
+import multiprocessing
+import os
+from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from gatelog.forecast.metering import Meters, Told, told
+from gatelog.forecast.refreshing import refresh
+from podgroup.runtime.log import get_logger
+from podgroup.runtime.settings import Settings
+from projector import tables
+from projector.database import database_url, reader
+
+NICE = 10
+"""By how much its process steps back for others."""
+
+log = get_logger("forecast")
+
+
+async def forecasting(
+    settings: Settings, stop: asyncio.Event, meters: Meters, *, nice: int = NICE
+) -> None:
+    """Make forecasts until `stop` is set; nothing at all if the interval is 0."""
+    every_s = settings.forecast.interval_s
+    if not every_s:
+        return
+    loop, failing = asyncio.get_running_loop(), ""
+    url = database_url(settings)
+    context = multiprocessing.get_context("spawn")
+    while not stop.is_set():
+        try:
+            async with asyncio.timeout(every_s):
+                await stop.wait()
+        except TimeoutError:
+            pass
+        if stop.is_set():
+            return
+        pool = ProcessPoolExecutor(1, mp_context=context, initializer=os.nice, initargs=(nice,))
+        try:
+            made = loop.run_in_executor(pool, once, url, settings)
+            ending = asyncio.create_task(stop.wait())
+            either: list[asyncio.Future[Any]] = [made, ending]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            ending.cancel()
+            if not made.done():
+                return
+            if (found := made.result()) is not None:
+                meters.show(found)
+            failing = ""
+        except Exception as error:  # of a database, or of a process that was killed
+            problem = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            if problem != failing:
+                log.warning("not_forecast", problem=problem)
+            failing = problem
+        finally:
+            _end(pool)
+
+
+def once(url: str, settings: Settings) -> Told | None:
+    """Make a forecast and return what metrics tell of it; None if there is one that is young.
+
+    Raises:
+        DatabaseError, SQLAlchemyError: as `refreshing.refresh`.
+    """
+    now, wanted = datetime.now(UTC), settings.forecast
+    if not due(url, settings.cluster, now, wanted.interval_s):
+        return None
+    found = refresh(url, settings.cluster, now, label=wanted.label, budget_s=wanted.budget_s)
+    return told(found)
+
+
+def due(url: str, cluster: str, now: datetime, every_s: float) -> bool:
+    """Tell whether the oldest of the shards' latest forecasts is older than half of `every_s`."""
+    table = tables.forecasts
+    engine = reader(url)
+    try:
+        with engine.connect() as connection:
+            query = sa.select(sa.func.min(table.c.at)).where(table.c.cluster == cluster)
+            oldest = connection.scalar(query)
+    finally:
+        engine.dispose()
+    return oldest is None or now - oldest >= timedelta(seconds=every_s / 2)
+
+
+def _end(pool: ProcessPoolExecutor) -> None:
+    """End a process that may be playing: what it has not written is not missed."""
+    for process in list((pool._processes or {}).values()):
+        process.terminate()
+    pool.shutdown(wait=False, cancel_futures=True)
