@@ -73,7 +73,7 @@ def what_if(
         typer.Option(
             "--objects",
             metavar="FILE",
-            help="Queues to play a trace on (YAML). May be repeated.",
+            help="Queues to play a trace on, or those that FILE lacks (YAML). May be repeated.",
         ),
     ] = None,
     since: Annotated[
@@ -150,12 +150,12 @@ def what_if(
         return None
     if queue:
         raise UsageFailed("--queue goes with --trace: pods of the log name their queue")
-    if objects:
-        raise UsageFailed("--objects goes with --trace; what the log's queues become is --change")
+    if objects and file is None:
+        raise UsageFailed("--objects goes with --trace or FILE; what queues become is --change")
     from gatelog import asking
 
     where = asking.read_settings(config, settings, state_dir, None, cluster)
-    return _of_log(file, where, since or "7d", until or "", wanted, calibrate)
+    return _of_log(file, where, since or "7d", until or "", wanted, calibrate, objects or [])
 
 
 class Wanted(NamedTuple):
@@ -211,6 +211,7 @@ def _of_log(
     until: str,
     wanted: Wanted,
     measured: int,
+    objects: list[Path],
 ) -> int | None:
     import asyncio
 
@@ -231,6 +232,7 @@ def _of_log(
         sys.stderr.write(f"gatelog: {file}: {text}\n")
     found = replaying.alternatives(
         past,
+        given=objects,
         change=wanted.change,
         small=wanted.small,
         factor=wanted.runtime,

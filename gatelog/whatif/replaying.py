@@ -21,7 +21,7 @@ from msgspec import Struct, to_builtins
 from gatelog.timeline import duration
 from gatelog.whatif import comparing, reporting, running
 from gatelog.whatif.history import History
-from gatelog.whatif.objects import changed, key_of, merged, read_objects
+from gatelog.whatif.objects import changed, key_of, merged, read_objects, with_namespaces
 from gatelog.whatif.playing import Later
 from gatelog.whatif.reading import Past
 from gatelog.whatif.tallying import Tally
@@ -43,6 +43,7 @@ class Found(Struct):
 def alternatives(
     past: Past,
     *,
+    given: list[Path],
     change: list[Path],
     small: list[str],
     factor: float,
@@ -51,11 +52,13 @@ def alternatives(
 ) -> Found:
     """Play the past as it was, and changed; as it was to the end only if nothing is.
 
+    `given` are objects that the log may lack.
+
     Raises:
         CommandFailed, UsageFailed: a change cannot be used, or `db` is not empty.
     """
     begin = past.gathered.begin or past.end
-    base, later = _objects(past)
+    base, later = _objects(past, read_objects(given))
     latest = _latest(base, later)
     wanted = changed(merged(latest, read_objects(change)), small)
     differ = {key_of(v) for v in wanted} if change or small else set()
@@ -97,10 +100,12 @@ def _part(past: Past, found: comparing.Calibration) -> str:
     return f", up to {found.until:%Y-%m-%d %H:%M} (--calibrate 0: to the end)"
 
 
-def _objects(past: Past) -> tuple[list[QueueObject], list[Later]]:
+def _objects(past: Past, given: list[QueueObject]) -> tuple[list[QueueObject], list[Later]]:
     """Return the queues that the log begins with, before its first pod, and what changed after."""
     first = min((seen.at for seen in past.gathered.pods.values()), default=past.end)
-    base: dict[tuple[str, str, str], QueueObject] = {}
+    if given:
+        given = with_namespaces(given, {one.born.namespace for one in past.gathered.pods.values()})
+    base: dict[tuple[str, str, str], QueueObject] = {key_of(view): view for view in given}
     later: list[Later] = []
     for one in past.gathered.objects:
         if one.at > first:

@@ -131,6 +131,47 @@ def test_a_log_of_an_earlier_release_comes_to_what_happened(
     assert found["same"]["preempted"] == found["then"]["preempted"]
 
 
+RECORDED = """apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: lab-flavor}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: cq-NAME}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{name: lab-flavor, resources: [{name: cpu, nominalQuota: 10}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: user-queue, namespace: NAME}
+spec: {clusterQueue: cq-NAME}
+"""
+"""What the namespace of a recording had of queues: recordings do not say it."""
+
+
+def test_a_recording_of_a_real_control_plane_comes_to_about_what_kueue_did(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two groups of ten cores on ten: the second starts when the first has ended."""
+    recording = GOLDEN.parent / "recordings" / "queue_full_then_admitted.jsonl.gz"
+    objects = tmp_path / "queues.yaml"
+    objects.write_text(RECORDED.replace("NAME", "t-queue-full-then-admitted-c4ff"))
+    given = ("--since", "2020-01-01", "--objects", objects)
+    twice = ("--set", "clusterqueue/cq-t-queue-full-then-admitted-c4ff:cpu=20")
+    found = what_if(capsys, recording, *given, *twice)
+    calibration = found["calibration"]
+    assert calibration["both"] == calibration["in_order"] == 2
+    assert calibration["only_then"] == calibration["only_now"] == 0
+    assert calibration["p99_s"] < 2
+    (waits,) = found["what_if"]["waits"]
+    assert (waits["count"], waits["total_s"]) == (2, 0)
+    assert "no ClusterQueue" in refused(capsys, recording, *given[:2], *twice)
+    assert "--objects goes with --trace or FILE" in refused(capsys, *given)
+
+
 def test_people_are_told_first_how_far_to_trust_it(
     log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
