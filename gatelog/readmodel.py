@@ -21,6 +21,7 @@ from gatelog import repeats, sql
 from gatelog.errors import CommandFailed
 from gatelog.rates import Rates
 from gatelog.rows import (
+    BorrowerRow,
     ChangeRow,
     CheckpointRow,
     ExpectedRow,
@@ -29,17 +30,21 @@ from gatelog.rows import (
     HeldRow,
     HolderRow,
     PendingRow,
+    PoolRow,
     QueueRow,
     RepeatedRow,
     SetAsideRow,
+    ShortRow,
     StandingRow,
     SummaryRow,
     UnreplacedRow,
     UnstartedRow,
     WaitRow,
 )
+from gatelog.shared import Shared
 from gatelog.timeline import TimelineEntry
 from gatelog.told import place
+from podgroup.objects import ClusterQueueView
 from projector import database
 from projector.tables.base import utc_text
 
@@ -163,6 +168,28 @@ class ReadModel:
         """Return who holds quota of a ClusterQueue, oldest admission first."""
         given = {"cluster_queue": cluster_queue, "limit": limit}
         return list(self.rows(HolderRow, sql.HOLDERS, given))
+
+    def shared(self, group_id: str, limit: int = 200) -> Shared:
+        """Return what a group that waits is short of, how its tree stands, and who could give."""
+        given = {"group_id": group_id, "limit": limit}
+        short = list(self.rows(ShortRow, sql.SHORT, given))
+        if not short:
+            return Shared([], [], [])
+        return Shared(
+            short,
+            list(self.rows(PoolRow, sql.POOLS, given)),
+            list(self.rows(BorrowerRow, sql.BORROWERS, given)),
+            self._reclaims(short[0].cluster_queue),
+        )
+
+    def _reclaims(self, cluster_queue: str) -> str:
+        """Return whom a ClusterQueue takes its own back from, "" if it is not known."""
+        from projector.packing import unpack_object
+
+        with self._asked(sql.QUEUE_OBJECT, {"name": cluster_queue}) as rows:
+            found = next((row["folded"] for row in rows if row["folded"] is not None), None)
+        view = None if found is None else unpack_object(found)
+        return view.reclaim_within_cohort if isinstance(view, ClusterQueueView) else ""
 
     def ahead(self, group: GroupRow) -> int:
         """Return how many queued groups come before this one in its ClusterQueue."""

@@ -124,6 +124,47 @@ class HolderRow(msgspec.Struct, frozen=True):
     resources: dict[str, dict[str, int]]
 
 
+class ShortRow(msgspec.Struct, frozen=True):
+    """What a group falls short of, as in table `shortages`."""
+
+    cluster_queue: str
+    kind: str
+    name: str
+    flavor: str
+    resource: str
+    requested: int
+    available: int
+    limited_by: str
+    without_limit: int
+    lender: str
+    ever: bool
+    from_at: datetime
+
+
+class PoolRow(msgspec.Struct, frozen=True):
+    """A ClusterQueue or Cohort of the tree that a group waits in, and how it stands now."""
+
+    kind: str
+    name: str
+    flavor: str
+    resource: str
+    nominal: int
+    quota: int
+    reserved: int
+    borrowed: int
+    spare: int
+
+
+class BorrowerRow(msgspec.Struct, frozen=True):
+    """A group that holds quota of a ClusterQueue that borrows; amounts by flavor and resource."""
+
+    cluster_queue: str
+    namespace: str
+    name: str
+    priority: int
+    resources: dict[str, dict[str, int]]
+
+
 class CheckpointRow(msgspec.Struct, frozen=True):
     """Where a projector is. `folded` is its private record of the log."""
 

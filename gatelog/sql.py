@@ -143,6 +143,46 @@ SELECT g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resources
  ORDER BY a.admitted_at, g.id LIMIT :limit
 """
 
+SHORT = """
+SELECT cluster_queue, kind, name, flavor, resource, requested, available, limited_by,
+       without_limit, lender, ever, from_at
+  FROM shortages
+ WHERE cluster = :cluster AND group_id = :group_id AND to_at IS NULL
+ ORDER BY from_seq, flavor, resource LIMIT :limit
+"""
+
+_POOLS = """
+  FROM shortages s
+  JOIN usage q ON q.cluster = s.cluster AND q.kind = 'ClusterQueue' AND q.namespace = ''
+   AND q.name = s.cluster_queue AND q.flavor = s.flavor AND q.resource = s.resource
+   AND q.to_at IS NULL AND q.root <> ''
+  JOIN usage u ON u.cluster = q.cluster AND u.root = q.root AND u.flavor = q.flavor
+   AND u.resource = q.resource AND u.to_at IS NULL AND u.kind <> 'LocalQueue'
+"""
+
+POOLS = f"""
+SELECT u.kind, u.name, u.flavor, u.resource, u.nominal, u.quota, u.reserved, u.borrowed, u.spare
+{_POOLS}
+ WHERE s.cluster = :cluster AND s.group_id = :group_id AND s.to_at IS NULL
+ ORDER BY u.kind DESC, u.name, u.flavor, u.resource LIMIT :limit
+"""
+
+BORROWERS = f"""
+SELECT DISTINCT a.cluster_queue, g.namespace, g.name, g.priority, g.id, a.admitted_at,
+       CAST(a.resources AS TEXT) AS resources
+{_POOLS}
+  JOIN admissions a ON a.cluster = u.cluster AND a.cluster_queue = u.name AND a.released_at IS NULL
+  JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
+ WHERE s.cluster = :cluster AND s.group_id = :group_id AND s.to_at IS NULL
+   AND u.kind = 'ClusterQueue' AND u.borrowed > 0 AND u.name <> s.cluster_queue
+ ORDER BY g.priority, a.admitted_at DESC, g.id LIMIT :limit
+"""
+
+QUEUE_OBJECT = """
+SELECT folded FROM objects
+ WHERE cluster = :cluster AND kind = 'ClusterQueue' AND name = :name LIMIT 1
+"""
+
 AHEAD = """
 SELECT count(*)
   FROM groups

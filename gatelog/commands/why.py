@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         UnstartedRow,
         WaitRow,
     )
+    from gatelog.shared import Shared
     from podgroup.runtime.settings import Settings
 
 HELP = (
@@ -126,6 +127,7 @@ def why(
         waits = model.waits(group.id)
         aside = model.set_aside(namespace, group.name, group.id)
         holders, ahead = _competition(model, group)
+        shared = model.shared(group.id)
         unstarted = model.unstarted(group.id) if group.state in _OVER else []
         failed = model.unreplaced(group.id) if group.state in _STARTED else []
         repeated = model.repeated(datetime.now(UTC), group.id)
@@ -138,6 +140,9 @@ def why(
             "ahead": ahead,
             "expected": expected,
             "holders": holders,
+            "short_of": shared.short,
+            "pools": shared.pools,
+            "borrowers": shared.borrowers,
             "waits": waits,
             "set_aside": aside,
             "not_started": unstarted,
@@ -149,7 +154,8 @@ def why(
         return None
     out = console.console()
     out.print(console.heading(group))
-    out.print(_answer(group, waits, holders, ahead, aside, unstarted, failed, repeated, expected))
+    told = (group, waits, holders, ahead, shared, aside, unstarted, failed, repeated, expected)
+    out.print(_answer(*told))
     if gaps:
         out.print(console.missing(gaps))
     return None
@@ -282,6 +288,7 @@ def _answer(
     waits: list["WaitRow"],
     holders: list["HolderRow"],
     ahead: int,
+    shared: "Shared",
     aside: list["SetAsideRow"],
     unstarted: list["UnstartedRow"],
     failed: list["UnreplacedRow"],
@@ -294,6 +301,7 @@ def _answer(
     from gatelog import repeats
     from gatelog.forecast.words import sentence
     from gatelog.remedies import remedy, replacements
+    from gatelog.shared import sentences
     from gatelog.timeline import plain
 
     now = datetime.now(UTC)
@@ -309,7 +317,12 @@ def _answer(
         row("", plain(group.wait_message))
         row("it takes", remedy(group))
         if group.state == "Queued" and group.cluster_queue:
-            row("in line", f"{ahead or 'nobody'} before it in ClusterQueue {group.cluster_queue}")
+            before = f"{ahead or 'nobody'} before it in ClusterQueue {group.cluster_queue}"
+            row("in line", f"{before}: it is number {ahead + 1}")
+            last = ""
+            for label, text in sentences(shared, group.priority):
+                row("" if label == last else label, text)
+                last = label
         if expected is not None:
             when = (expected.expected_at, expected.latest_at, expected.never, now)
             row("expected", sentence(*when) + _as_of(expected, now))

@@ -11,8 +11,10 @@ from gatelog import timeline
 from gatelog.following import change
 from gatelog.readmodel import ReadModel
 from gatelog.timeline import TimelineEntry
+from podgroup.policy import Policy
 from projector import migrate
 from tests.cli.conftest import Ran
+from tests.core.test_shared_quota import of, team
 from tests.projector.support import Writer
 from tests.support.toy import Toy
 
@@ -268,3 +270,46 @@ def test_changes_of_state_come_once_and_in_order(busy_db: Db) -> None:
     (last,) = [c for c in changes if c.name == "c" and c.state == "Queued"]
     assert change(last).plain.endswith(f"ns/c  Queued  {last.why}")
     assert last.why.startswith("WaitingForQuota: ")
+
+
+def test_why_says_what_is_short_where_and_who_could_give_it_back(
+    gatelog: Gatelog, tmp_path: Path
+) -> None:
+    toy = Toy(policy=Policy(status_interval_s=5))
+    team(toy, "red", 4, reclaim_within_cohort="LowerPriority")
+    team(toy, "blue", 4, borrows=3)
+    for number in range(7):
+        toy.pod(f"b{number}", labels=of("blue"))
+    toy.run(*(f"b{number}" for number in range(7)))
+    toy.wait(6)
+    toy.pod("more", labels=of("blue"))
+    toy.pod("mine", cpu=3, labels=of("red"))
+    url, writer = written(tmp_path, toy)
+    writer.store.close()
+
+    def why(name: str) -> str:
+        code, out, _ = gatelog("why", name, "--db", url, "--cluster", "test")
+        assert code == 0
+        return " ".join(out.split())
+
+    text = why("ns/more")
+    assert "in line nobody before it in ClusterQueue blue: it is number 1" in text
+    assert (
+        "short of 1 cpu of f, of which it could have 0: ClusterQueue blue may not borrow more; "
+        "without borrowing limits it could have 1" in text
+    )
+    assert "cohort lab has 1 of 8 cpu of f left" in text
+    text = why("ns/mine")
+    assert "3 cpu of f, of which it could have 1: what Cohort lab has is taken" in text
+    assert "borrowed ClusterQueue blue borrows 3 of 4 cpu" not in text
+    assert "ClusterQueue blue borrows 3 cpu of f, held by ns/b6 1 (priority 0), ns/b5 1" in text
+    assert "and 2 more" in text
+    assert (
+        "reclaim ClusterQueue red holds 0 of 4 cpu of f of its own: it can take back 4 from groups "
+        "of a priority below 0 of a ClusterQueue that borrows" in text
+    )
+    code, out, _ = gatelog("why", "ns/mine", "--json", "--db", url, "--cluster", "test")
+    found = json.loads(out)
+    assert code == 0 and found["short_of"][0]["limited_by"] == "cohort"
+    assert {one["name"] for one in found["pools"]} == {"lab", "red", "blue"}
+    assert len(found["borrowers"]) == 7

@@ -108,7 +108,8 @@ def test_two_teams_lend_borrow_take_back_and_share(
         assert asked.returncode == 0 and "Finished" in asked.stdout, asked
     asked = run("replay", "--verify", "--state-dir", ".gatelog/demo", *where)
     assert asked.returncode == 0 and "differ" not in asked.stdout, asked
-    assert re.search(r"^usage +\d+ rows +equal$", asked.stdout, re.M), asked.stdout
+    for table in ("usage", "shortages", "preemptions"):
+        assert re.search(rf"^{table} +[1-9]\d* rows +equal$", asked.stdout, re.M), asked.stdout
     told = run("history", "team-red/sweep-4", "--state-dir", ".gatelog/demo", *where).stdout
     history = " ".join(told.split())
     words = (
@@ -126,5 +127,11 @@ def test_two_teams_lend_borrow_take_back_and_share(
         "SELECT name, max(borrowed) AS most FROM usage WHERE kind = 'ClusterQueue' "
         "GROUP BY name ORDER BY name",
     )
+    query = "SELECT policy, victim_name, preemptor_name FROM preemptions ORDER BY seq"
+    told = run("sql", "--json", "--state-dir", ".gatelog/demo", *where, query).stdout
+    assert [tuple(row.values()) for row in json.loads(told)] == [
+        ("InCohortReclamation", "sweep-4", "train-1"),
+        ("InCohortFairSharing", "sweep-3", "train-2"),
+    ]
     most = {row["name"]: int(row["most"]) for row in json.loads(asked.stdout)}
     assert most == {"team-blue": 2000, "team-red": 6000}, asked

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import permutations
 from typing import Any
 
 from msgspec.structs import replace
 
 from podgroup.admission import BETTER, KUEUE, Scheduler, Ways
+from podgroup.admission.holding import Holding
 from podgroup.admission.model import (
     ClusterQueue,
     Configuration,
@@ -20,7 +22,9 @@ from podgroup.admission.model import (
     UsageSharing,
     Workload,
 )
+from podgroup.admission.tree import Forest
 from podgroup.admission.verdicts import Verdicts
+from podgroup.admission.victims import Field, Preemptor, in_order
 from podgroup.objects import FlavorQuotas, Quota, ResourceGroup, Selector
 
 LOWER = Preemption(within_cluster_queue="LowerPriority")
@@ -366,6 +370,42 @@ def test_q12_ties_are_broken_by_uid() -> None:
             assert tree.holding == {"x"}
 
 
+def test_q1_what_a_victim_leaves_over_serves_another() -> None:
+    tree = Tree(BETTER, queue("q", {"f": {"cpu": 4}}, preemption=LOWER))
+    tree.submit("big", "q", requests={"cpu": 4})
+    tree.decide()
+    tree.submit("one", "q", priority=5, requests={"cpu": 2})
+    tree.submit("two", "q", priority=5, requests={"cpu": 2})
+    verdicts = tree.decide()
+    assert [(one.id, one.by_id) for one in verdicts.preempted] == [("big", "one")]
+    assert [head.mode for head in verdicts.heads] == ["Preempt", "DeferredFit"]
+    tree.book.released("big")
+    assert {one.id for one in tree.decide().admitted} == {"one", "two"}
+
+
+def test_q12_victims_of_several_queues_come_in_one_order_where_use_counts() -> None:
+    """By use within a queue, by priority and time between queues: pair by pair that is a circle."""
+    used = {"x": 9.0, "y": 1.0, "z": 5.0}
+    some = (("p", "x", 3), ("p", "y", 1), ("q", "z", 2), ("q", "x", 2), ("r", "y", 1))
+    holders = [
+        Holding(
+            Workload(
+                id=f"{at}", uid=f"{at}", namespace="ns", queue=local, created=at, priority=priority
+            ),
+            Reservation(cluster_queue=name, at=at),
+            "Eviction",
+        )
+        for at, (name, local, priority) in enumerate(some)
+    ]
+    forest = Forest([queue(name, {"f": {"cpu": 1}}) for name in "apqr"], ())
+    field = Field(forest, lambda _: True, Configuration(), lambda key: used[key[1]])
+    asks = Preemptor("new", queue("a", {"f": {"cpu": 1}}), forest.queues["a"], 9, 9)
+    orders = {
+        tuple(one.id for one in in_order(field, asks, given)) for given in permutations(holders)
+    }
+    assert len(orders) == 1
+
+
 def test_an_unselected_namespace_waits_for_its_labels() -> None:
     tree = Tree(
         BETTER,
@@ -463,7 +503,7 @@ def test_a_verdict_says_which_node_was_short_of_what() -> None:
     assert (short.node, short.requested, short.available) == ("a", 6, 5)
 
 
-def test_use_for_which_nobody_looked_while_it_lasted_is_remembered() -> None:
+def test_q13_use_for_which_nobody_looked_while_it_lasted_is_remembered() -> None:
     """Q13: it held a core for an hour, and nothing else happened."""
     sharing = Configuration(usage_sharing=UsageSharing(half_life_s=3600, sampling_s=60))
     used = {}
