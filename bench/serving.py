@@ -16,6 +16,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
+from pathlib import Path
 from statistics import median, quantiles
 
 import aiohttp
@@ -26,6 +27,7 @@ from bench.figures import Figure
 from bench.generated import CLUSTER, fill
 from bench.story import Story
 from gatelog.serve.bootstrap import local_console
+from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.settings import DatabaseSettings, IngestSettings, ServeSettings, Settings
 from projector.database import reader
 from tests.support.processes import TOKEN
@@ -50,20 +52,20 @@ async def run() -> AsyncIterator[Figure]:
 
 
 async def _crowd() -> AsyncIterator[Figure]:
-    story = Story(5900, 4, 100, message_bytes=IngestSettings().batch_bytes)
+    story = Story(2000, 4, 100, message_bytes=IngestSettings().batch_bytes)
+    alone, beside = [], []
     with processes.folder() as place, processes.simulator(place, "--front-proxy") as cluster:
-        async with processes.nats(place, sync_always=False) as server:
-            await projecting.publish(server, story.messages)
-            alone, beside = [], []
-            for number in range(REPEAT_CROWD):
-                at = place / str(number)
-                at.mkdir()
+        for number in range(REPEAT_CROWD):
+            at = place / str(number)
+            at.mkdir()
+            async with log_of(at / "alone", story) as server:
                 with processes.postgres() as url:
                     alone.append(await projecting.project(server, at, url, story))
+            async with log_of(at / "beside", story) as server:
                 with processes.postgres() as url:
                     env = processes.environment(server.settings(), url, cluster.kubeconfig)
-                    env |= {"GATELOG_SERVE_PORT": "0", "GATELOG_STATE_DIR": str(place / "state")}
-                    with processes.children(place, env, "serve") as (serve,):
+                    env |= {"GATELOG_SERVE_PORT": "0", "GATELOG_STATE_DIR": str(at / "state")}
+                    with processes.children(at, env, "serve") as (serve,):
                         port = int(serve.wait_for(r'"port": (\d+)').group(1))
                         assert serve.process is not None
                         async with crowd(port) as told:
@@ -71,8 +73,8 @@ async def _crowd() -> AsyncIterator[Figure]:
                             await asyncio.sleep(AGAIN_S)
                         size = processes.peak_kib(serve.process.pid) / 1024
                         cpu = processes.cpu_s(serve.process.pid)
-                if not told:
-                    raise RuntimeError(f"run {number}: no page was answered\n{serve.tail()}")
+            if not told:
+                raise RuntimeError(f"run {number}: no page was answered\n{serve.tail()}")
         yield Figure(
             name="serve.beside",
             value=median(one.cpu_us for one in beside),
@@ -100,6 +102,15 @@ async def _crowd() -> AsyncIterator[Figure]:
             samples=len(told),
             note=f"nine of ten pages; median {1000 * median(told):.0f} ms",
         )
+
+
+@asynccontextmanager
+async def log_of(place: Path, story: Story) -> AsyncIterator[EmbeddedNats]:
+    """A nats-server with a story, which nobody has read."""
+    place.mkdir()
+    async with processes.nats(place, sync_always=False) as server:
+        await projecting.publish(server, story.messages)
+        yield server
 
 
 @asynccontextmanager

@@ -53,6 +53,7 @@ from podgroup.objects import (
     WorkloadView,
     split_owners,
 )
+from podgroup.subjects import Source
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 READY = (Condition(type="Ready", status="True"),)
@@ -64,12 +65,12 @@ class Message(msgspec.Struct, frozen=True):
 
     position: int
     at: datetime
-    source: str
+    source: Source
     body: bytes
     events: int = 1
 
 
-_SAID_BY: dict[type[e.Event], str] = {
+_SAID_BY: dict[type[e.Event], Source] = {
     e.OutcomeRecorded: "actuator",
     e.SettingsRecorded: "projector",
 }
