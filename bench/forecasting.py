@@ -147,11 +147,11 @@ class Came(Struct):
     most_waiting: int
 
 
-def measure(load: Load, folder: Path) -> Came:
+def measure(load: Load, folder: Path, seed: int = 3) -> Came:
     """Play a load with forecasts on the way, and return what came of them."""
     objects, trace = folder / f"{load.name}.yaml", folder / f"{load.name}.csv"
     objects.write_text(queues(load))
-    trace.write_text(jobs(load))
+    trace.write_text(jobs(load, seed))
     source = Trace(trace)
     found = read_objects([objects])
     found = with_namespaces(found + source.classes(found), source.namespaces)

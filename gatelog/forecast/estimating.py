@@ -107,6 +107,17 @@ def quantile(starts: list[float], plays: int, part: float) -> float | None:
     return ordered[place] if 0 <= place < len(ordered) else None
 
 
+def middle(starts: list[float], plays: int) -> float | None:
+    """Return the median of starts in so many plays: of an even number the middle of two.
+
+    None if the later of these is without a start. Of ten plays the sixth alone would be too late.
+    """
+    ordered, after = sorted(starts), plays // 2
+    if after >= len(ordered):
+        return None
+    return (ordered[(plays - 1) // 2] + ordered[after]) / 2
+
+
 def _estimate(
     identity: str, position: int, starts: list[float], plays: int, why: str | None
 ) -> Estimate:
@@ -115,7 +126,7 @@ def _estimate(
     return Estimate(
         group=identity,
         position=position,
-        expected_s=quantile(starts, plays, 0.5),
+        expected_s=middle(starts, plays),
         earliest_s=quantile(starts, plays, 0.1),
         latest_s=quantile(starts, plays, 0.9),
     )

@@ -2,6 +2,7 @@
 
 from random import Random
 
+from gatelog.forecast.estimating import middle, quantile
 from gatelog.forecast.spans import ENOUGH, Run, Runtimes, Spans
 
 Q = ("cq", "ns", "lq")
@@ -44,3 +45,14 @@ def test_the_narrowest_kind_of_which_enough_is_known() -> None:
     assert drawn(known.of((Q, "blue", shape))).count(10) > 0, "too few: what the queue had"
     assert drawn(known.of((Q, "red", ((2, ()),)))).count(99) == 0, "its label, whatever its shape"
     assert known.count == 2 * ENOUGH - 1
+
+
+def test_the_middle_of_plays_is_in_the_middle() -> None:
+    ten = [float(second) for second in (3, 1, 2, 9, 4, 8, 5, 7, 6, 10)]
+    assert middle(ten, 10) == 5.5
+    assert middle(ten[:9], 9) == 5
+    # In four of ten plays it does not start, in five: whether it does is even.
+    assert middle(sorted(ten)[:6], 10) == 5.5
+    assert middle(sorted(ten)[:5], 10) is None
+    # The next of ten draws is below the largest of them in ten of eleven, below the second in nine.
+    assert quantile(ten, 10, 0.9) == 10

@@ -342,7 +342,10 @@ held = st.tuples(
 
 
 @given(st.lists(pods, max_size=6), st.lists(held, max_size=3))
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=8,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_all_sums_agree_whatever_the_rows_say(
     url: str, some: list[dict[str, Any]], admissions: list[Any]
 ) -> None:
