@@ -31,6 +31,7 @@ from podgroup.commands import (
     FinalizeWorkload,
     FinishGroup,
     KeepPod,
+    MarkInUse,
     ReleaseQuota,
     ReportPod,
     ReportQueue,
@@ -92,6 +93,8 @@ async def _once(api: KubeApi, emitter: Emitter, decision: Decision) -> Verdict |
             return await workloadwrites.finalize(api, command)
         case WriteQueueStatus() as command:
             return await queuewrites.write_status(api, command, decision.at)
+        case MarkInUse() as command:
+            return await queuewrites.mark(api, command)
         case ReportQueue() as command:
             return await queuewrites.report(api, command)
         case EmitEvent():

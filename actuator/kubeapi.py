@@ -33,6 +33,8 @@ _PLURALS: Final = {
     "ClusterQueue": "clusterqueues",
     "Cohort": "cohorts",
     "LocalQueue": "localqueues",
+    "ResourceFlavor": "resourceflavors",
+    "AdmissionCheck": "admissionchecks",
 }
 
 FORGET_S = 60.0

@@ -1,4 +1,4 @@
-"""Carrying out commands on queues: the status of a ClusterQueue, Cohort or LocalQueue.
+"""Carrying out commands on queues: their status, and the finalizer of what is in use.
 
 Theory. There are few of these and they change seldom, so each write is made from a fresh read and
 guarded by its resource version; what others wrote there is kept. Amounts are in the form in which
@@ -13,9 +13,10 @@ from typing import Any
 
 from actuator.kubeapi import MERGE_PATCH, KubeApi
 from actuator.patches import Json
-from actuator.verdicts import Verdict, applied, gone_from, judge
+from actuator.verdicts import Verdict, applied, gone_from, judge, obsolete
 from actuator.workload_status import merge_conditions
-from podgroup.commands import Command, ReportQueue, WriteQueueStatus
+from podgroup.commands import Command, MarkInUse, ReportQueue, WriteQueueStatus
+from podgroup.names import WORKLOAD_FINALIZER
 from podgroup.quantities import format_amount
 from podgroup.standing import Amount, Standing
 
@@ -36,6 +37,25 @@ async def write_status(api: KubeApi, command: WriteQueueStatus, at: datetime) ->
 async def report(api: KubeApi, command: ReportQueue) -> Verdict:
     """Write counts and usage."""
     return await _write(api, command, lambda _, __: status_of(command))
+
+
+async def mark(api: KubeApi, command: MarkInUse) -> Verdict:
+    """Put on or take off the finalizer; those of others stay."""
+    found = await api.get(command.target)
+    gone = gone_from(found, command.target)
+    if gone is not None:
+        return gone
+    meta = found.object()["metadata"]
+    before = meta.get("finalizers") or []
+    if command.off != (WORKLOAD_FINALIZER in before):
+        return applied(found, f"{found.path}: is so already")
+    if not command.off and meta.get("deletionTimestamp"):
+        return obsolete(f"{found.path}: is being deleted")
+    after = [name for name in before if name != WORKLOAD_FINALIZER]
+    guard = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+    wanted = after if command.off else [*before, WORKLOAD_FINALIZER]
+    body = {"metadata": {**guard, "finalizers": wanted}}
+    return judge(await api.patch(command.target, body, MERGE_PATCH))
 
 
 async def _write(

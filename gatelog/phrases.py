@@ -74,6 +74,6 @@ ACTIONS = {
 QUIET_ACTIONS = frozenset(
     {
         *("WriteWorkloadStatus", "UpdateWorkload", "FinalizeWorkload"),
-        *("WriteQueueStatus", "ReportQueue", "EmitEvent"),
+        *("WriteQueueStatus", "MarkInUse", "ReportQueue", "EmitEvent"),
     }
 )

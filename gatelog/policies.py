@@ -29,7 +29,8 @@ POLICY_FILES = (
 )
 FENCE_FILES = ("base/fence.yaml",)
 _EVERY_POD = "components/policy-every-pod/kustomization.yaml"
-_PODS, _OWNERS, _FENCE = "gatelog-queued-pods", "gatelog-owner-labels", "gatelog-fence"
+_PODS, _OWNERS = "gatelog-queued-pods", "gatelog-owner-labels"
+_FENCES = ("gatelog-fence", "gatelog-queue-fence")
 _ACCOUNT = "system:serviceaccount:"
 
 
@@ -63,7 +64,7 @@ def _fitting(objects: Iterable[Object], settings: Settings) -> list[Object]:
         if obj["kind"].endswith("Binding"):
             continue
         name, spec = obj["metadata"]["name"], obj["spec"]
-        if name != _FENCE or fenced(settings):
+        if name not in _FENCES or fenced(settings):
             _name_the_actuator(spec, actuator_user(settings))
         if name == _PODS:
             _fit_pods(spec, settings)

@@ -225,6 +225,15 @@ class WriteQueueStatus(Command, tag="WriteQueueStatus", frozen=True, kw_only=Tru
     condition: Condition
 
 
+class MarkInUse(Command, tag="MarkInUse", frozen=True, kw_only=True):
+    """Put the finalizer of what is in use on a queue, flavor or check, or with `off` take it off.
+
+    Nothing is put on what is being deleted, which the API server refuses.
+    """
+
+    off: bool = False
+
+
 class ReportQueue(Command, tag="ReportQueue", frozen=True, kw_only=True):
     """Write counts and usage into the status of a ClusterQueue, Cohort or LocalQueue.
 
@@ -292,6 +301,7 @@ Write = (
     | WriteWorkloadStatus
     | FinalizeWorkload
     | WriteQueueStatus
+    | MarkInUse
     | ReportQueue
     | EmitEvent
 )

@@ -31,6 +31,7 @@ from podgroup.decide.counting import counting
 from podgroup.decide.disowning import tell_refused
 from podgroup.decide.explaining import explain
 from podgroup.decide.holding import enlist
+from podgroup.decide.protecting import protecting
 from podgroup.decide.queueing import queueing
 from podgroup.events import Batch, Decision
 from podgroup.fold.pods import renewable, retirable
@@ -151,6 +152,8 @@ def decide(
         d.here = here
     if world.meta.untold:
         tell_refused(d)
+    if world.unsaid or (world.ending and world.quotas.moved):
+        protecting(d)
     if world.unsaid:
         queueing(d)
     if world.quotas.moved:

@@ -30,7 +30,7 @@ from podgroup.events import (
     WorkloadApplied,
     WorkloadDeleted,
 )
-from podgroup.fold import FOLDS
+from podgroup.fold import FOLDS, marking
 from podgroup.fold.common import index, new_members, park
 from podgroup.fold.deciding import line_up
 from podgroup.fold.decisions import apply_decision
@@ -45,6 +45,7 @@ from podgroup.objects import (
     CohortView,
     FlavorView,
     LocalQueueView,
+    Marked,
     NamespaceView,
     PodView,
     PriorityClassView,
@@ -202,6 +203,8 @@ def load_world(
         index(world, world.groups[pod.group], pod)
     for view in objects:
         _put(world, view)
+        if isinstance(view, Marked):
+            marking.recalled(world, kind_of(view), view)
     for workload in workloads:
         world.workloads[(workload.namespace, workload.name)] = workload
     world.told.update(told)

@@ -114,6 +114,7 @@ MAX_REASON: Final[int] = 512
 # -- reasons of Active -------------------------------------------------------------------------
 ACTIVE_READY: Final[str] = "Ready"
 ACTIVE_STOPPED: Final[str] = "Stopped"
+ACTIVE_TERMINATING: Final[str] = "Terminating"
 ACTIVE_FLAVOR_NOT_FOUND: Final[str] = "FlavorNotFound"
 ACTIVE_CHECK_NOT_FOUND: Final[str] = "AdmissionCheckNotFound"
 ACTIVE_CHECK_INACTIVE: Final[str] = "AdmissionCheckInactive"

@@ -346,6 +346,12 @@ class ClusterQueueView(View, tag_field="kind", tag="ClusterQueue", frozen=True, 
     """As in `LocalQueueView`."""
     unread: tuple[str, ...] = ()
     """As in `LocalQueueView`."""
+    marked: bool = False
+    """The finalizer of what is in use is on it."""
+    marking: str = ""
+    """Decision in flight that puts that on or takes it off; never on the wire."""
+    deleting: bool = False
+    """Someone asked for its deletion."""
 
 
 class FlavorView(View, tag_field="kind", tag="ResourceFlavor", frozen=True, kw_only=True):
@@ -358,6 +364,10 @@ class FlavorView(View, tag_field="kind", tag="ResourceFlavor", frozen=True, kw_o
     node_labels: dict[str, str] = {}
     taints: tuple[Toleration, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    marked: bool = False
+    """As in `ClusterQueueView`."""
+    marking: str = ""
+    deleting: bool = False
 
 
 class AdmissionCheckView(View, tag_field="kind", tag="AdmissionCheck", frozen=True, kw_only=True):
@@ -370,6 +380,10 @@ class AdmissionCheckView(View, tag_field="kind", tag="AdmissionCheck", frozen=Tr
     controller: str = ""
     active: tuple[str, ...] = ()
     """As in `LocalQueueView`; its controller writes it."""
+    marked: bool = False
+    """As in `ClusterQueueView`."""
+    marking: str = ""
+    deleting: bool = False
 
 
 class WorkloadPriorityClassView(
@@ -416,6 +430,18 @@ QueueObject = (
     | PriorityClassView
     | NamespaceView
 )
+
+Marked = ClusterQueueView | FlavorView | AdmissionCheckView
+"""What may not be deleted while it is in use: it carries a finalizer."""
+MARKED_KINDS = ("ClusterQueue", "ResourceFlavor", "AdmissionCheck")
+MARK_TIMER = "mark"
+"""Purpose of the timer after which a mark that was refused is tried again."""
+
+
+def mark_timer(kind: str, name: str) -> str:
+    """Return the name of that timer."""
+    return f"{MARK_TIMER}/{kind}/{name}"
+
 
 Kind = Literal[
     "Pod",

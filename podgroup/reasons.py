@@ -265,7 +265,7 @@ REASONS: Final = (
         "ClusterQueueInactive",
         "the ClusterQueue cannot admit anything",
         "the ResourceFlavors that ClusterQueue {cluster_queue} names, and AdmissionChecks that "
-        "are active",
+        "are active; if it is being deleted, another queue",
     ),
     _blocked(
         PENDING_MISCONFIGURED,

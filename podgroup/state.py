@@ -504,6 +504,10 @@ class World(Struct):
     the rest at any time, and is never stored."""
     unsaid: dict[QueueKey, None] = field(default_factory=dict)
     """Queues whose condition Active may have to say something else; a start looks at all."""
+    marks: dict[str, QueueKey] = field(default_factory=dict)
+    """Decision in flight about the finalizer of what is in use -> the object."""
+    ending: dict[str, None] = field(default_factory=dict)
+    """ClusterQueues that are being deleted."""
     told: dict[QueueKey, Told] = field(default_factory=dict)
     """How queues and cohorts were said to stand."""
     journal: Journal = field(default_factory=Journal)

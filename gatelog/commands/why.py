@@ -238,7 +238,9 @@ def _pending_columns(now: datetime) -> "list[Column[PendingRow]]":
 
 def _competition(model: "ReadModel", group: "GroupRow") -> tuple[list["HolderRow"], int]:
     """Return who holds the quota a queued group waits for, and how many are before it."""
-    if group.state != "Queued" or not group.cluster_queue or group.queued_at is None:
+    inactive = group.wait_reason == "ClusterQueueInactive"
+    waits = group.state == "Queued" or inactive
+    if not waits or not group.cluster_queue or group.queued_at is None:
         return [], 0
     return model.holders(group.cluster_queue), model.ahead(group)
 

@@ -14,7 +14,7 @@ from gatelog import clusterinfo
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
 from gatelog.removal.ownership import COMPONENT_LABEL, NAME_LABEL, OWN_NAME
 from gatelog.viacluster.asking import BASE
-from podgroup.names import ACTIVE
+from podgroup.names import ACTIVE, FINISHED
 from podgroup.runtime.kube import KubeClient
 
 AREA = "deployments"
@@ -69,14 +69,12 @@ async def queues(kube: KubeClient) -> list[Finding]:
     version = (await clusterinfo.kueue(kube)).version
     if not version:
         return []
-    return [
-        await _queues(kube, f"/apis/{clusterinfo.KUEUE_GROUP}/{version}/{plural}", plural)
-        for plural in ("clusterqueues", "localqueues")
-    ]
+    api = f"/apis/{clusterinfo.KUEUE_GROUP}/{version}"
+    return [await _queues(kube, api, plural) for plural in ("clusterqueues", "localqueues")]
 
 
-async def _queues(kube: KubeClient, path: str, plural: str) -> Finding:
-    found = await clusterinfo.seen(kube, f"{path}?limit={MOST}")
+async def _queues(kube: KubeClient, api: str, plural: str) -> Finding:
+    found = await clusterinfo.seen(kube, f"{api}/{plural}?limit={MOST}")
     if found is None:
         return skip(QUEUES, plural, f"this account may not list {plural}")
     items = found.get("items") or []
@@ -87,7 +85,11 @@ async def _queues(kube: KubeClient, path: str, plural: str) -> Finding:
             "there is none: nobody can be admitted",
             f"gatelog create {plural.removesuffix('s')}, or apply deploy/examples/first-queue.yaml",
         )
-    idle = [said for obj in items if (said := _inactive(obj))]
+    idle = [
+        said + (await _holders(kube, api, obj["metadata"]["name"]) if _ends(obj) else "")
+        for obj in items
+        if (said := _inactive(obj))
+    ]
     count = f"{len(items)}{' at least' if (found.get('metadata') or {}).get('continue') else ''}"
     if not idle:
         return ok(QUEUES, plural, f"{count}, none of them says that it is inactive")
@@ -96,8 +98,39 @@ async def _queues(kube: KubeClient, path: str, plural: str) -> Finding:
         QUEUES,
         plural,
         f"{len(idle)} of {count} admit nobody: {'; '.join(idle[:_NAMED])}{more}",
-        "gatelog resume one that was stopped; of the others the message says what is missing",
+        "gatelog resume one that was stopped; one that is being deleted goes when those that hold "
+        "its quota have ended; of the others the message says what is missing",
     )
+
+
+def _ends(obj: Mapping[str, Any]) -> bool:
+    return "deletionTimestamp" in obj["metadata"] and "namespace" not in obj["metadata"]
+
+
+async def _holders(kube: KubeClient, api: str, queue: str) -> str:
+    """Say which Workloads keep a ClusterQueue from being deleted."""
+    found = await clusterinfo.seen(kube, f"{api}/workloads?limit={MOST}")
+    if found is None:
+        return ", and this account may not list workloads, which may hold it"
+    held = sorted(
+        f"{obj['metadata']['namespace']}/{obj['metadata']['name']}"
+        for obj in found.get("items") or ()
+        if _admitted_by(obj) == queue and not _finished(obj)
+    )
+    if not held:
+        return ", held by no Workload that is seen here"
+    more = f" and {len(held) - _NAMED} more" if len(held) > _NAMED else ""
+    return f", held by {', '.join(held[:_NAMED])}{more}"
+
+
+def _admitted_by(workload: Mapping[str, Any]) -> str:
+    admission = (workload.get("status") or {}).get("admission") or {}
+    return str(admission.get("clusterQueue") or "")
+
+
+def _finished(workload: Mapping[str, Any]) -> bool:
+    conditions = (workload.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == FINISHED and one.get("status") == "True" for one in conditions)
 
 
 def _inactive(obj: Mapping[str, Any]) -> str:

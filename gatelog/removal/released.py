@@ -35,6 +35,7 @@ QUEUE_KINDS = (
     ("clusterqueues", "ClusterQueue"),
     ("cohorts", "Cohort"),
     ("resourceflavors", "ResourceFlavor"),
+    ("admissionchecks", "AdmissionCheck"),
 )
 """Kinds whose objects may carry the finalizer of what is in use."""
 GATES = (ADMISSION_GATE, TOPOLOGY_GATE)

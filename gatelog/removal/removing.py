@@ -254,9 +254,8 @@ class Removal:
                         queues += 1
                         if not self._wish.dry:
                             writes.create_task(self._release_and_delete(kind, queue, False))
-        detail = (
-            f"{released} released, {deleted} of them deleted; {queues} queues and flavors freed"
-        )
+        freed = f"{queues} queues, flavors and checks freed"
+        detail = f"{released} released, {deleted} of them deleted; {freed}"
         return Step("workloads", released + queues, detail)
 
     async def _kueue_api(self) -> str | None:

@@ -157,7 +157,7 @@ class Cluster:
                 version = pod.view.resource_version
         elif isinstance(command, c.WriteQueueStatus):
             status, version, uid = self._write_queue(command)
-        elif isinstance(command, c.EmitEvent | c.ReportQueue):
+        elif isinstance(command, c.EmitEvent | c.ReportQueue | c.MarkInUse):
             status, version, uid = "applied", "", target.uid
         else:
             status, version, uid = self._write_workload(command)

@@ -12,6 +12,7 @@ from msgspec import field
 
 from ingest.translate.fields import (
     ConditionWire,
+    MetaWire,
     ObjectWire,
     RefusedError,
     RequirementWire,
@@ -23,7 +24,7 @@ from ingest.translate.fields import (
     tolerations,
 )
 from podgroup import objects
-from podgroup.names import ACTIVE
+from podgroup.names import ACTIVE, WORKLOAD_FINALIZER
 from podgroup.quantities import amount, parse
 
 _Quantity = str | int
@@ -172,6 +173,10 @@ class NamespaceWire(ObjectWire, frozen=True):
     """core/v1 Namespace."""
 
 
+def _marked(meta: MetaWire) -> bool:
+    return WORKLOAD_FINALIZER in (meta.finalizers or ())
+
+
 def local_queue_view(wire: LocalQueueWire) -> objects.LocalQueueView:
     """Return the view of a LocalQueue."""
     meta = wire.metadata
@@ -257,6 +262,8 @@ def cluster_queue_view(wire: ClusterQueueWire) -> objects.ClusterQueueView:
         weight_nano=_weight(spec.fair_sharing),
         usage_based=scope.admission_mode == "UsageBasedAdmissionFairSharing",
         active=_active(wire.status),
+        marked=_marked(meta),
+        deleting=meta.deletion_timestamp is not None,
     )
 
 
@@ -276,6 +283,8 @@ def admission_check_view(wire: AdmissionCheckWire) -> objects.AdmissionCheckView
         resource_version=meta.resource_version,
         controller=wire.spec.controller_name,
         active=_active(wire.status),
+        marked=_marked(meta),
+        deleting=meta.deletion_timestamp is not None,
     )
 
 
@@ -289,6 +298,8 @@ def flavor_view(wire: FlavorWire) -> objects.FlavorView:
         node_labels=spec.node_labels or {},
         taints=tolerations(spec.node_taints),
         tolerations=tolerations(spec.tolerations),
+        marked=_marked(meta),
+        deleting=meta.deletion_timestamp is not None,
     )
 
 

@@ -4,7 +4,7 @@ Theory. Rules are pure functions of what the fold has made of the log, which the
 read-only types and change through conclusions alone (`context.Deciding`). The engine runs `FIRST`,
 then in builtin mode admission, then `THEN`. A rule says what it reads and when it is due where it
 is written (`rule`). For no group, but for pods that cannot be read and for queues that changed,
-there are `refuse` and `announce`.
+there are `refuse`, `protect` and `announce`.
 
 Invariant: deciding twice on the same state decides nothing the second time.
 """

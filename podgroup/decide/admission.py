@@ -287,6 +287,9 @@ def _inactive(d: Deciding, queue: ClusterQueueView) -> Reason | None:
     """Say why a ClusterQueue takes nobody in, if it does not."""
     if queue.stop_policy != "None":
         return PENDING_ON_HOLD, _why(f"ClusterQueue {queue.name} is stopped", queue.because)
+    if queue.deleting:
+        said = f"ClusterQueue {queue.name} is inactive: it is being deleted"
+        return "ClusterQueueInactive", said
     for resources in queue.groups:
         for flavor in resources.flavors:
             if flavor.name not in d.world.flavors:

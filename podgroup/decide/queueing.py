@@ -27,6 +27,7 @@ from podgroup.names import (
     ACTIVE_NO_CLUSTER_QUEUE,
     ACTIVE_READY,
     ACTIVE_STOPPED,
+    ACTIVE_TERMINATING,
 )
 from podgroup.objects import WHOLE, ClusterQueueView, CohortView, Condition, LocalQueueView
 from podgroup.view import World
@@ -53,7 +54,10 @@ def queueing(d: Deciding) -> None:
             elif kind == "Cohort":
                 if (cohort := world.cohorts.get(name)) is not None:
                     _tell(d, kind, cohort, cohort_active(world, cohort))
-            elif (local := world.local_queues.get((namespace, name))) is not None:
+            elif (
+                kind == "LocalQueue"
+                and (local := world.local_queues.get((namespace, name))) is not None
+            ):
                 _tell(d, kind, local, local_queue_active(world, local))
     d.write.announced()
 
@@ -78,9 +82,12 @@ def _tell(
 def cluster_queue_active(world: World, queue: ClusterQueueView) -> Said:
     """Say whether a ClusterQueue admits."""
     why, reason = [], ""
+    if queue.deleting:
+        why.append("is being deleted")
+        reason = ACTIVE_TERMINATING
     if queue.stop_policy != "None":
         why.append("is stopped")
-        reason = ACTIVE_STOPPED
+        reason = reason or ACTIVE_STOPPED
     named = dict.fromkeys(flavor.name for part in queue.groups for flavor in part.flavors)
     missing = [name for name in named if name not in world.flavors]
     if missing:

@@ -73,7 +73,7 @@ def unusable_checks(
 
 
 def cluster_queue(view: ClusterQueueView, *, usable: bool = True) -> ClusterQueue:
-    """Return a ClusterQueue; it is `usable` if its checks are."""
+    """Return a ClusterQueue; it is `usable` if its checks are, and nobody deletes it."""
     preemption = {
         "within_cluster_queue": view.within_cluster_queue,
         "reclaim_within_cohort": view.reclaim_within_cohort,
@@ -95,7 +95,7 @@ def cluster_queue(view: ClusterQueueView, *, usable: bool = True) -> ClusterQueu
         fungibility=msgspec.convert(fungibility, Fungibility),
         weight=Fraction(view.weight_nano, WHOLE),
         usage_based=view.usage_based,
-        usable=usable,
+        usable=usable and not view.deleting,
     )
     return msgspec.structs.replace(queue, **rest)
 

@@ -21,6 +21,7 @@ from podgroup.commands import (
     FinalizeWorkload,
     FinishGroup,
     KeepPod,
+    MarkInUse,
     PodSetSpec,
     ReleaseQuota,
     ReportPod,
@@ -33,6 +34,7 @@ from podgroup.commands import (
 )
 from podgroup.events import Decision
 from podgroup.facts import role_of
+from podgroup.fold import marking
 from podgroup.fold.common import EXCESS, REPLACED, expect, index, lacks_no_more, mark, note
 from podgroup.fold.group import composition, ending, mirror, reporting, requeueing
 from podgroup.fold.placing import needed, replace
@@ -57,6 +59,8 @@ def apply_decision(world: World, decision: Decision) -> None:
     command = decision.command
     if isinstance(command, WriteQueueStatus):
         say(world, command)
+    elif isinstance(command, MarkInUse):
+        marking.decided(world, decision)
     elif isinstance(command, ReportQueue):
         on = command.target
         here = At(decision.as_of, decision.at)

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from podgroup.changes import of_pod, of_workload
 from podgroup.events import OutcomeRecorded, TimerFired
+from podgroup.fold import marking
 from podgroup.fold.common import end_expectation, index, mark, note
 from podgroup.fold.group import ending, mirror, reporting
 from podgroup.fold.pods import gone
@@ -23,7 +24,7 @@ from podgroup.fold.workloads import workload_is_gone
 from podgroup.ids import GroupID, newer
 from podgroup.journal import At, OutcomeRow
 from podgroup.names import WORKLOAD_FINALIZER
-from podgroup.objects import WorkloadView
+from podgroup.objects import MARK_TIMER, WorkloadView
 from podgroup.outcomes import FINAL
 from podgroup.standing import COUNTS_TIMER
 from podgroup.state import Group, Pod, Timer, World
@@ -62,6 +63,7 @@ def outcome_recorded(world: World, here: At, event: OutcomeRecorded) -> None:
         return
     target = world.expecting.get(event.decision)
     if target is None:
+        marking.outcome(world, here, event)
         return
     group = world.groups.get(target[0])
     if group is None:
@@ -191,6 +193,9 @@ def timer_fired(world: World, here: At, event: TimerFired) -> None:
     del world.meta.timers[event.timer]
     if timer.purpose == COUNTS_TIMER:
         world.quotas.moved = True
+        return
+    if timer.purpose == MARK_TIMER:
+        marking.due(world, event.timer)
         return
     group = world.groups.get(GroupID(timer.group))
     if group is None:

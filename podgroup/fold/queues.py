@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from podgroup.commands import WriteQueueStatus
+from podgroup.fold import marking
 from podgroup.fold.common import listed, mark, note, stale
 from podgroup.ids import newer
 from podgroup.journal import At, QuotaRow, UsageRow
@@ -20,6 +21,7 @@ from podgroup.objects import (
     CohortView,
     FlavorView,
     LocalQueueView,
+    Marked,
     NamespaceView,
     PriorityClassView,
     QueueObject,
@@ -40,11 +42,13 @@ def object_applied(world: World, here: At, view: QueueObject, relist: str) -> No
     version = known.resource_version if known is not None and known.uid == view.uid else ""
     if stale(world, kind, view.resource_version, version, in_frame):
         return
+    if isinstance(view, Marked):
+        view = marking.carried(world, known, view)
     store[key] = view
     world.journal.objects.add((kind, view.namespace, view.name))
     if isinstance(view, ClusterQueueView):
         _quota(world, here, view.name, known, view)
-    if isinstance(view, ClusterQueueView | CohortView | LocalQueueView):
+    if isinstance(view, Marked | CohortView | LocalQueueView):
         world.unsaid[(kind, view.namespace, view.name)] = None
     if isinstance(view, ClusterQueueView | LocalQueueView):
         _told(world, here, kind, known, view)
@@ -79,6 +83,8 @@ def object_deleted(
         if known is None or known.uid != uid:
             return
         del store[name]
+        if isinstance(known, Marked):
+            marking.forgotten(world, known)
         if isinstance(known, ClusterQueueView):
             _quota(world, here, name, known, None)
     world.journal.objects.add((kind, namespace, name))
@@ -107,6 +113,8 @@ def nominal_quota(view: ClusterQueueView | None) -> dict[str, dict[str, int]]:
 
 
 def _asked_for(view: QueueObject) -> QueueObject:
+    if isinstance(view, Marked):
+        view = msgspec.structs.replace(view, marked=False, marking="")
     if isinstance(view, ClusterQueueView | CohortView | LocalQueueView):
         return msgspec.structs.replace(view, resource_version="", active=())
     return msgspec.structs.replace(view, resource_version="")
@@ -181,6 +189,8 @@ def _usage(queue: QueueKey, amount: Amount, told: Told, until: At | None = None)
 def unsay(world: World) -> None:
     """Have the conditions of all queues looked at: what one rests on has changed."""
     world.unsaid.update(dict.fromkeys(("ClusterQueue", "", name) for name in world.cluster_queues))
+    world.unsaid.update(dict.fromkeys(("ResourceFlavor", "", name) for name in world.flavors))
+    world.unsaid.update(dict.fromkeys(("AdmissionCheck", "", name) for name in world.checks))
     world.unsaid.update(dict.fromkeys(("Cohort", "", name) for name in world.cohorts))
     world.unsaid.update(dict.fromkeys(("LocalQueue", *key) for key in world.local_queues))
 

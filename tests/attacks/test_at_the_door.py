@@ -292,3 +292,23 @@ async def test_an_owner_that_names_a_queue_passes_it_on(door: Door, kind: str) -
             "app": "a",
             names.QUEUE_NAME: "late",
         }
+
+
+async def test_the_fence_keeps_the_actuator_off_what_queues_grant(door: Door) -> None:
+    path = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues"
+    meta = {"name": "cq", "labels": {"a": "1"}, "finalizers": ["example.com/f"]}
+    body = {"metadata": meta, "spec": {"stopPolicy": "None"}}
+    await door.admin.ok("POST", path, body)
+    mark = "kueue.x-k8s.io/resource-in-use"
+    grants: tuple[dict[str, Any], ...] = (
+        {"spec": {"stopPolicy": "Hold"}},
+        {"metadata": {"labels": {"a": "2"}}},
+        {"metadata": {"finalizers": []}},
+        {"metadata": {"finalizers": ["example.com/f", "example.com/g", mark]}},
+    )
+    for what in grants:
+        with pytest.raises(ApiFailure, match="gatelog-queue-fence"):
+            await door.actuator.ok("PATCH", f"{path}/cq", what, content_type=MERGE)
+    for finalizers in (["example.com/f", mark], ["example.com/f"]):
+        kept = {"metadata": {"finalizers": finalizers}}
+        await door.actuator.ok("PATCH", f"{path}/cq", kept, content_type=MERGE)

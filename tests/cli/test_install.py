@@ -273,10 +273,10 @@ def test_the_base_is_what_kueue_beside_us_asks_for() -> None:
 def test_policies_name_the_account_and_the_namespaces_of_the_settings() -> None:
     chosen = WebhookSettings(actuator_user=ACCOUNT, excluded_namespaces=("a", "b"))
     found = fitted(Settings(webhook=chosen))
-    for name in ("gatelog-pods", "gatelog-fence"):
+    for name in ("gatelog-pods", "gatelog-fence", "gatelog-queue-fence"):
         assert f"'{ACCOUNT}'" in found[name]["matchConditions"][0]["expression"]
     for name, spec in found.items():
-        if name != "gatelog-fence":
+        if not name.endswith("fence"):
             (wish,) = spec["matchConstraints"]["namespaceSelector"]["matchExpressions"]
             assert wish["values"] == ["a", "b"]
     assert "namespaceSelector" not in found["gatelog-fence"]["matchConstraints"]

@@ -59,6 +59,16 @@ async def away(tmp_path: Path) -> AsyncIterator[Bare]:
             condition = {"type": "Active", "status": said, "reason": "R", "message": f"{name} m"}
             condition["lastTransitionTime"] = "2026-01-01T00:00:00Z"
             await say(kube, f"{QUEUES}/{name}", {"conditions": [condition]})
+        meta = {"name": "going", "finalizers": ["kueue.x-k8s.io/resource-in-use"]}
+        await post(kube, QUEUES, "ClusterQueue", "going", spec={}, metadata=meta)
+        await say(kube, f"{QUEUES}/going", {"conditions": [{**condition, "status": "False"}]})
+        await kube.json("DELETE", f"{QUEUES}/going")
+        template = {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}
+        sets = [{"name": "main", "count": 1, "template": template}]
+        place = f"{QUEUES.removesuffix('clusterqueues')}namespaces/default/workloads"
+        await post(kube, place, "Workload", "holds", spec={"podSets": sets})
+        held = {"clusterQueue": "going", "podSetAssignments": [{"name": "main"}]}
+        await say(kube, f"{place}/holds", {"admission": held})
         yield cluster, kube
         await kube.close()
 
@@ -81,7 +91,9 @@ async def test_what_the_api_server_shows(gatelog: Gatelog, away: Bare, tmp_path:
         assert found[area, "reachable"]["verdict"] == "skip"
         assert "deploy/doctor" in found[area, "reachable"]["detail"]
     idle = found["queues", "clusterqueues"]
-    assert idle["verdict"] == "warn" and "1 of 2 admit nobody: idle (R: idle m)" in idle["detail"]
+    assert idle["verdict"] == "warn" and "2 of 3 admit nobody:" in idle["detail"]
+    assert "idle (R: idle m)" in idle["detail"]
+    assert "going (R: busy m), held by default/holds" in idle["detail"]
     assert found["queues", "groups"]["verdict"] == "skip", "gatelog serve is not installed"
     assert found["leases", "ingest"]["verdict"] == "fail", "nobody holds the Lease"
     assert f"{SYSTEM}/gatelog-ingest-default" in found["leases", "ingest"]["detail"]

@@ -16,6 +16,7 @@ from podgroup.decide import FIRST, THEN
 from podgroup.decide.counting import COUNT
 from podgroup.decide.disowning import REFUSE
 from podgroup.decide.holding import ADMIT, PREEMPT
+from podgroup.decide.protecting import PROTECT
 from podgroup.decide.queueing import ANNOUNCE
 from podgroup.decide.rule import BUILTIN, Line
 from podgroup.lifecycle import ARROWS, GONE, STATES
@@ -158,7 +159,7 @@ def rules() -> str:
     add((ADMIT, PREEMPT), BUILTIN, 0)
     for rule in THEN:
         add(rule.says, rule.mode, rule.reads)
-    add((ANNOUNCE, COUNT), BUILTIN, 0)
+    add((PROTECT, ANNOUNCE, COUNT), BUILTIN, 0)
     add((REFUSE,), "", 0)
     return "\n".join(lines)
 

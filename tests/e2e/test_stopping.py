@@ -18,6 +18,7 @@ pytestmark = [
     pytest.mark.retried("it waits for processes that share two cores with other tests"),
 ]
 
+FINALIZER = "kueue.x-k8s.io/resource-in-use"
 PODS = "/api/v1/namespaces/{}/pods"
 
 
@@ -99,3 +100,42 @@ async def test_a_stopped_group_is_evicted_and_comes_back(stack: Stack) -> None:
             await api.call("POST", PODS.format(team), pod(name, "a", 2))
         await told(stack, api, "it runs again", state, "Running")
         assert "mended" in await done(stack, "history", f"{team}/a", "--full", "--all")
+
+
+async def test_a_queue_in_use_is_not_deleted_before_its_last_group_has_ended(stack: Stack) -> None:
+    team = "ending"
+    queue = f"/apis/kueue.x-k8s.io/v1beta2/clusterqueues/cq-{team}"
+    flavor = f"/apis/kueue.x-k8s.io/v1beta2/resourceflavors/f-{team}"
+    async with stack.api() as api:
+        await queues(stack, api, team)
+
+        async def marked() -> bool:
+            found = [(await api.call("GET", path))["metadata"] for path in (queue, flavor)]
+            return all(FINALIZER in (meta.get("finalizers") or ()) for meta in found)
+
+        await api.until("queue and flavor carry the finalizer", marked)
+        await api.call("POST", PODS.format(team), pod("runs"))
+        state = "SELECT id FROM groups WHERE namespace = 'ending' AND name = ? AND state = ?"
+        await told(stack, api, "it runs", state, "runs", "Running")
+        for path in (queue, flavor):
+            await api.call("DELETE", path)
+        await api.call("POST", PODS.format(team), pod("late"))
+        why = "SELECT message FROM v_why_pending WHERE name = ?"
+        waits = await told(stack, api, "late waits", f"{why} AND reason <> 'Composing'", "late")
+        assert waits["message"] == f"ClusterQueue cq-{team} is inactive: it is being deleted"
+        assert f"{team}/runs" in await done(stack, "why", f"{team}/late")
+
+        async def terminating() -> bool:
+            live = await api.call("GET", queue)
+            said = (live.get("status") or {}).get("conditions") or ()
+            return any(c["type"] == "Active" and c["reason"] == "Terminating" for c in said)
+
+        await api.until("the queue says that it is being deleted", terminating)
+        assert await api.call("GET", flavor), "the queue still refers to it"
+        await api.call("DELETE", f"{PODS.format(team)}/runs")
+
+        async def gone() -> bool:
+            found = [await api.call("GET", path, ok=()) for path in (queue, flavor)]
+            return all(one.get("code") == 404 for one in found)
+
+        await api.until("queue and flavor are gone", gone)

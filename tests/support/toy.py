@@ -137,7 +137,13 @@ class Toy:
         objects: dict[str, list[Any]] = {
             "Namespace": [NamespaceView(uid="n", name="ns", resource_version=v())],
             "ResourceFlavor": [
-                FlavorView(uid="f", name="f", resource_version=v(), node_labels={"pool": "a"})
+                FlavorView(
+                    uid="f",
+                    name="f",
+                    resource_version=v(),
+                    node_labels={"pool": "a"},
+                    marked=True,
+                )
             ],
             "WorkloadPriorityClass": [
                 WorkloadPriorityClassView(uid=n, name=n, resource_version=v(), value=val)
@@ -172,6 +178,7 @@ class Toy:
     def cluster_queue(
         self, cpu: int, strategy: str = "BestEffortFIFO", within: str = "LowerPriority", **more: Any
     ) -> ClusterQueueView:
+        more.setdefault("marked", True)
         more.setdefault("active", ("True", "Ready", "Can admit new workloads"))
         return ClusterQueueView(
             uid="cq",
@@ -439,7 +446,10 @@ class Toy:
                 )
                 return "applied", w.resource_version, w.uid
             case c.WriteQueueStatus():
-                return "applied", self._write_queue(t, command.condition), t.uid
+                written = self._write_queue(t, command.condition)
+                return "applied" if written else "obsolete", written, t.uid
+            case c.MarkInUse():
+                return "applied", self._mark(t, off=command.off), t.uid
             case c.EmitEvent() | c.ReportPod() | c.ReportQueue():
                 return "applied", "", ""
             case c.UpdateWorkload() | c.WriteWorkloadStatus() | c.FinalizeWorkload():
@@ -452,12 +462,36 @@ class Toy:
         live: Any = (
             world.local_queues[on.namespace, on.name]
             if on.kind == "LocalQueue"
-            else (world.cohorts if on.kind == "Cohort" else world.cluster_queues)[on.name]
+            else (world.cohorts if on.kind == "Cohort" else world.cluster_queues).get(on.name)
         )
+        if live is None:
+            return ""
         active = (said.status, said.reason, said.message)
         after = msgspec.structs.replace(live, resource_version=self.bump(), active=active)
         self.send(e.ObjectApplied(object=after))
         return after.resource_version
+
+    def _mark(self, on: c.ObjectRef, *, off: bool) -> str:
+        world = self.world
+        stores: dict[str, Any] = {
+            "ClusterQueue": world.cluster_queues,
+            "ResourceFlavor": world.flavors,
+            "AdmissionCheck": world.checks,
+        }
+        live, version = stores[on.kind][on.name], self.bump()
+        if off and live.deleting:
+            gone = e.ObjectDeleted(
+                kind=on.kind,  # type: ignore[arg-type]  # a literal of the wire
+                namespace="",
+                name=on.name,
+                uid=on.uid,
+                resource_version=version,
+            )
+            self.send(gone)
+        else:
+            after = msgspec.structs.replace(live, resource_version=version, marked=not off)
+            self.send(e.ObjectApplied(object=msgspec.structs.replace(after, marking="")))
+        return version
 
     def _strip(self, uid: str) -> None:
         p = self.pods[uid]

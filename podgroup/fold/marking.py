@@ -1,0 +1,95 @@
+"""Fold of the mark of what is in use: the finalizer on ClusterQueues, flavors and AdmissionChecks.
+
+Theory. A mark that was decided on is in flight until the object shows it or its outcome is known:
+no second write meanwhile. A rejected one (an account that lacks the right) is tried again by a
+timer: soon where a deletion waits for it, seldom where it merely guards.
+
+Invariant: `world.marks` has what is in flight, `world.ending` the ClusterQueues being deleted.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from msgspec.structs import replace
+
+from podgroup.events import Decision, OutcomeRecorded
+from podgroup.journal import At
+from podgroup.objects import MARK_TIMER, ClusterQueueView, Marked, mark_timer
+from podgroup.quota import QueueKey
+from podgroup.state import Timer, World
+
+AGAIN = {False: timedelta(minutes=10), True: timedelta(seconds=30)}
+"""After how long a rejected mark is tried again, by whether it is to be taken off."""
+
+
+def carried(world: World, known: Any, view: Marked) -> Marked:
+    """Return an object as it was seen, with the decision that is still in flight on it."""
+    if isinstance(view, ClusterQueueView):
+        if view.deleting:
+            world.ending[view.name] = None
+        else:
+            world.ending.pop(view.name, None)
+    if known is None or not known.marking:
+        return view
+    if (known.uid, known.marked) == (view.uid, view.marked):
+        return replace(view, marking=known.marking)
+    world.marks.pop(known.marking, None)
+    return view
+
+
+def forgotten(world: World, known: Marked) -> None:
+    """An object is gone."""
+    world.marks.pop(known.marking, None)
+    if isinstance(known, ClusterQueueView):
+        world.ending.pop(known.name, None)
+
+
+def recalled(world: World, kind: str, view: Marked) -> None:
+    """An object was read from a database."""
+    if isinstance(view, ClusterQueueView) and view.deleting:
+        world.ending[view.name] = None
+    if view.marking:
+        world.marks[view.marking] = (kind, "", view.name)
+
+
+def decided(world: World, decision: Decision) -> None:
+    """A mark is to be put on or taken off: in flight from here on."""
+    on = decision.command.target
+    key = (on.kind, "", on.name)
+    view = _stores(world)[on.kind].get(on.name)
+    if view is not None and view.uid == on.uid:
+        _put(world, key, replace(view, marking=decision.id))
+        world.marks[decision.id] = key
+
+
+def outcome(world: World, here: At, event: OutcomeRecorded) -> None:
+    """What became of it; of what is gone the watch will tell."""
+    key = world.marks.pop(event.decision, None)
+    view = _stores(world)[key[0]].get(key[2]) if key is not None else None
+    if key is None or view is None or view.marking != event.decision:
+        return
+    if event.status == "applied":
+        _put(world, key, replace(view, marked=not view.marked, marking=""))
+    elif event.status == "rejected":
+        after = Timer(here.at + AGAIN[view.deleting], "", MARK_TIMER)
+        world.meta.timers[mark_timer(key[0], key[2])] = after
+        _put(world, key, replace(view, marking=""))
+
+
+def due(world: World, timer: str) -> None:
+    """It may be tried again."""
+    _, kind, name = timer.split("/", 2)
+    world.unsaid[kind, "", name] = None
+
+
+def _put(world: World, key: QueueKey, view: Marked) -> None:
+    _stores(world)[key[0]][key[2]] = view
+    world.journal.objects.add(key)
+
+
+def _stores(world: World) -> dict[str, dict[str, Any]]:
+    return {
+        "ClusterQueue": world.cluster_queues,
+        "ResourceFlavor": world.flavors,
+        "AdmissionCheck": world.checks,
+    }
