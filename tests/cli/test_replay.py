@@ -15,7 +15,7 @@ from tests.support.stack import running_stack, runs_to_its_end
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
-TABLES = 10
+TABLES = 12
 GROUPS = sorted(name for story in STORIES for name in story.groups)
 DECISION = re.compile(r"^seq (\d+)  (then|now )  team-a/(\S+)  (\w+): (\w+) ")
 

@@ -57,7 +57,7 @@ async def test_what_is_in_memory_is_what_is_in_the_database(
         world = projection.world
     stored = comparable(reloaded(url, cluster))
     assert stored == comparable(world)
-    assert {g["name"]: g["state"] for g in stored["groups"].values()} == {
+    assert {g["name"]: g["explained"]["state"] for g in stored["groups"].values()} == {
         g.name: g.explained.state for g in toy.world.groups.values()
     }
     kinds = [h["kind"] for h in rows_of(url, tables.history)]
