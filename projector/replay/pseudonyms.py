@@ -32,7 +32,8 @@ from podgroup.events import (
 )
 from podgroup.ids import decision_id
 from podgroup.names import JOB_UID, PODSET_LABEL, ROLE_HASH, workload_name
-from podgroup.records import AnyRecord, Concluded, Counted, Lacking, Shortened
+from podgroup.objects import Assignment
+from podgroup.records import AnyRecord, Concluded, Counted, Kept, Lacking, Shortened, Used
 from podgroup.standing import Standing
 from projector.replay.log import Entry
 
@@ -140,6 +141,17 @@ class Pseudonyms:
                 for one in record.shortages
             ]
             return Lacking(record.group, self.name(record.cluster_queue), tuple(short))
+        if isinstance(record, Kept):
+            plain = msgspec.to_builtins(record.assignments)
+            assignments = msgspec.convert(
+                self._walk(plain, "assignments"), tuple[Assignment, ...] | None
+            )
+            queue = self.name(record.cluster_queue)
+            return msgspec.structs.replace(record, cluster_queue=queue, assignments=assignments)
+        if isinstance(record, Used):
+            # Neither of a namespace nor of a queue can there be a "/" in the name.
+            queue = "/".join(map(self.name, record.queue.split("/")))
+            return msgspec.structs.replace(record, queue=queue)
         if isinstance(record, Counted):
             named = {"namespace": self.name(record.namespace), "name": self.name(record.name)}
             standing = msgspec.to_builtins(record.standing)

@@ -10,15 +10,19 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from podgroup.events import Batch, Undecodable
+from podgroup.objects import Assignment
+from podgroup.records import Concluded, Kept, Used
 from projector.database import reader
 from projector.layout import COMPARED as TABLES
 from projector.replay.compare import compare
 from projector.replay.files import Export, FileLog, Header
 from projector.replay.fold import fold
 from projector.replay.log import Entry
+from projector.replay.pseudonyms import Pseudonyms
 from tests.projector.support import busy_toy
 from tests.replay.conftest import Ran
 from tests.replay.support import CLUSTER, Played, log_of
@@ -298,3 +302,30 @@ def test_an_export_that_fails_leaves_no_file(tmp_path: Path) -> None:
     ):
         raise ZeroDivisionError
     assert list(tmp_path.iterdir()) == []
+
+
+def test_records_of_kept_quota_and_of_past_use_name_nobody_under_pseudonyms() -> None:
+    given = Assignment(name="main", flavors={"cpu": "spot-eu"}, usage={"cpu": 2000}, count=2)
+    records = (
+        Kept("group-1", cluster_queue="research", assignments=(given,), victims=("group-2",)),
+        Used("", queue="team-red/slow", consumed=(("cpu", "1.5"),), at=T0),
+    )
+    entry = Entry(
+        1,
+        T0,
+        Batch(source="clock", events=()),
+        {},
+        Concluded(as_of=0, number=1, at=T0, records=records),
+    )
+    names = Pseudonyms(b"key")
+    names.learn(entry)
+    said = names.entry(entry).concluded
+    assert said is not None
+    text = msgspec.json.encode(said).decode()
+    assert not any(word in text for word in ("research", "spot-eu", "team-red", "slow"))
+    kept, used = said.records
+    assert isinstance(kept, Kept) and kept.assignments is not None and isinstance(used, Used)
+    assert kept.cluster_queue == names.name("research")
+    assert kept.assignments[0].flavors == {"cpu": names.name("spot-eu")}
+    assert kept.assignments[0].usage == given.usage and kept.victims == ("group-2",)
+    assert used.queue == f"{names.name('team-red')}/{names.name('slow')}"
