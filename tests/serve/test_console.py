@@ -272,15 +272,17 @@ async def test_ten_thousand_pods_are_areas_and_pages(console: Any):
     address, (url, *_) = console
     _, text, _ = await get(address + "/groups/ns/a?format=json")
     enlarge(url, json.loads(text)["group"]["metadata"]["uid"], 10_000)
-    begin = time.perf_counter()
-    status, text, _ = await get(address + "/groups/ns/a")
-    took_s = time.perf_counter() - begin
+    # A page of before may be shown for a second, as nobody announced the change.
+    async with asyncio.timeout(30):
+        while "10,005 pods" not in text:
+            begin = time.perf_counter()
+            status, text, _ = await get(address + "/groups/ns/a")
+            took_s = time.perf_counter() - begin
     assert status == 200
     assert pages.problems(text) == []
     assert len(text) < 120_000
     assert "<polygon" in text
     assert text.count("<tr>") < 120
-    assert "10,005 pods" in text
     assert "offset=50" in text
     assert took_s < 5  # 0.3 s on a quiet machine; the others here are not
     _, text, _ = await get(address + "/groups/ns/a?offset=9990")
