@@ -352,3 +352,21 @@ async def test_in_a_cluster_pages_need_rights(world: World):
         assert (await ask(world, path, of("bob")))[0] == 403
     assert (await ask(world, "/", of("lead")))[0] == 200
     assert (await ask(world, "/groups?namespace=ns", {"X-Remote-User": "ann"}))[0] == 401
+
+
+async def test_a_page_made_for_others_is_not_had_by_naming_two_namespaces(world: World):
+    """The first is the one that is checked; it must be the one that is shown."""
+    ann, bob = ({"Authorization": f"Bearer {user}-token"} for user in ("ann", "bob"))
+
+    async def seen(namespaces: str, user: dict[str, str]) -> set[str]:
+        status, found = await ask(world, f"/groups?{namespaces}&format=json", user)
+        assert status == 200
+        return {one["metadata"]["namespace"] for one in found["groups"]}
+
+    for namespaces, user, shown in (
+        ("namespace=ns", ann, "ns"),
+        ("namespace=other", bob, "other"),
+        ("namespace=other&namespace=ns", bob, "other"),
+        ("namespace=ns&namespace=other", ann, "ns"),
+    ):
+        assert await seen(namespaces, user) == {shown}

@@ -130,8 +130,9 @@ class Console:
         """
         now = asyncio.get_running_loop().time()
         self._pages = {k: one for k, one in self._pages.items() if now - one[0] < SHARED_S}
-        asked = {key: value for key, value in request.query.items() if key != "format"}
-        key = (self._feed.version, request.path, *sorted(asked.items()))
+        # In the order they came: of two values of one name the first is obeyed, and was checked.
+        asked = tuple(pair for pair in request.query.items() if pair[0] != "format")
+        key = (self._feed.version, request.path, asked)
         if key not in self._pages:
             self._pages[key] = now, asyncio.ensure_future(self._asking.run(look))
         # Whoever goes away must not take the page away from the others.
