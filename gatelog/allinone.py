@@ -215,12 +215,9 @@ async def _parts(
             ("actuator", run_actuator(settings, stop, bus=bus, kube=kube, checks=checks)),
         )
         if settings.forecast.interval_s:
-            from gatelog.forecast.beside import forecasting
-            from gatelog.forecast.metering import Meters
-            from podgroup.runtime.metrics import of
+            from gatelog.forecast.beside import beside_projector
 
-            beside = forecasting(settings, stop, Meters(of(checks, settings)))
-            group.create_task(beside, name="forecast")
+            group.create_task(beside_projector(settings, stop, checks), name="forecast")
         for name, part in parts:
             group.create_task(_part(name, part, stop), name=name)
         await stop.wait()

@@ -124,13 +124,10 @@ def _with_forecasts(settings: Settings, part: Part) -> Part:
     if not settings.forecast.interval_s:
         return part
 
-    from gatelog.forecast.beside import forecasting
-    from gatelog.forecast.metering import Meters
-    from podgroup.runtime.metrics import of
+    from gatelog.forecast.beside import beside_projector
 
     async def both(settings: Settings, stop: asyncio.Event, *, checks: Checks) -> None:
-        meters = Meters(of(checks, settings))
-        beside = asyncio.create_task(forecasting(settings, stop, meters))
+        beside = asyncio.create_task(beside_projector(settings, stop, checks))
         try:
             await part(settings, stop, checks=checks)
         finally:

@@ -19,7 +19,9 @@ import sqlalchemy as sa
 
 from gatelog.forecast.metering import Meters, Told, told
 from gatelog.forecast.refreshing import refresh
+from podgroup.runtime.health import Checks
 from podgroup.runtime.log import get_logger
+from podgroup.runtime.metrics import of
 from podgroup.runtime.settings import Settings
 from projector import tables
 from projector.database import database_url, reader
@@ -28,6 +30,11 @@ NICE = 10
 """By how much its process steps back for others."""
 
 log = get_logger("forecast")
+
+
+async def beside_projector(settings: Settings, stop: asyncio.Event, checks: Checks) -> None:
+    """Make forecasts as `forecasting`, shown by the metrics that `checks` serve."""
+    await forecasting(settings, stop, Meters(of(checks, settings)))
 
 
 async def forecasting(
