@@ -112,3 +112,8 @@ DUCKDB = Dialect(
     label="{doc} ->> ${name}",
     time="CAST(${name} AS TIMESTAMPTZ)",
 )
+
+
+def home(name: str) -> Dialect:
+    """Return the dialect of a home of the read model, by SQLAlchemy's name of its database."""
+    return POSTGRES if name == "postgresql" else SQLITE

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from projector import sharing_views, usage_views
 from projector.describing import columns_view, text_of
-from projector.dialect import POSTGRES, SQLITE, Dialect
+from projector.dialect import Dialect, home
 
 
 def _group_timeline(_: Dialect) -> str:
@@ -295,7 +295,7 @@ def drop(connection: Connection) -> None:
 def create(connection: Connection) -> None:
     """Make all views; the tables must be there."""
     postgres = connection.dialect.name == "postgresql"
-    dialect = POSTGRES if postgres else SQLITE
+    dialect = home(connection.dialect.name)
     for name, body in VIEWS.items():
         connection.exec_driver_sql(
             f"CREATE VIEW {name} AS {body(dialect).strip()}",

@@ -106,7 +106,7 @@ def usage(
     from gatelog import rates as prices
     from gatelog import usage as sums
     from gatelog.whatif.since import moment
-    from projector.dialect import POSTGRES, SQLITE
+    from projector.dialect import SQLITE, home
 
     svg.check(picture)
     now = datetime.now(UTC)
@@ -132,7 +132,7 @@ def usage(
         given["key"] = key.removeprefix(sums.LABEL)
     settings = asking.read_settings(config, assign, state_dir, db, cluster, search=True)
     with asking.open_model(settings) as model:
-        dialect = POSTGRES if model.dialect == "postgresql" else SQLITE
+        dialect = home(model.dialect)
         found = model.dicts(sums.query(key, dialect), given)
         idle = []
         if by in ("queue", "flavor"):
@@ -173,11 +173,11 @@ def _shapes(
     from gatelog import asking, shapes
     from gatelog.commands import shapes as printed
     from gatelog.usage import MOST_ROWS
-    from projector.dialect import POSTGRES, SQLITE
+    from projector.dialect import home
 
     begin, end = period
     with asking.open_model(settings) as model:
-        dialect = POSTGRES if model.dialect == "postgresql" else SQLITE
+        dialect = home(model.dialect)
         query = shapes.used_query(dialect) if used else shapes.failures_query(dialect)
         found = model.dicts(query, {"since": begin, "until": end, "limit": MOST_ROWS})
         notes = _notes(model, begin)

@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from projector.dialect import POSTGRES, SQLITE, Dialect
+from projector.dialect import home
 
 STEPS = 240
 MOST_QUEUES = 200
@@ -90,7 +90,7 @@ def named(queues: Sequence[str]) -> tuple[str, dict[str, str]]:
 
 def changes(dialect: str, names: str) -> str:
     """Return the statement of changes; parameters since, until, since_us, step_us, limit."""
-    d = _dialect(dialect)
+    d = home(dialect)
     since = d.time.format(name="since")
 
     def step(t: str) -> str:
@@ -209,7 +209,3 @@ def _at_each(rows: list[QuotaRow], otherwise: float, ends: Sequence[datetime]) -
         known = rows and rows[number].from_at <= end
         found.append(float(rows[number].amount) if known else otherwise)
     return found
-
-
-def _dialect(name: str) -> Dialect:
-    return POSTGRES if name == "postgresql" else SQLITE

@@ -29,7 +29,7 @@ from msgspec import Struct
 
 from podgroup.subjects import check_cluster
 from projector.archive.shelf import Shelf, ShelfUnavailable
-from projector.dialect import DUCKDB, POSTGRES, SQLITE, Dialect
+from projector.dialect import DUCKDB, home
 from projector.tables import UtcTime, metadata
 from projector.tables.base import utc_text
 from projector.views import VIEWS
@@ -195,7 +195,7 @@ def _rows(
 ) -> Iterator[Any]:
     """Rows that are not in a file of a day: (day, columns...), days first."""
     postgres = connection.dialect.name == "postgresql"
-    dialect: Dialect = POSTGRES if postgres else SQLITE
+    dialect = home(connection.dialect.name)
     day: Any = sa.literal(OPEN)
     if complete is not None and table.name in OVER:
         over = OVER[table.name]
