@@ -36,7 +36,7 @@ from gatelog.serve.rows import (
 )
 from gatelog.serve.words import amount, micro, rfc
 from podgroup.objects import ClusterQueueView, LocalQueueView
-from projector.dialect import POSTGRES, SQLITE
+from projector.dialect import home
 
 DETAILS = 50
 """Objects of one page of a kind that asks a question for each."""
@@ -347,7 +347,7 @@ def queues_page(model: ReadModel, namespace: str, asked: Listing) -> Page:
     found = []
     for row in rows:
         key = (row.namespace, row.name)
-        view = _unpacked(row)
+        view = view_of(row)
         queue = view.cluster_queue if isinstance(view, LocalQueueView) else ""
         found.append(
             o.QueueUsage(
@@ -382,9 +382,8 @@ def cluster_queues_page(model: ReadModel, _: str, asked: Listing) -> Page:
     ], going_on
 
 
-def nominal_of(row: ObjectRow) -> dict[lending.Key, int]:
-    """Return the nominal quota of a ClusterQueue by flavor and resource."""
-    view = _unpacked(row)
+def nominal_of(view: Any) -> dict[lending.Key, int]:
+    """Return the nominal quota of a ClusterQueue, as `view_of` gives it, by flavor and resource."""
     if not isinstance(view, ClusterQueueView):
         return {}
     return {
@@ -395,9 +394,8 @@ def nominal_of(row: ObjectRow) -> dict[lending.Key, int]:
     }
 
 
-def cohort_of(row: ObjectRow) -> str:
+def cohort_of(view: Any) -> str:
     """Return the cohort of a ClusterQueue, "" for none."""
-    view = _unpacked(row)
     return view.cohort if isinstance(view, ClusterQueueView) else ""
 
 
@@ -412,11 +410,11 @@ def lending_of(
     queues: Iterable[ObjectRow], held: Mapping[str, Iterable[HeldRow]]
 ) -> dict[str, dict[lending.Key, float]]:
     """Return what each of all ClusterQueues lends, by what all of them hold."""
-    rows = list(queues)
+    views = {row.name: view_of(row) for row in queues}
     return lending.lent(
-        {row.name: cohort_of(row) for row in rows},
-        {row.name: nominal_of(row) for row in rows},
-        {row.name: _summed(held.get(row.name, ())) for row in rows},
+        {name: cohort_of(view) for name, view in views.items()},
+        {name: nominal_of(view) for name, view in views.items()},
+        {name: _summed(held.get(name, ())) for name in views},
     )
 
 
@@ -427,8 +425,8 @@ def cluster_queue(
     lent: Mapping[lending.Key, float],
 ) -> o.ClusterQueueUsage:
     """Return a ClusterQueue by its quota, who waits, what is held and what is lent."""
-    view = _unpacked(row)
-    usage, nominal = _summed(held), nominal_of(row)
+    view = view_of(row)
+    usage, nominal = _summed(held), nominal_of(view)
     shown = []
     for key in [*nominal, *(k for k in usage if k not in nominal)]:
         flavor, resource = key
@@ -530,7 +528,8 @@ def queue_objects(
     return list(model.rows(ObjectRow, sql.OBJECTS, given))
 
 
-def _unpacked(row: ObjectRow) -> Any:
+def view_of(row: ObjectRow) -> Any:
+    """Return the view of a queue object, None if there is none that can be read."""
     from projector.packing import unpack_object
 
     if row.folded is None:
@@ -625,7 +624,7 @@ def spent_by(
     Raises:
         Refused: 400, no such key.
     """
-    dialect = POSTGRES if model.dialect == "postgresql" else SQLITE
+    dialect = home(model.dialect)
     try:
         query = sums.query(by, dialect, one_namespace=bool(namespace))
     except UsageFailed as error:

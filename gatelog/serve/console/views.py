@@ -220,17 +220,17 @@ def _waiting(
 
 def queue(asked: Asked, seen: Seen, name: str) -> Page:
     """Return one ClusterQueue: who waits, who holds, and what was held in the last day."""
-    queues = finding.queue_objects(asked.model, "ClusterQueue")
-    found = next((one for one in queues if one.name == name), None)
-    if found is None:
+    named = finding.queue_objects(asked.model, "ClusterQueue", "", name, limit=1)
+    if not named:
         raise Refused(404, f"there is no ClusterQueue {name}")
+    (found,) = named
     given = {"queue": name, "at": seen.moment, "limit": ROWS + 1, "offset": seen.offset}
     waiting = _waiting(asked, seen, name, ROWS + 1, seen.offset)
     forecast = _forecast(asked, seen)
     holding = asked.rows("who holds", queries.HoldingRow, queries.HOLDING, given)
     hours = _hours(seen)
     since = seen.moment - timedelta(hours=hours)
-    series, held, lent = _over_time(asked, found, queues, since, seen.moment)
+    series, held, lent = _over_time(asked, found, since, seen.moment)
     usage = finding.cluster_queue(found, (), held, lent)
     step = span((seen.moment - since).total_seconds() / lending.STEPS)
     charts = [
@@ -326,13 +326,16 @@ def _hours(seen: Seen) -> int:
 
 
 def _over_time(
-    asked: Asked, mine: ObjectRow, queues: Sequence[ObjectRow], since: datetime, until: datetime
+    asked: Asked, mine: ObjectRow, since: datetime, until: datetime
 ) -> tuple[list[lending.Series], list[HeldRow], dict[lending.Key, float]]:
     """Return what a queue held over a window, and what it holds and lends at its end."""
-    cohort = finding.cohort_of(mine)
-    others = [one for one in queues if cohort and finding.cohort_of(one) == cohort and one != mine]
-    members = [mine, *others[: lending.MOST_QUEUES - 1]]
-    names, values = lending.named([one.name for one in members])
+    members = {mine.name: finding.view_of(mine)}
+    if cohort := finding.cohort_of(members[mine.name]):
+        for row in finding.queue_objects(asked.model, "ClusterQueue"):
+            view = finding.view_of(row)
+            if finding.cohort_of(view) == cohort and len(members) < lending.MOST_QUEUES:
+                members[row.name] = view
+    names, values = lending.named(list(members))
     given = {**lending.window(since, until), **values, "limit": finding.MOST_ROWS}
     changed = asked.rows(
         "what was held over time, by changes of it",
@@ -348,8 +351,8 @@ def _over_time(
     )
     series = lending.over_time(
         mine.name,
-        [one.name for one in members],
-        {one.name: finding.nominal_of(one) for one in members},
+        list(members),
+        {name: finding.nominal_of(view) for name, view in members.items()},
         changed,
         quota,
         since,
