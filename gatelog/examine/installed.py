@@ -85,8 +85,10 @@ async def _queues(kube: KubeClient, api: str, plural: str) -> Finding:
             "there is none: nobody can be admitted",
             f"gatelog create {plural.removesuffix('s')}, or apply deploy/examples/first-queue.yaml",
         )
+    ending = any(_ends(obj) for obj in items)
+    workloads = await clusterinfo.seen(kube, f"{api}/workloads?limit={MOST}") if ending else None
     idle = [
-        said + (await _holders(kube, api, obj["metadata"]["name"]) if _ends(obj) else "")
+        said + (_holders(workloads, obj["metadata"]["name"]) if _ends(obj) else "")
         for obj in items
         if (said := _inactive(obj))
     ]
@@ -107,9 +109,8 @@ def _ends(obj: Mapping[str, Any]) -> bool:
     return "deletionTimestamp" in obj["metadata"] and "namespace" not in obj["metadata"]
 
 
-async def _holders(kube: KubeClient, api: str, queue: str) -> str:
-    """Say which Workloads keep a ClusterQueue from being deleted."""
-    found = await clusterinfo.seen(kube, f"{api}/workloads?limit={MOST}")
+def _holders(found: Mapping[str, Any] | None, queue: str) -> str:
+    """Say which Workloads keep a ClusterQueue from being deleted; None: they may not be listed."""
     if found is None:
         return ", and this account may not list workloads, which may hold it"
     held = sorted(
