@@ -27,7 +27,7 @@ def amounts(top: float) -> list[float]:
 
 def spans(most_s: float) -> list[float]:
     """Return round spans from 0 up to `most_s` seconds."""
-    step = next((s for s in _STEPS_S if most_s / s <= MOST - 1), _STEPS_S[-1])
+    step = _step(most_s)
     count = min(MOST, int(most_s / step + 1e-9) + 1)
     return [float(step * n) for n in range(count)]
 
@@ -36,7 +36,7 @@ def times(begin: datetime, end: datetime) -> list[tuple[float, str]]:
     """Return round times between two, as seconds after the first, and how they are written."""
     first = begin.timestamp()
     most = max(1.0, (end - begin).total_seconds())
-    step = next((s for s in _STEPS_S if most / s <= MOST - 1), _STEPS_S[-1])
+    step = _step(most)
     form = "%b %d" if step >= 86_400 else "%b %d %H:%M" if most > 86_400 else "%H:%M"
     form = "%H:%M:%S" if step < 60 else form
     found: list[tuple[float, str]] = []
@@ -53,3 +53,8 @@ def short(amount: float) -> str:
         if abs(amount) >= power:
             return f"{amount / (1e3 if letter == 'k' else power):g}{letter}"
     return f"{amount:g}"
+
+
+def _step(most_s: float) -> int:
+    """Return the shortest round step of which so many seconds have few."""
+    return next((s for s in _STEPS_S if most_s / s <= MOST - 1), _STEPS_S[-1])
