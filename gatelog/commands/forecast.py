@@ -178,8 +178,8 @@ def _print(
 
 def rows_of(made: "Made", now: datetime) -> list[dict[str, Any]]:
     """Return estimates as they are shown, times as times."""
-    from gatelog.forecast.present import queue_of
     from gatelog.forecast.words import sentence
+    from podgroup.facts import cluster_queue_name
     from podgroup.ids import GroupID
 
     def at(seconds: float | None) -> datetime | None:
@@ -192,7 +192,7 @@ def rows_of(made: "Made", now: datetime) -> list[dict[str, Any]]:
             {
                 "namespace": group.namespace,
                 "name": group.name,
-                "cluster_queue": queue_of(made.world, group),
+                "cluster_queue": cluster_queue_name(made.world, group),
                 "position": one.position,
                 "expected_at": at(one.expected_s),
                 "earliest_at": at(one.earliest_s),

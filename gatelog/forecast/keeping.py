@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from gatelog.forecast.estimating import Estimate, Forecast
-from gatelog.forecast.present import queue_of
+from podgroup.facts import cluster_queue_name
 from podgroup.ids import GroupID
 from podgroup.state import World
 from projector import tables
@@ -129,7 +129,7 @@ def _row(
         return None if seconds is None else now + timedelta(seconds=seconds)
 
     group = world.groups[GroupID(one.group)]
-    queue = queue_of(world, group)
+    queue = cluster_queue_name(world, group)
     since = group.requeueing.queued_at or group.created_at
     mean = plain.get(queue)
     return {

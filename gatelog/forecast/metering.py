@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
-from gatelog.forecast.present import queue_of
 from gatelog.forecast.refreshing import Made
+from podgroup.facts import cluster_queue_name
 from podgroup.ids import GroupID
 from podgroup.runtime.metrics import Labels, Metrics
 
@@ -58,7 +58,7 @@ def told(found: Iterable[Made]) -> Told:
     one = Told()
     for made in found:
         for estimate in made.forecast.estimates:
-            queue = queue_of(made.world, made.world.groups[GroupID(estimate.group)])
+            queue = cluster_queue_name(made.world, made.world.groups[GroupID(estimate.group)])
             outlook = "late" if estimate.expected_s is None else "starts"
             key = (queue, "stuck" if estimate.never else outlook)
             one.groups[key] = one.groups.get(key, 0) + 1

@@ -24,6 +24,7 @@ from gatelog.forecast.spans import Key, Run, Runtimes
 from podgroup.admission.model import PodSet, Workload
 from podgroup.decide import snapshot
 from podgroup.decide.admission import prepare
+from podgroup.facts import cluster_queue_name
 from podgroup.fold.deciding import line_up
 from podgroup.fold.writing import Writing
 from podgroup.ids import GroupID
@@ -163,20 +164,12 @@ def _value(name: str, value: Any) -> Any:
     return value
 
 
-def queue_of(world: World, group: Group) -> str:
-    """Return the ClusterQueue that a group holds quota of, or else that its queue leads to."""
-    if group.quota.holding is not None:
-        return group.quota.holding.admission.cluster_queue
-    local = world.local_queues.get((group.namespace, group.spec.queue))
-    return local.cluster_queue if local is not None else ""
-
-
 def _key(world: World, group: Group, label: str) -> Key:
     first = world.members[group.id].first()
     pod = world.pods.get(first) if first is not None else None
     value = pod.view.labels.get(label, "") if pod is not None else ""
     shape = _shape((role.count, role.requests) for role in group.roles.values() if role.count)
-    return (queue_of(world, group), group.namespace, group.spec.queue), value, shape
+    return (cluster_queue_name(world, group), group.namespace, group.spec.queue), value, shape
 
 
 def _shape(roles: Any) -> Shape:

@@ -14,6 +14,7 @@ Invariant: an object is looked at when it, or what uses it, changed, and has one
 from podgroup.commands import MarkInUse, ObjectRef
 from podgroup.decide.context import Deciding
 from podgroup.decide.rule import Line
+from podgroup.facts import find_object
 from podgroup.objects import MARKED_KINDS, Marked, mark_timer
 from podgroup.view import World
 
@@ -29,7 +30,7 @@ def protecting(d: Deciding) -> None:
         return
     ending = (("ClusterQueue", "", name) for name in world.ending)
     for kind, _, name in sorted({*(k for k in world.unsaid if k[0] in MARKED_KINDS), *ending}):
-        view = _object(world, kind, name)
+        view: Marked | None = find_object(world, (kind, "", name))
         if view is None or view.marking or mark_timer(kind, name) in world.meta.timers:
             continue
         if view.deleting and view.marked and not users(world, kind, name):
@@ -50,12 +51,6 @@ def users(world: World, kind: str, name: str) -> str:
         if name in queue.checks or any(name == f.name for g in queue.groups for f in g.flavors)
     )
     return f"used by ClusterQueue {', '.join(queues[:MOST_NAMED])}" if queues else ""
-
-
-def _object(world: World, kind: str, name: str) -> Marked | None:
-    if kind == "ClusterQueue":
-        return world.cluster_queues.get(name)
-    return world.flavors.get(name) if kind == "ResourceFlavor" else world.checks.get(name)
 
 
 def _tell(d: Deciding, kind: str, view: Marked, *, off: bool) -> None:
