@@ -12,16 +12,16 @@ when it changes, and a metric; only a log that cannot be written ends it.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from ingest.calls import Answer
 from ingest.metrics import IngestMetrics
-from ingest.samples import Samples, read_samples
+from ingest.samples import ListMeta, Samples, read_samples
 from podgroup.events import Event
 from podgroup.objects import Kind
 from podgroup.runtime.kube_errors import KubeError
@@ -32,6 +32,8 @@ MOST_BYTES = 32 << 20
 """Bytes of an answer at most: some 50,000 pods of one namespace."""
 PAGE = 500
 """Pods asked for at once, where a server knows pages."""
+
+T = TypeVar("T")
 
 log = get_logger("ingest")
 
@@ -61,12 +63,8 @@ class _Pod(Struct):
     metadata: _Meta
 
 
-class _ListMeta(Struct, rename={"token": "continue"}):
-    token: str = ""
-
-
 class _Pods(Struct):
-    metadata: _ListMeta
+    metadata: ListMeta
     items: list[_Pod]
 
 
@@ -145,42 +143,45 @@ class Measuring:
             self._metrics.measured(new, failed=bool(problem))
 
     async def _ask(self, namespace: str) -> int:
-        new, token = 0, ""
-        path = f"{API}/namespaces/{namespace}/pods"
-        while True:
-            answer = await self._get(path, token)
-            if answer.status != 200:
-                raise Unasked(refused(answer))
-            try:
-                samples, token = read_samples(answer.body)
-            except ValueError as error:
-                raise Unasked(f"{path}: the answer cannot be read: {error}") from None
+        path, new = f"{API}/namespaces/{namespace}/pods", 0
+        async for samples in self._pages(path, read_samples, refused):
             new += self.samples.add(samples)
-            if not token:
-                return new
+        return new
 
     async def _list(self) -> None:
         """Learn who runs: the log has told, and the watch will not."""
-        token, path = "", "/api/v1/pods"
-        while True:
-            answer = await self._get(path, token, fieldSelector="status.phase=Running")
-            if answer.status != 200:
-                raise Unasked(f"{path}: {answer.status}")
-            try:
-                page = _pods.decode(answer.body)
-            except msgspec.MsgspecError as error:
-                raise Unasked(f"{path}: the answer cannot be read: {error}") from None
-            for meta in (pod.metadata for pod in page.items):
+        path = "/api/v1/pods"
+        running = {"fieldSelector": "status.phase=Running"}
+        async for pods in self._pages(path, _read_pods, lambda a: f"{path}: {a.status}", running):
+            for meta in (pod.metadata for pod in pods):
                 self.samples.learn(meta.namespace, meta.name, meta.uid, meta.creation_timestamp)
-            token = page.metadata.token
+
+    async def _pages(
+        self,
+        path: str,
+        read: Callable[[bytes], tuple[list[T], str]],
+        why: Callable[[Answer], str],
+        more: Mapping[str, str] | None = None,
+    ) -> AsyncGenerator[list[T]]:
+        """Yield what is on each page of a list; `why` says of a refusal what it means."""
+        params = {"limit": str(PAGE), **self._selected, **(more or {})}
+        while True:
+            answer = await self._api.request("GET", path, params=params, most_bytes=MOST_BYTES)
+            if answer.status != 200:
+                raise Unasked(why(answer))
+            try:
+                found, token = read(answer.body)
+            except ValueError as error:
+                raise Unasked(f"{path}: the answer cannot be read: {error}") from None
+            yield found
             if not token:
                 return
-
-    async def _get(self, path: str, token: str, **more: str) -> Answer:
-        params = {"limit": str(PAGE)} | self._selected | more
-        if token:
             params["continue"] = token
-        return await self._api.request("GET", path, params=params, most_bytes=MOST_BYTES)
+
+
+def _read_pods(body: bytes) -> tuple[list[_Pod], str]:
+    page = _pods.decode(body)
+    return page.items, page.metadata.token
 
 
 def refused(answer: Answer) -> str:

@@ -40,13 +40,15 @@ class _PodMetrics(Struct):
     containers: list[_Container] = []
 
 
-class _ListMeta(Struct, rename={"token": "continue"}):
+class ListMeta(Struct, rename={"token": "continue"}):
+    """Where the next page of a list begins; "" after the last."""
+
     token: str = ""
 
 
 class _Page(Struct):
     items: list[_PodMetrics]
-    metadata: _ListMeta = field(default_factory=_ListMeta)
+    metadata: ListMeta = field(default_factory=ListMeta)
 
 
 _page = msgspec.json.Decoder(_Page)
