@@ -28,11 +28,12 @@ from podgroup.events import (
     OutcomeRecorded,
     PodApplied,
     PodDeleted,
+    TimerFired,
     Undecodable,
 )
 from podgroup.ids import decision_id
 from podgroup.names import JOB_UID, PODSET_LABEL, ROLE_HASH, workload_name
-from podgroup.objects import Assignment
+from podgroup.objects import MARK_TIMER, Assignment, mark_timer
 from podgroup.records import AnyRecord, Concluded, Counted, Kept, Lacking, Shortened, Used
 from podgroup.standing import Standing
 from projector.replay.log import Entry
@@ -182,6 +183,9 @@ class Pseudonyms:
         if isinstance(event, OutcomeRecorded):
             known = self._decisions.get(event.decision, event.decision)
             return msgspec.structs.replace(event, decision=known, message="", by="")
+        if isinstance(event, TimerFired) and event.timer.startswith(f"{MARK_TIMER}/"):
+            _, kind, name = event.timer.split("/", 2)
+            return msgspec.structs.replace(event, timer=mark_timer(kind, self.name(name)))
         plain = self._walk(msgspec.to_builtins(event), "")
         if isinstance(event, PodApplied | PodDeleted):
             for said in (plain["pod"], *plain["pod"].get("conditions", ())):

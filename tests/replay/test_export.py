@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from podgroup.events import Batch, Undecodable
-from podgroup.objects import Assignment
+from podgroup.events import Batch, TimerFired, Undecodable
+from podgroup.objects import Assignment, mark_timer
 from podgroup.records import Concluded, Kept, Used
 from projector.database import reader
 from projector.layout import COMPARED as TABLES
@@ -310,15 +310,19 @@ def test_records_of_kept_quota_and_of_past_use_name_nobody_under_pseudonyms() ->
         Kept("group-1", cluster_queue="research", assignments=(given,), victims=("group-2",)),
         Used("", queue="team-red/slow", consumed=(("cpu", "1.5"),), at=T0),
     )
+    fired = TimerFired(timer=mark_timer("ClusterQueue", "research"), due_at=T0)
     entry = Entry(
         1,
         T0,
-        Batch(source="clock", events=()),
+        Batch(source="clock", events=(fired,)),
         {},
         Concluded(as_of=0, number=1, at=T0, records=records),
     )
     names = Pseudonyms(b"key")
     names.learn(entry)
+    (due,) = names.entry(entry).batch.events
+    assert isinstance(due, TimerFired)
+    assert due.timer == mark_timer("ClusterQueue", names.name("research"))
     said = names.entry(entry).concluded
     assert said is not None
     text = msgspec.json.encode(said).decode()
