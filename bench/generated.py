@@ -7,7 +7,9 @@ and some hours later. That is minutes faster than folding a million events, and 
 consistent as the first. Names of groups repeat in every copy, as they do in life.
 
 The copies end on the day of the small history of docs/sql.md, which is added last, so that every
-question of that page finds what it asks for, among everything else.
+question of that page finds what it asks for, among everything else. A cluster that is busy now can
+be had on top of it: groups that run and wait, told many times over in a namespace each, and a group
+of `HUGE` pods.
 
 Invariant: the same arguments give the same rows.
 """
@@ -16,7 +18,7 @@ from datetime import timedelta
 from random import Random
 
 import sqlalchemy as sa
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from podgroup import events as e
 from podgroup.names import ADMISSION_GATE, PRIORITY_CLASS, QUEUE_NAME
@@ -31,6 +33,11 @@ CLUSTER = "default"
 STEP = timedelta(hours=20)
 """Time between two copies."""
 NAMESPACES = ("ns", "ml", "etl", "web")
+HUGE = 10_000
+"""Pods of group `huge/huge`."""
+_GROUPS = 400
+"""Groups of a namespace that is busy now, of `_SIZE` pods; half of them run, half wait."""
+_SIZE = 15
 _POSITIONS = frozenset(
     {"seq", "from_seq", "to_seq", "as_of_seq", "created_seq", "seen_seq", "admitted_seq"}
     | {"cause_seq"}
@@ -126,12 +133,35 @@ def _qos(cpu: int) -> str:
     return "BestEffort" if cpu == 0 else "Guaranteed" if cpu == 4 else "Burstable"
 
 
-def fill(url: str, events: int, cycles: int = 20) -> Made:
-    """Fill an empty PostgreSQL database with a history of at least `events` events."""
+def busy(groups: int, size: int) -> Toy:
+    """Groups of which the first half runs and the others wait."""
+    toy = Toy(cpu=max(groups * size // 2, size // 2))
+    for number in range(groups):
+        name = f"job-{number}"
+        pods = [
+            toy.pod(f"{name}-{i}", name, size, cpu=1 if groups > 1 else 0, settle=False).uid
+            for i in range(size)
+        ]
+        toy.settle(limit=10 * size + 100)
+        for uid in pods:
+            if not toy.pods[uid].gates:
+                toy.change(uid, node="node", phase="Running", settle=False)
+        toy.settle()
+    return toy
+
+
+def fill(url: str, events: int, cycles: int = 20, present: int = 0) -> Made:
+    """Fill an empty PostgreSQL database with a history of at least `events` events.
+
+    `present`: about as many pods are there now besides, `HUGE` of them in one group.
+    """
     migrate.upgrade(url)
     told = story(cycles)
     small = small_history()
-    for cluster, toy in (("template", told), ("small", small)):
+    now = {}
+    if present:
+        now = {"busy": busy(_GROUPS, _SIZE), "huge": busy(1, HUGE)}
+    for cluster, toy in {"template": told, "small": small, **now}.items():
         one = Writer(url, 1000, cluster)
         one.feed(toy.messages)
         one.store.close()
@@ -147,15 +177,36 @@ def fill(url: str, events: int, cycles: int = 20) -> Made:
         partitions.ensure(connection, weeks)
     for number in range(copies):
         with engine.begin() as connection:
-            back = STEP * (copies - 1 - number)
-            made = told.world.meta.decisions
-            _copy(connection, "template", number, len(told.messages), made, back)
+            _copy(
+                connection,
+                "template",
+                _Shift(
+                    f"-{number}",
+                    NAMESPACES[number % len(NAMESPACES)],
+                    len(told.messages) * number,
+                    told.world.meta.decisions * number,
+                    STEP * (copies - 1 - number),
+                ),
+            )
+    seq, decided = len(told.messages) * copies, told.world.meta.decisions * copies
+    jobs = -(-max(present - HUGE, 0) // (_GROUPS * _SIZE))
+    for number, template in enumerate([*["busy"] * jobs, *(["huge"] if present else [])]):
+        toy = now[template]
+        where = f"{template}-{number}" if template == "busy" else template
+        with engine.begin() as connection:
+            _copy(
+                connection,
+                template,
+                _Shift(f"-{where}", where, seq, decided, toy.now - told.now),
+            )
+        seq, decided = seq + len(toy.messages), decided + toy.world.meta.decisions
     with engine.begin() as connection:
-        seq, decided = len(told.messages) * copies, told.world.meta.decisions * copies
-        _copy(connection, "small", 0, seq, decided, timedelta(0), same=True)
+        _copy(connection, "small", _Shift("", NAMESPACES[0], seq, decided), same=True)
         for name in tables.metadata.tables:
             connection.execute(
-                sa.text(f"DELETE FROM {name} WHERE cluster IN ('template', 'small')")
+                sa.text(
+                    f"DELETE FROM {name} WHERE cluster IN ('template', 'small', 'busy', 'huge')"
+                )
             )
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.exec_driver_sql("VACUUM ANALYZE")
@@ -164,29 +215,22 @@ def fill(url: str, events: int, cycles: int = 20) -> Made:
             for name, table in tables.metadata.tables.items()
         }
     engine.dispose()
-    return Made(len(told.messages) * copies + len(small.messages), copies, rows)
+    return Made(seq + len(small.messages), copies, rows)
 
 
-def _copy(
-    connection: sa.Connection,
-    template: str,
-    number: int,
-    events: int,
-    decisions: int,
-    back: timedelta,
-    *,
-    same: bool = False,
-) -> None:
-    """Copy every row of a cluster; `same`: with its own identities, behind all others."""
-    given = {
-        "template": template,
-        "cluster": CLUSTER,
-        "positions": events if same else events * number,
-        "decisions": decisions if same else decisions * number,
-        "back": back,
-        "suffix": "" if same else f"-{number}",
-        "namespace": NAMESPACES[0 if same else number % len(NAMESPACES)],
-    }
+class _Shift(Struct, frozen=True):
+    """How a copy differs from what it is copied from."""
+
+    suffix: str
+    namespace: str
+    positions: int
+    decisions: int
+    back: timedelta = timedelta(0)
+
+
+def _copy(connection: sa.Connection, template: str, shift: _Shift, *, same: bool = False) -> None:
+    """Copy every row of a cluster; `same`: with its checkpoint and its queues."""
+    given = {"template": template, "cluster": CLUSTER, **structs.asdict(shift)}
     for name, table in tables.metadata.tables.items():
         if not same and name in ("checkpoints", "objects"):
             continue

@@ -1,6 +1,7 @@
 """The chart, by the real helm: it is what kustomize builds, and values do what they say."""
 
 import base64
+import os
 import re
 import shutil
 import subprocess
@@ -21,16 +22,20 @@ pytestmark = pytest.mark.skipif(helm.helm() is None, reason="no helm for this ma
 ROOT = Path(__file__).parents[2]
 PARTS = ("ingest", "projector", "actuator", "serve")
 OF_HELM = ("helm.sh/chart", "app.kubernetes.io/managed-by")
-EQUAL: dict[str, Json] = {
-    "evaluation": {"serve": {"certificates": "self"}},
-    "kueue": {
+EQUAL: dict[tuple[str, ...], Json] = {
+    ("evaluation",): {"serve": {"certificates": "self"}},
+    ("evaluation", "forecast"): {
+        "serve": {"certificates": "self"},
+        "forecast": {"enabled": True},
+    },
+    ("kueue",): {
         "mode": "kueue",
         "crds": {"install": False},
         "serve": {"enabled": False},
         "admission": {"way": "webhook", "webhook": {"certificates": "certManager"}},
     },
 }
-"""Values that make of the chart what an overlay is."""
+"""Values that make of the chart what an overlay is with further components."""
 
 
 def key(obj: Json) -> tuple[str, str]:
@@ -66,10 +71,11 @@ def comparable(obj: Json) -> Json:
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kustomize comes with kubectl")
-@pytest.mark.parametrize("overlay", list(EQUAL))
-def test_the_chart_is_what_kustomize_builds(overlay: str) -> None:
+@pytest.mark.parametrize("chosen", list(EQUAL), ids=" ".join)
+def test_the_chart_is_what_kustomize_builds(chosen: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(_copied(*chosen, to=tmp_path)))
     done = subprocess.run(
-        ["kubectl", "kustomize", str(DEPLOY / "overlays" / overlay)],
+        ["kubectl", "kustomize", str(tmp_path)],
         check=True,
         capture_output=True,
         text=True,
@@ -77,10 +83,20 @@ def test_the_chart_is_what_kustomize_builds(overlay: str) -> None:
     )
     built = {key(o): comparable(o) for o in yaml.safe_load_all(done.stdout) if o}
     del built["Namespace", "gatelog-system"]  # helm makes it, or whoever runs helm
-    made = {key(o): comparable(o) for o in helm.rendered(EQUAL[overlay], "--no-hooks")}
+    made = {key(o): comparable(o) for o in helm.rendered(EQUAL[chosen], "--no-hooks")}
     assert set(made) == set(built)
     for name, obj in built.items():
         assert made[name] == obj, name
+
+
+def _copied(overlay: str, *more: str, to: Path) -> Json:
+    """The overlay as somebody has it who copied it to a folder and added components."""
+    here = DEPLOY / "overlays" / overlay
+    found: Json = yaml.safe_load((here / "kustomization.yaml").read_text())
+    found["components"] += [f"../../components/{one}" for one in more]
+    for listed in (found["resources"], found["components"]):
+        listed[:] = [os.path.relpath((here / path).resolve(), to.resolve()) for path in listed]
+    return found
 
 
 def by_name(values: Json | None = None, **more: Any) -> dict[tuple[str, str], Json]:
@@ -188,7 +204,7 @@ def test_settings_are_settings() -> None:
 
 
 def test_another_namespace_is_another_everywhere() -> None:
-    for values in ({}, EQUAL["kueue"]):
+    for values in ({}, EQUAL["kueue",]):
         done = helm.run("template", "gatelog", str(helm.CHART), "-n", "queueing", values=values)
         assert "gatelog-system" not in re.sub(r"^#.*|/#.*", "", done.stdout, flags=re.MULTILINE)
         objects = [o for o in yaml.safe_load_all(done.stdout) if o]
@@ -239,6 +255,7 @@ def test_metrics_over_tls_and_monitors() -> None:
                 "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
                 "rules": {"enabled": True, "labels": {"release": "prometheus"}},
             },
+            "forecast": {"enabled": True},
             "networkPolicies": {
                 "metricsFrom": [{"podSelector": {"matchLabels": {"app": "prometheus"}}}],
                 "webhookFrom": [{"ipBlock": {"cidr": "10.0.0.0/28"}}],
@@ -249,13 +266,15 @@ def test_metrics_over_tls_and_monitors() -> None:
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
     (endpoint,) = monitor["spec"]["endpoints"]
     assert endpoint["scheme"] == "https"
-    for part in PARTS:
+    for part in (*PARTS, "forecast"):
         service = objects["Service", f"gatelog-{part}-metrics"]
         assert monitor["spec"]["selector"]["matchLabels"].items() <= (
             service["metadata"]["labels"].items()
         )
         spec = containers(objects)[part]
-        assert spec["containers"][0]["readinessProbe"]["httpGet"]["scheme"] == "HTTPS"
+        for probe in ("livenessProbe", "readinessProbe"):
+            if part != "forecast" or probe == "livenessProbe":
+                assert spec["containers"][0][probe]["httpGet"]["scheme"] == "HTTPS"
         file = variables(spec)["GATELOG_HEALTH_CERT_FILE"]
         assert str(Path(file).parent) in [
             m["mountPath"] for m in spec["containers"][0]["volumeMounts"]

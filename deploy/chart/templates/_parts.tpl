@@ -108,7 +108,7 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- range $i, $map := $v.pods.extraConfigMaps }}{{- include "gatelog.mount" (dict "spec" $spec "container" $container "name" (printf "extra-%d" $i) "path" $map.mountPath "source" (dict "configMap" (dict "name" $map.name))) }}{{- end }}
 {{- if and $v.metrics.tls.secretName (not $job) }}
 {{- include "gatelog.mount" (dict "spec" $spec "container" $container "name" "metrics" "path" "/etc/gatelog/metrics" "source" (dict "secret" (dict "secretName" $v.metrics.tls.secretName "defaultMode" 288))) }}
-{{- range $probe := list "livenessProbe" "readinessProbe" }}{{- $_ := set (index $container $probe).httpGet "scheme" "HTTPS" }}{{- end }}
+{{- range $probe := list "livenessProbe" "readinessProbe" }}{{- with index $container $probe }}{{- $_ := set .httpGet "scheme" "HTTPS" }}{{- end }}{{- end }}
 {{- $_ := set $template.metadata.annotations "prometheus.io/scheme" "https" }}
 {{- end }}
 {{- else }}
