@@ -77,11 +77,8 @@ class Sending:
         self._flight: deque[Message] = deque()
         self._wake = asyncio.Event()
         self._settled = asyncio.Event()
-
-    @property
-    def waiting(self) -> int:
-        """Entries not yet known to be stored."""
-        return len(self._queue) + sum(len(message.entries) for message in self._flight)
+        self.waiting = 0
+        """Entries not yet known to be stored: in the queue or in flight."""
 
     async def drained(self) -> None:
         """Wait until nothing is waiting. Somebody must be running `run`."""
@@ -92,6 +89,7 @@ class Sending:
     def put(self, entry: Outgoing) -> None:
         """Send an entry after all that were put in before."""
         self._queue.append(entry)
+        self.waiting += 1
         self._wake.set()
 
     async def run(self) -> None:
@@ -130,6 +128,7 @@ class Sending:
                 for entry in message.entries:
                     self._stored(entry, message.sent.result())
                 self._flight.popleft()
+                self.waiting -= len(message.entries)
                 backoff.reset()
             self._settled.set()
             await self._wake.wait()
@@ -177,6 +176,7 @@ class Sending:
             except BusUnavailable:
                 return
             self._queue.popleft()
+            self.waiting -= 1
 
 
 def _message_id(entries: list[Outgoing]) -> str:
