@@ -15,11 +15,13 @@ from typing import Any
 
 import msgspec
 
-from gatelog import clusterinfo, install, policies, readiness, statedir
-from gatelog.errors import CommandFailed
-from gatelog.narrator import Narrator
-from gatelog.readiness import Ready
-from gatelog.told import near, place
+from gatelog.answers import readiness
+from gatelog.answers.readiness import Ready
+from gatelog.cluster import clusterinfo, install, policies
+from gatelog.shell import statedir
+from gatelog.shell.errors import CommandFailed
+from gatelog.shell.narrator import Narrator
+from gatelog.shell.whereabouts import near, read_model_at
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.health import serve_health
 from podgroup.runtime.jetstream import Bus
@@ -114,7 +116,7 @@ async def _database(settings: Settings, narrator: Narrator) -> None:
 
     url = database.database_url(settings)
     await asyncio.to_thread(migrate.upgrade, url)
-    narrator.done("database", f"read model in {place(url)}", schema=migrate.head())
+    narrator.done("database", f"read model in {read_model_at(url)}", schema=migrate.head())
 
 
 async def _cluster(

@@ -42,8 +42,8 @@ from gatelog.commands import (
     what_if,
     why,
 )
-from gatelog.ending import end
-from gatelog.errors import USAGE, explain
+from gatelog.shell.ending import end
+from gatelog.shell.errors import USAGE, explain
 
 DEBUG = "--debug"
 VIA_CLUSTER = "--via-cluster"

@@ -10,9 +10,9 @@ Invariant: the exit status is 1 exactly when a finding is `fail`; findings keep 
 from rich.table import Table
 from rich.text import Text
 
-from gatelog import statedir
-from gatelog.console import BAD, GOOD, QUIET, WAIT
 from gatelog.examine.findings import Finding, skip
+from gatelog.shell import statedir
+from gatelog.terminal.console import BAD, GOOD, QUIET, WAIT
 from podgroup.runtime.settings import Settings
 
 _STYLE = {"ok": GOOD, "warn": WAIT, "fail": f"bold {BAD}", "skip": QUIET}

@@ -10,9 +10,9 @@ Invariant: the old way goes only after the new one was found in place.
 from collections.abc import Callable
 from typing import Any, Literal
 
-from gatelog import clusterinfo
-from gatelog.errors import CommandFailed
+from gatelog.cluster import clusterinfo
 from gatelog.examine import gating
+from gatelog.shell.errors import CommandFailed
 from podgroup.names import ADMISSION_GATE, QUEUE_NAME
 from podgroup.runtime.kube import KubeClient
 

@@ -7,8 +7,8 @@ reason, never left out.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from gatelog.errors import explain
-from gatelog.removal.ownership import COMPONENT_LABEL, NAME_LABEL, OWN_NAME
+from gatelog.cluster.ownership import COMPONENT_LABEL, NAME_LABEL, OWN_NAME
+from gatelog.shell.errors import explain
 from podgroup.runtime.kube import KubeClient, KubeError, connect
 from podgroup.runtime.settings import Settings
 

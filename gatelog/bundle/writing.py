@@ -18,11 +18,11 @@ from typing import Any
 
 import msgspec
 
+from gatelog.answers.readmodel import ReadModel
 from gatelog.bundle import cluster
 from gatelog.bundle.scrubbing import Scrubber
-from gatelog.commands.version import facts
-from gatelog.errors import CommandFailed, explain
-from gatelog.readmodel import ReadModel
+from gatelog.shell.errors import CommandFailed, explain
+from gatelog.shell.versions import facts
 from podgroup.runtime.settings import Settings
 from podgroup.runtime.settings_source import describe
 

@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from gatelog import options
 from gatelog.commands.replay import Shown
-from gatelog.errors import FAILED
-from gatelog.printing import document
+from gatelog.shell import options
+from gatelog.shell.errors import FAILED
+from gatelog.terminal.printing import document
 
 HELP = (
     "Write what came into the log since the last time to closed files in a directory or a bucket, "
@@ -43,13 +43,13 @@ def archive(
     assign: options.Assign = None,
 ) -> int | None:
     """Run `gatelog archive`; see HELP."""
-    from gatelog import asking
     from gatelog.replay import archiving
     from gatelog.replay.running import open_bus
+    from gatelog.terminal import lookup
     from projector.archive.writing import Archived
 
     settings = options.with_archive(
-        asking.read_settings(config, assign, state_dir, db, cluster), to
+        lookup.read_settings(config, assign, state_dir, db, cluster), to
     )
 
     async def run(shown: Shown) -> Archived:

@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
-from gatelog import options
-from gatelog.errors import UsageFailed
+from gatelog.shell import options
+from gatelog.shell.errors import UsageFailed
 
 HELP = (
     "Put what helpers from outside need into one archive: versions, settings, doctor's findings, "
@@ -61,16 +61,16 @@ def bundle(
     assign: options.Assign = None,
 ) -> None:
     """Run `gatelog bundle`; see HELP."""
-    from gatelog import asking
     from gatelog.bundle.scrubbing import scrubber
     from gatelog.bundle.writing import write
+    from gatelog.terminal import lookup
     from podgroup.runtime.log import configure
     from podgroup.runtime.settings import LogSettings
 
     path = file or Path(f"gatelog-bundle-{datetime.now(UTC):%Y%m%d-%H%M%S}.tar.gz")
     if path.exists() and not force:
         raise UsageFailed(f"{path}: is there already; --force replaces it")
-    wanted = asking.parse_title(group) if group else None
+    wanted = lookup.parse_title(group) if group else None
     settings = options.settings(
         config,
         assign,

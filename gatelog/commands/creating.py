@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from gatelog import options
 from gatelog.commands.stopping import Dry, Namespace, Reason, place, tell
-from gatelog.errors import CommandFailed, UsageFailed
+from gatelog.shell import options
+from gatelog.shell.errors import CommandFailed, UsageFailed
 
 HELP = (
     "Create a ClusterQueue, a LocalQueue or a ResourceFlavor. --dry-run lets the API server check "
@@ -81,7 +81,7 @@ def clusterqueue(
     assign: options.Assign = None,
 ) -> None:
     """Create a ClusterQueue."""
-    from gatelog.quotaspec import read, resource_groups
+    from gatelog.cluster.quotaspec import read, resource_groups
 
     spec: dict[str, Any] = {
         "queueingStrategy": strategy,
@@ -184,7 +184,7 @@ def _create(
     where: tuple[Any, Any, Any, Any],
     behind: str = "",
 ) -> None:
-    from gatelog.intent import Done, create, there
+    from gatelog.cluster.intent import Done, create, there
     from podgroup.names import is_dns_subdomain
     from podgroup.runtime.kube import connect
 

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from gatelog import options
-from gatelog.errors import FAILED
-from gatelog.narrator import Narrator
+from gatelog.shell import options
+from gatelog.shell.errors import FAILED
+from gatelog.shell.narrator import Narrator
 
 HELP = (
     "Show it without a cluster: starts a simulated one, runs all of gatelog against it over real "

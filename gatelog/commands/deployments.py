@@ -10,9 +10,9 @@ Invariant: each command imports its own deployment only, so it runs with that de
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from gatelog import options
-from gatelog.errors import CommandFailed, UsageFailed
-from gatelog.narrator import Narrator
+from gatelog.shell import options
+from gatelog.shell.errors import CommandFailed, UsageFailed
+from gatelog.shell.narrator import Narrator
 from podgroup.runtime.health import Checks, serve_health
 from podgroup.runtime.settings import Settings
 
@@ -84,11 +84,15 @@ def serve(
     )
 
     from gatelog.serve.bootstrap import run_serve
-    from gatelog.told import place
+    from gatelog.shell.whereabouts import read_model_at
     from projector.database import database_url
 
     _run(
-        "serve", settings, verbose, run_serve, f"the read model in {place(database_url(settings))}"
+        "serve",
+        settings,
+        verbose,
+        run_serve,
+        f"the read model in {read_model_at(database_url(settings))}",
     )
 
 
@@ -146,7 +150,7 @@ def _need_nats(settings: Settings, command: str) -> None:
 
 
 def _run(name: str, settings: Settings, verbose: bool, part: Part, on: str = "") -> None:
-    from gatelog.running import run
+    from gatelog.shell.running import run
 
     narrator = Narrator(settings.log, name, verbose=verbose)
 

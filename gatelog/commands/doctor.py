@@ -6,9 +6,9 @@ Invariant: exit code 1 exactly when a check failed; nothing is changed.
 import asyncio
 import sys
 
-from gatelog import options
-from gatelog.errors import FAILED
-from gatelog.printing import document
+from gatelog.shell import options
+from gatelog.shell.errors import FAILED
+from gatelog.terminal.printing import document
 
 HELP = (
     "Look at everything gatelog needs: settings, database (reachable, schema, checkpoint, what is "
@@ -44,8 +44,8 @@ def doctor(
         cluster=cluster,
     )
 
-    from gatelog import console
     from gatelog import doctor as examination
+    from gatelog.terminal import console
     from podgroup.runtime.log import configure
     from podgroup.runtime.settings import LogSettings
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gatelog import options
-from gatelog.errors import FAILED
-from gatelog.printing import document
+from gatelog.shell import options
+from gatelog.shell.errors import FAILED
+from gatelog.terminal.printing import document
 
 if TYPE_CHECKING:
-    from gatelog.inforce import EpochLine, InForce
+    from gatelog.answers.inforce import EpochLine, InForce
 
 HELP = (
     "The beginnings of the log (epochs) with what is missing between them, and which settings, "
@@ -40,10 +40,11 @@ def epochs(
     assign: options.Assign = None,
 ) -> int | None:
     """Run `gatelog epochs`; see HELP."""
-    from gatelog import asking, inforce
+    from gatelog.answers import inforce
+    from gatelog.terminal import lookup
 
-    settings = asking.read_settings(config, assign, state_dir, db, cluster, search=True)
-    with asking.open_model(settings) as model:
+    settings = lookup.read_settings(config, assign, state_dir, db, cluster, search=True)
+    with lookup.open_model(settings) as model:
         lines = [one for one in inforce.epochs(model) if shard in (None, one.shard)]
         shards = sorted({one.shard for one in lines})
         known = {number: inforce.in_force(model, number) for number in shards}

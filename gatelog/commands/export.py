@@ -11,9 +11,9 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from gatelog import options
 from gatelog.commands.replay import Shown, of_file
-from gatelog.errors import UsageFailed
+from gatelog.shell import options
+from gatelog.shell.errors import UsageFailed
 from podgroup.runtime.settings import Settings
 
 HELP = (
@@ -82,12 +82,12 @@ def export(
     assign: options.Assign = None,
 ) -> None:
     """Run `gatelog export`; see HELP."""
-    from gatelog import asking
+    from gatelog.terminal import lookup
 
     if form == "parquet":
         if group or namespace or since or until or pseudonymise or key_file or archive:
             raise UsageFailed("--format parquet writes all that is new: give it no selection")
-        _parquet(asking.read_settings(config, assign, state_dir, db, cluster), file)
+        _parquet(lookup.read_settings(config, assign, state_dir, db, cluster), file)
         return
     from gatelog.replay import exporting
     from projector.replay.selecting import Wanted
@@ -99,7 +99,7 @@ def export(
     path = Path(file)
     if path.exists() and not force:
         raise UsageFailed(f"{path}: is there already; --force replaces it")
-    space, name = asking.parse_title(group) if group else (namespace or "", "")
+    space, name = lookup.parse_title(group) if group else (namespace or "", "")
     wanted = Wanted(
         namespace=space, name=name, since=_moment("since", since), until=_moment("until", until)
     )
@@ -108,7 +108,7 @@ def export(
         key = key_file.read_bytes().strip() if key_file is not None else exporting.new_key()
         if not key:
             raise UsageFailed(f"{key_file}: is empty; a key is some random bytes")
-    settings = asking.read_settings(config, assign, state_dir, db, cluster)
+    settings = lookup.read_settings(config, assign, state_dir, db, cluster)
     settings = options.with_archive(settings, archive)
     with Shown(Console(stderr=True), "writing") as shown:
         done = asyncio.run(exporting.export(settings, path, wanted, key, shown))
@@ -143,9 +143,9 @@ def import_(
     assign: options.Assign = None,
 ) -> int | None:
     """Run `gatelog import`; see IMPORT_HELP."""
-    from gatelog import asking
+    from gatelog.terminal import lookup
 
-    settings = asking.read_settings(config, assign, None, None, cluster)
+    settings = lookup.read_settings(config, assign, None, None, cluster)
     return of_file(settings, file, options.database_option(to))
 
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gatelog import options
-from gatelog.errors import UsageFailed
 from gatelog.pictures import svg
+from gatelog.shell import options
+from gatelog.shell.errors import UsageFailed
 
 if TYPE_CHECKING:
     from gatelog.forecast.refreshing import Made
-    from gatelog.printing import Column, Output
+    from gatelog.terminal.printing import Column, Output
     from podgroup.runtime.settings import Settings
 
 HELP = (
@@ -91,10 +91,10 @@ def forecast(
     assign: options.Assign = None,
 ) -> None:
     """Run `gatelog forecast`; see HELP."""
-    from gatelog import asking
+    from gatelog.terminal import lookup
 
     svg.check(picture)
-    settings = asking.read_settings(config, assign, state_dir, db, cluster, search=True)
+    settings = lookup.read_settings(config, assign, state_dir, db, cluster, search=True)
     budget_s = settings.forecast.budget_s
     if budget is not None:
         budget_s = _seconds("--budget", budget, 0.1, 3600)
@@ -129,8 +129,8 @@ def _made(
 ) -> "list[Made]":
     from sqlalchemy.exc import SQLAlchemyError
 
-    from gatelog.errors import CommandFailed
     from gatelog.forecast import refreshing
+    from gatelog.shell.errors import CommandFailed
     from projector import migrate
     from projector.database import database_url, shown
 
@@ -153,7 +153,7 @@ def _print(
     *,
     headers: bool,
 ) -> None:
-    from gatelog import printing
+    from gatelog.terminal import printing
 
     rows = [
         row for made in found for row in rows_of(made, now) if namespace in ("", row["namespace"])
@@ -206,7 +206,7 @@ def rows_of(made: "Made", now: datetime) -> list[dict[str, Any]]:
 
 
 def _columns(now: datetime) -> "list[Column[dict[str, Any]]]":
-    from gatelog.printing import Column
+    from gatelog.terminal.printing import Column
 
     return [
         Column("CLUSTERQUEUE", lambda row: str(row["cluster_queue"])),
@@ -224,8 +224,8 @@ def _again(
 
     from gatelog.forecast import metering
     from gatelog.forecast.telling import Teller
-    from gatelog.narrator import Narrator
-    from gatelog.running import run
+    from gatelog.shell.narrator import Narrator
+    from gatelog.shell.running import run
     from podgroup.runtime import kube
     from podgroup.runtime.health import Checks, serve_health
     from podgroup.runtime.metrics import of

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from gatelog import options
-from gatelog.errors import FAILED, UsageFailed
-from gatelog.printing import document
+from gatelog.shell import options
+from gatelog.shell.errors import FAILED, UsageFailed
+from gatelog.terminal.printing import document
 
 EARLIER = 5
 """Earlier lives that are named below the newest."""
@@ -58,22 +58,23 @@ def history(
     assign: options.Assign = None,
 ) -> int | None:
     """Run `gatelog history`; see HELP."""
-    from gatelog import asking, console, timeline
-    from gatelog.gaps import missing
-    from gatelog.inforce import briefly, of_group
-    from gatelog.rows import GroupRow
-    from gatelog.sql import ENTRIES
-    from gatelog.waitbars import bars
+    from gatelog.answers import timeline
+    from gatelog.answers.gaps import missing
+    from gatelog.answers.inforce import briefly, of_group
+    from gatelog.answers.rows import GroupRow
+    from gatelog.answers.sql import ENTRIES
+    from gatelog.answers.waitbars import bars
+    from gatelog.terminal import console, lookup
 
     if follow and (every or as_json or sql):
         raise UsageFailed("--follow goes with none of --all, --json and --sql")
-    namespace, name = asking.parse_title(title)
-    settings = asking.read_settings(config, assign, state_dir, db, cluster, search=True)
+    namespace, name = lookup.parse_title(title)
+    settings = lookup.read_settings(config, assign, state_dir, db, cluster, search=True)
     out = console.console()
-    with asking.open_model(settings) as model:
+    with lookup.open_model(settings) as model:
         lives = model.groups(namespace, name)
         if not lives:
-            asking.say_not_found(model, namespace, name)
+            lookup.say_not_found(model, namespace, name)
             return FAILED
         chosen = lives if every else lives[:1]
         if sql:
@@ -135,10 +136,10 @@ def history(
         for group in lives[1 : 1 + EARLIER]:
             out.print(f"[{console.QUIET}]  {_earlier(group)}[/]")
     if follow:
-        from gatelog.following import follow_group
+        from gatelog.terminal.following import follow_group
 
         newest = lives[0]
-        with asking.open_model(settings) as model:
+        with lookup.open_model(settings) as model:
             follow_group(model, newest, entries[newest.id], out, full=full, absolute=utc)
     return None
 
@@ -152,7 +153,7 @@ def _earlier(group: Any) -> str:
 
 
 def _until(group: Any) -> str:
-    from gatelog.timeline import duration
+    from gatelog.answers.timeline import duration
 
     end = group.gone_at or group.finished_at
     if end is None:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from gatelog import options
+from gatelog.shell import options
 
 if TYPE_CHECKING:
-    from gatelog.printing import Column
-    from gatelog.readmodel import ReadModel
-    from gatelog.rows import FlavorRow, GroupRow, QueueRow
+    from gatelog.answers.readmodel import ReadModel
+    from gatelog.answers.rows import FlavorRow, GroupRow, QueueRow
+    from gatelog.terminal.printing import Column
 
 HELP = (
     "List pod groups, queues, Workloads or flavors as the read model has them, in the forms of "
@@ -67,9 +67,9 @@ def listing(
     assign: options.Assign = None,
 ) -> None:
     """Run `gatelog list`; see HELP."""
-    from gatelog import asking, following, printing
+    from gatelog.terminal import following, lookup, printing
 
-    settings = asking.read_settings(config, assign, state_dir, db, cluster, search=True)
+    settings = lookup.read_settings(config, assign, state_dir, db, cluster, search=True)
     where = options.namespace_of(namespace, every=every)
 
     seen: dict[str, Any] = {}
@@ -88,7 +88,7 @@ def listing(
         if not rows and output is None and not again:
             sys.stderr.write(f"gatelog: no {what}{f' in namespace {where}' if where else ''}\n")
 
-    with asking.open_model(settings) as model:
+    with lookup.open_model(settings) as model:
         show(model, again=False)
         if watch:
             following.whenever_written(model, lambda: show(model, again=True))
@@ -113,7 +113,7 @@ def _asked(
 
 
 def _group_columns(now: datetime) -> "list[Column[GroupRow]]":
-    from gatelog.printing import Column
+    from gatelog.terminal.printing import Column
 
     return [
         Column("NAMESPACE", lambda g: g.namespace),
@@ -131,7 +131,7 @@ def _group_columns(now: datetime) -> "list[Column[GroupRow]]":
 
 
 def _workload_columns(now: datetime) -> "list[Column[GroupRow]]":
-    from gatelog.printing import Column
+    from gatelog.terminal.printing import Column
 
     return [
         Column("NAMESPACE", lambda g: g.namespace),
@@ -151,7 +151,7 @@ def _over(group: "GroupRow") -> bool:
 
 
 def _queue_columns(now: datetime) -> "list[Column[QueueRow]]":
-    from gatelog.printing import Column
+    from gatelog.terminal.printing import Column
 
     return [
         Column("KIND", lambda q: q.kind),
@@ -170,13 +170,13 @@ def _queue_name(queue: "QueueRow") -> str:
 
 
 def _flavor_columns() -> "list[Column[FlavorRow]]":
-    from gatelog.printing import Column
+    from gatelog.terminal.printing import Column
 
     return [Column("NAME", lambda f: f.name), Column("HELD", lambda f: _amounts(f.held))]
 
 
 def _amounts(held: dict[str, dict[str, int]]) -> str:
-    from gatelog.timeline import amount
+    from gatelog.answers.timeline import amount
 
     return "; ".join(
         f"{key}: " + ", ".join(f"{amount(r, n)} {r}" for r, n in sorted(resources.items()))
@@ -185,6 +185,6 @@ def _amounts(held: dict[str, dict[str, int]]) -> str:
 
 
 def _age(at: datetime | None, now: datetime) -> str:
-    from gatelog.timeline import duration
+    from gatelog.answers.timeline import duration
 
     return "" if at is None else duration((now - at).total_seconds())

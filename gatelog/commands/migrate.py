@@ -15,9 +15,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from gatelog import options
-from gatelog.errors import CommandFailed
-from gatelog.narrator import Narrator
+from gatelog.shell import options
+from gatelog.shell.errors import CommandFailed
+from gatelog.shell.narrator import Narrator
 from podgroup import subjects
 from podgroup.runtime.settings import Settings
 
@@ -70,7 +70,7 @@ def migrate(
     )
     narrator = Narrator(settings.log, "migrate", verbose=verbose)
 
-    from gatelog.told import place
+    from gatelog.shell.whereabouts import read_model_at
     from projector import migrate as migrations
     from projector.database import database_url
 
@@ -79,7 +79,9 @@ def migrate(
     role = settings.database.reader_role
     migrations.upgrade(url, reader_role=role, stamp=stamp)
     narrator.done(
-        "database", f"{place(url)} is at schema {migrations.head()}", schema=migrations.head()
+        "database",
+        f"{read_model_at(url)} is at schema {migrations.head()}",
+        schema=migrations.head(),
     )
     if role:
         narrator.done("reader", f"role {role} may read it", role=role)

@@ -13,9 +13,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from gatelog import console, options
-from gatelog.errors import UsageFailed
-from gatelog.printing import document
+from gatelog.shell import options
+from gatelog.shell.errors import UsageFailed
+from gatelog.terminal import console
+from gatelog.terminal.printing import document
 from podgroup.runtime.settings import Settings
 
 if TYPE_CHECKING:
@@ -62,10 +63,10 @@ def parked(
     assign: options.Assign = None,
 ) -> None:
     """Run `gatelog parked`; see HELP."""
-    from gatelog import asking
     from gatelog.replay import parking
+    from gatelog.terminal import lookup
 
-    settings = asking.read_settings(config, assign, state_dir, db, cluster)
+    settings = lookup.read_settings(config, assign, state_dir, db, cluster)
     wanted = list(keys or ())
     if action == "list":
         _list(parking.found(settings, settled=every), as_json=as_json)

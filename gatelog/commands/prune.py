@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gatelog import options
-from gatelog.errors import UsageFailed
-from gatelog.printing import document
+from gatelog.shell import options
+from gatelog.shell.errors import UsageFailed
+from gatelog.terminal.printing import document
 
 if TYPE_CHECKING:
     from projector.pruning import Gone
@@ -60,11 +60,11 @@ def prune(
     assign: options.Assign = None,
 ) -> None:
     """Run `gatelog prune`; see HELP."""
-    from gatelog import asking
+    from gatelog.terminal import lookup
     from projector import migrate, pruning
     from projector.database import database_url
 
-    settings = asking.read_settings(config, assign, state_dir, db, None)
+    settings = lookup.read_settings(config, assign, state_dir, db, None)
     keep = _age(older_than, settings.database.retention_days)
     url = database_url(settings)
     migrate.check(url)

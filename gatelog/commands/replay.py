@@ -12,8 +12,8 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from gatelog import options
-from gatelog.errors import FAILED, UsageFailed
+from gatelog.shell import options
+from gatelog.shell.errors import FAILED, UsageFailed
 from podgroup.runtime.settings import Settings
 
 if TYPE_CHECKING:
@@ -96,9 +96,9 @@ def replay(
         raise UsageFailed("--verify writes nothing: name the database to compare with --db")
     if from_epoch and not rebuild:
         raise UsageFailed("--from-epoch goes with --rebuild")
-    from gatelog import asking
+    from gatelog.terminal import lookup
 
-    settings = asking.read_settings(
+    settings = lookup.read_settings(
         config, assign, state_dir, None if file and not verify else db, cluster
     )
     settings = options.with_archive(settings, archive)
@@ -317,11 +317,11 @@ def _unread(file: str, unread: list[str]) -> None:
 def _steps(
     settings: Settings, file: str | None, group: str, *, by_key: bool, console: Console
 ) -> int | None:
-    from gatelog.asking import parse_title
-    from gatelog.console import console as terminal
     from gatelog.replay import offline, running
     from gatelog.replay.keys import walk
     from gatelog.replay.steps import Stepper, screen, text
+    from gatelog.terminal.console import console as terminal
+    from gatelog.terminal.lookup import parse_title
 
     namespace, name = parse_title(group)
     if file is not None:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from gatelog.printing import Column, document, table
-from gatelog.shapes import Row
+from gatelog.answers.shapes import Row
+from gatelog.terminal.printing import Column, document, table
 
 USED: Sequence[Column[Row]] = (
     Column("NAMESPACE", lambda row: str(row["namespace"])),

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from gatelog import options
+from gatelog.shell import options
 
 HELP = (
     "Run one SQL query on the read model (read-only) and print the rows. Tables and views are in "
@@ -41,11 +41,11 @@ def sql(
     from sqlalchemy import text
     from sqlalchemy.exc import SQLAlchemyError
 
-    from gatelog import asking, printing
-    from gatelog.errors import CommandFailed
+    from gatelog.shell.errors import CommandFailed
+    from gatelog.terminal import lookup, printing
     from projector.database import database_url, reader
 
-    settings = asking.read_settings(config, assign, state_dir, db, None, search=True)
+    settings = lookup.read_settings(config, assign, state_dir, db, None, search=True)
     engine = reader(database_url(settings))
     try:
         # A colon in the query is SQL (a cast, a time), never a parameter of ours.

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gatelog import options
+from gatelog.shell import options
 
 if TYPE_CHECKING:
-    from gatelog.intent import Done, Stop, What
+    from gatelog.cluster.intent import Done, Stop, What
     from podgroup.runtime.settings import Settings
 
 HELP = (
@@ -80,7 +80,7 @@ def stop(
     assign: options.Assign = None,
 ) -> None:
     """Run `gatelog stop`; see HELP."""
-    from gatelog.errors import UsageFailed
+    from gatelog.shell.errors import UsageFailed
 
     kind = _kind(what)
     if kind == "group" and keep:
@@ -108,7 +108,7 @@ def resume(
 
 
 def _kind(text: str) -> "What":
-    from gatelog.errors import UsageFailed
+    from gatelog.shell.errors import UsageFailed
 
     if text.lower() not in _KINDS:
         raise UsageFailed(f"{text}: name a clusterqueue, a localqueue or a group")
@@ -121,7 +121,7 @@ def place(kind: str, namespace: str, name: str) -> tuple[str, str]:
     Raises:
         UsageFailed: the namespace is missing, given twice, or of no use.
     """
-    from gatelog.errors import UsageFailed
+    from gatelog.shell.errors import UsageFailed
 
     space, slash, rest = name.rpartition("/")
     if kind in ("clusterqueue", "resourceflavor"):
@@ -145,7 +145,7 @@ def _carry_out(
     dry: bool,
     output: Any,
 ) -> None:
-    from gatelog.intent import set_group, set_queue
+    from gatelog.cluster.intent import set_group, set_queue
     from podgroup.runtime.kube import connect
 
     space, plain = place(kind, namespace, name)
@@ -169,7 +169,7 @@ def tell(done: "Done", said: str, output: Any, *, dry: bool) -> None:
     """Print what became of an object: a line as kubectl's, or the object."""
     import sys
 
-    from gatelog import printing
+    from gatelog.terminal import printing
 
     if output in ("json", "yaml"):
         sys.stdout.write(printing.document(done.obj, output))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from gatelog import options
+from gatelog.shell import options
 
 if TYPE_CHECKING:
     from podgroup.runtime.settings import Settings

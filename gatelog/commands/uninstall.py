@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from gatelog import options
-from gatelog.errors import CommandFailed
-from gatelog.printing import document
+from gatelog.shell import options
+from gatelog.shell.errors import CommandFailed
+from gatelog.terminal.printing import document
 
 if TYPE_CHECKING:
     from gatelog.removal.removing import Step, Wish
@@ -67,8 +67,8 @@ def uninstall(
     assign: options.Assign = None,
 ) -> None:
     """Run `gatelog uninstall`; see HELP."""
-    from gatelog.errors import UsageFailed
     from gatelog.removal.removing import Wish
+    from gatelog.shell.errors import UsageFailed
 
     wanted = set(also or ())
     if wanted - {"crds", "data"}:

@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from gatelog import options
-from gatelog.narrator import Narrator
+from gatelog.shell import options
+from gatelog.shell.narrator import Narrator
 
 HELP = (
     "Run everything in one process against the current kubeconfig: an event log (embedded "
@@ -69,10 +69,10 @@ def up(
     narrator = Narrator(settings.log, "up", verbose=verbose)
 
     from gatelog.allinone import run_up
-    from gatelog.following import follow
-    from gatelog.readiness import Ready
-    from gatelog.running import run
-    from gatelog.told import tell_ready
+    from gatelog.answers.readiness import Ready
+    from gatelog.shell.running import run
+    from gatelog.terminal.following import follow
+    from gatelog.terminal.guidance import tell_ready
 
     async def ready(found: Ready) -> None:
         tell_ready(narrator, settings, found)

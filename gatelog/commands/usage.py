@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from gatelog import options
-from gatelog.errors import CommandFailed, UsageFailed
 from gatelog.pictures import svg
+from gatelog.shell import options
+from gatelog.shell.errors import CommandFailed, UsageFailed
 
 if TYPE_CHECKING:
-    from gatelog.rates import Rates
-    from gatelog.readmodel import ReadModel
-    from gatelog.usage import Idle, Share
+    from gatelog.answers.rates import Rates
+    from gatelog.answers.readmodel import ReadModel
+    from gatelog.answers.usage import Idle, Share
     from podgroup.runtime.settings import Settings
 
 HELP = (
@@ -102,9 +102,9 @@ def usage(
     assign: options.Assign = None,
 ) -> None:
     """Run `gatelog usage`; see HELP."""
-    from gatelog import asking
-    from gatelog import rates as prices
-    from gatelog import usage as sums
+    from gatelog.answers import rates as prices
+    from gatelog.answers import usage as sums
+    from gatelog.terminal import lookup
     from gatelog.whatif.since import moment
     from projector.dialect import SQLITE, home
 
@@ -119,7 +119,7 @@ def usage(
             raise UsageFailed(
                 "--used and --failures go without each other, --by, --rates and --picture"
             )
-        settings = asking.read_settings(config, assign, state_dir, db, cluster, search=True)
+        settings = lookup.read_settings(config, assign, state_dir, db, cluster, search=True)
         _shapes(settings, (begin, end), output, used=used, headers=not no_headers)
         return
     by = by or "namespace"
@@ -130,8 +130,8 @@ def usage(
     given["cut"] = sums.first_cut(by, begin, end)
     if key.startswith(sums.LABEL):
         given["key"] = key.removeprefix(sums.LABEL)
-    settings = asking.read_settings(config, assign, state_dir, db, cluster, search=True)
-    with asking.open_model(settings) as model:
+    settings = lookup.read_settings(config, assign, state_dir, db, cluster, search=True)
+    with lookup.open_model(settings) as model:
         dialect = home(model.dialect)
         found = model.dicts(sums.query(key, dialect), given)
         idle = []
@@ -170,13 +170,14 @@ def _shapes(
     headers: bool,
 ) -> None:
     """Print what is told by owner and shape."""
-    from gatelog import asking, shapes
+    from gatelog.answers import shapes
+    from gatelog.answers.usage import MOST_ROWS
     from gatelog.commands import shapes as printed
-    from gatelog.usage import MOST_ROWS
+    from gatelog.terminal import lookup
     from projector.dialect import home
 
     begin, end = period
-    with asking.open_model(settings) as model:
+    with lookup.open_model(settings) as model:
         dialect = home(model.dialect)
         query = shapes.used_query(dialect) if used else shapes.failures_query(dialect)
         found = model.dicts(query, {"since": begin, "until": end, "limit": MOST_ROWS})
@@ -202,8 +203,8 @@ def _notes(model: "ReadModel", begin: datetime) -> list[str]:
 
 
 def _values(share: "Share") -> "dict[str, Any]":
-    from gatelog.rates import unit_name
-    from gatelog.usage import HOLDS, WASTES, hours, money
+    from gatelog.answers.rates import unit_name
+    from gatelog.answers.usage import HOLDS, WASTES, hours, money
 
     spent = share.spent
     parts = {f"held_{why}": spent.held.get(why, 0) for why in HOLDS}
@@ -228,8 +229,8 @@ def _values(share: "Share") -> "dict[str, Any]":
 
 
 def _idle_values(one: "Idle", rates: "Rates | None") -> "dict[str, Any]":
-    from gatelog.rates import unit_name
-    from gatelog.usage import hours, money
+    from gatelog.answers.rates import unit_name
+    from gatelog.answers.usage import hours, money
 
     cost = {} if rates is None else {"cost_of_idle": money(one.cost(rates))}
 
@@ -254,8 +255,8 @@ def _json(
     rates: "Rates | None",
     notes: list[str],
 ) -> None:
-    from gatelog.printing import document
-    from gatelog.usage import totals
+    from gatelog.answers.usage import totals
+    from gatelog.terminal.printing import document
 
     def row(share: "Share") -> dict[str, Any]:
         values = _values(share)
@@ -286,7 +287,7 @@ def _csv(
     by: str, shares: "list[Share]", idle: "list[Idle]", rates: "Rates | None", *, headers: bool
 ) -> None:
     """Print a row per key and resource; by queue and flavor with quota, that nobody took too."""
-    from gatelog.usage import Share
+    from gatelog.answers.usage import Share
 
     out = csv.writer(sys.stdout, lineterminator="\n")
     quota: dict[tuple[str, str], dict[str, Any]] = {}
@@ -314,8 +315,8 @@ def _table(
     wide: bool,
     headers: bool,
 ) -> None:
-    from gatelog.printing import table
-    from gatelog.usage import HOLDS, WASTES, totals
+    from gatelog.answers.usage import HOLDS, WASTES, totals
+    from gatelog.terminal.printing import table
 
     shown = ["running", "held", "wasted", "waited"]
     if wide:

@@ -3,10 +3,8 @@
 Invariant: needs nothing but this package; asks no database and no cluster.
 """
 
-import platform
 import sys
-from importlib import metadata
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -27,7 +25,8 @@ def version(
     ] = None,
 ) -> None:
     """Run `gatelog version`; see HELP."""
-    from gatelog import printing
+    from gatelog.shell.versions import facts
+    from gatelog.terminal import printing
 
     found = facts()
     if output is not None:
@@ -35,15 +34,3 @@ def version(
         return
     for name, value in found.items():
         sys.stdout.write(f"{name}: {value}\n")
-
-
-def facts() -> dict[str, Any]:
-    """Return name and value of each fact, in the order in which they are shown."""
-    found = {"gatelog": metadata.version("gatelog")}
-    try:
-        from projector import migrate
-    except ModuleNotFoundError:
-        found["schema"] = "unknown: the extra `projector` is not installed"
-    else:
-        found["schema"] = migrate.head()
-    return {**found, "python": platform.python_version(), "platform": platform.platform()}

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from rich.console import Console
 
-from gatelog import options
-from gatelog.errors import FAILED, UsageFailed
 from gatelog.pictures import svg
+from gatelog.shell import options
+from gatelog.shell.errors import FAILED, UsageFailed
 
 if TYPE_CHECKING:
     from gatelog.whatif.tallying import Tally
@@ -152,9 +152,9 @@ def what_if(
         raise UsageFailed("--queue goes with --trace: pods of the log name their queue")
     if objects and file is None:
         raise UsageFailed("--objects goes with --trace or FILE; what queues become is --change")
-    from gatelog import asking
+    from gatelog.terminal import lookup
 
-    where = asking.read_settings(config, settings, state_dir, None, cluster)
+    where = lookup.read_settings(config, settings, state_dir, None, cluster)
     return _of_log(file, where, since or "7d", until or "", wanted, calibrate, objects or [])
 
 
@@ -241,7 +241,7 @@ def _of_log(
     )
     _draw(wanted, past.cluster, past.then, found.other or found.same, ("then", "what-if"))
     if wanted.as_json:
-        from gatelog.printing import document
+        from gatelog.terminal.printing import document
 
         sys.stdout.write(document(replaying.as_values(past, found), "json"))
     else:
@@ -263,7 +263,7 @@ def _draw(
 
 
 def _show(jobs: Any, tallies: list[Any], *, as_json: bool) -> None:
-    from gatelog.printing import document
+    from gatelog.terminal.printing import document
     from gatelog.whatif import comparing, reporting
 
     then, other = tallies[0], tallies[1] if len(tallies) > 1 else None
@@ -294,7 +294,7 @@ def _show(jobs: Any, tallies: list[Any], *, as_json: bool) -> None:
 
 
 def _span(begin: datetime | None, end: datetime | None) -> str:
-    from gatelog.timeline import duration
+    from gatelog.answers.timeline import duration
 
     if begin is None or end is None:
         return "nothing played"

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gatelog import options
-from gatelog.errors import FAILED, UsageFailed
+from gatelog.shell import options
+from gatelog.shell.errors import FAILED, UsageFailed
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from gatelog.printing import Column, Output
-    from gatelog.readmodel import ReadModel
-    from gatelog.rows import (
+    from gatelog.answers.readmodel import ReadModel
+    from gatelog.answers.rows import (
         ExpectedRow,
         GroupRow,
         HolderRow,
@@ -30,7 +29,8 @@ if TYPE_CHECKING:
         UnstartedRow,
         WaitRow,
     )
-    from gatelog.shared import Shared
+    from gatelog.answers.shared import Shared
+    from gatelog.terminal.printing import Column, Output
     from podgroup.runtime.settings import Settings
 
 HELP = (
@@ -96,28 +96,28 @@ def why(
     assign: options.Assign = None,
 ) -> int | None:
     """Run `gatelog why`; see HELP."""
-    from gatelog import asking, console, printing
-    from gatelog.gaps import missing
-    from gatelog.remedies import remedy
-    from gatelog.sql import WHY
+    from gatelog.answers.advice import remedy
+    from gatelog.answers.gaps import missing
+    from gatelog.answers.sql import WHY
+    from gatelog.terminal import console, lookup, printing
 
-    settings = asking.read_settings(config, assign, state_dir, db, cluster, search=True)
+    settings = lookup.read_settings(config, assign, state_dir, db, cluster, search=True)
     output = "json" if as_json else output
     chosen = options.namespace_of(namespace, every=all_namespaces)
     if title is None or ("/" not in title and not chosen):
-        with asking.open_model(settings) as model:
+        with lookup.open_model(settings) as model:
             return _everything(
                 model, title or chosen, output, headers=not no_headers, sql=sql, watch=watch
             )
     if watch:
         raise UsageFailed(f"--watch is for what waits; of one group: gatelog history {title} -f")
-    namespace, name = asking.parse_title(title if "/" in title else f"{chosen}/{title}")
+    namespace, name = lookup.parse_title(title if "/" in title else f"{chosen}/{title}")
     if chosen and namespace != chosen:
         raise UsageFailed(f"{title} is not in the namespace of -n {chosen}")
-    with asking.open_model(settings) as model:
+    with lookup.open_model(settings) as model:
         lives = model.groups(namespace, name, limit=1)
         if not lives:
-            asking.say_not_found(model, namespace, name)
+            lookup.say_not_found(model, namespace, name)
             return FAILED
         group = lives[0]
         if sql:
@@ -171,15 +171,15 @@ def _everything(
     watch: bool,
 ) -> int | None:
     """Show what waits, in a namespace or everywhere."""
-    from gatelog import asking, console, following
-    from gatelog.sql import PENDING
+    from gatelog.answers.sql import PENDING
+    from gatelog.terminal import console, following, lookup
 
     if sql:
         text = model.statement(PENDING, {"namespace": namespace, "limit": _MOST})
         console.console().print(text, soft_wrap=True)
         return None
     rows = model.pending(namespace, _MOST + 1)
-    if not rows and asking.nobody_there(model, namespace):
+    if not rows and lookup.nobody_there(model, namespace):
         return FAILED
     _print_pending(rows, namespace, output, headers=headers)
     if watch:
@@ -199,7 +199,7 @@ def _everything(
 def _print_pending(
     rows: "list[PendingRow]", namespace: str, output: "Output | None", *, headers: bool
 ) -> None:
-    from gatelog import printing
+    from gatelog.terminal import printing
 
     now = datetime.now(UTC)
     if rows or output in ("json", "yaml"):
@@ -218,8 +218,8 @@ def _print_pending(
 
 
 def _pending_columns(now: datetime) -> "list[Column[PendingRow]]":
-    from gatelog.printing import Column
-    from gatelog.timeline import duration
+    from gatelog.answers.timeline import duration
+    from gatelog.terminal.printing import Column
 
     def waited(row: "PendingRow") -> str:
         return "" if row.since is None else duration((now - row.since).total_seconds())
@@ -255,8 +255,8 @@ def _expected(model: "ReadModel", settings: "Settings", group: "GroupRow") -> "E
         return known
     if model.waiting() > _MOST_PLAYED:
         return known
+    from gatelog.answers.rows import ExpectedRow
     from gatelog.forecast.refreshing import make
-    from gatelog.rows import ExpectedRow
 
     shard = model.shard_of(group.id)
     url = database_url(settings)
@@ -279,7 +279,7 @@ def _expected(model: "ReadModel", settings: "Settings", group: "GroupRow") -> "E
 
 
 def _as_of(expected: "ExpectedRow", now: datetime) -> str:
-    from gatelog.timeline import duration
+    from gatelog.answers.timeline import duration
 
     age_s = (now - expected.as_of).total_seconds()
     return "" if age_s < _FRESH_S else f"; that was {duration(age_s)} ago (gatelog forecast)"
@@ -300,11 +300,11 @@ def _answer(
     from rich.table import Table
     from rich.text import Text
 
-    from gatelog import repeats
+    from gatelog.answers import repeats
+    from gatelog.answers.advice import remedy, replacements
+    from gatelog.answers.shared import sentences
+    from gatelog.answers.timeline import plain
     from gatelog.forecast.words import sentence
-    from gatelog.remedies import remedy, replacements
-    from gatelog.shared import sentences
-    from gatelog.timeline import plain
 
     now = datetime.now(UTC)
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 2))
@@ -357,7 +357,7 @@ def _answer(
 
 def _past(waits: list["WaitRow"]) -> list[tuple[str, "WaitRow"]]:
     """Return the waits that are over and lasted, with how long, newest first; eight at most."""
-    from gatelog.timeline import NO_WAIT, duration
+    from gatelog.answers.timeline import NO_WAIT, duration
 
     over = [(wait.to_at - wait.from_at, wait) for wait in waits if wait.to_at is not None]
     return [(duration(took.total_seconds()), wait) for took, wait in over if took >= NO_WAIT][:8]
@@ -365,7 +365,7 @@ def _past(waits: list["WaitRow"]) -> list[tuple[str, "WaitRow"]]:
 
 def _settled(group: "GroupRow", now: datetime) -> str:
     """Say why a group that waits for nothing is where it is."""
-    from gatelog.timeline import plain
+    from gatelog.answers.timeline import plain
 
     message = plain(group.message or group.reason).rstrip(".")
     match group.state:
@@ -380,7 +380,7 @@ def _settled(group: "GroupRow", now: datetime) -> str:
 
 
 def _late(pod: "UnstartedRow", group: "GroupRow") -> str:
-    from gatelog.timeline import duration
+    from gatelog.answers.timeline import duration
 
     over = group.finished_at
     if over is None or pod.created_at < over:
@@ -390,7 +390,7 @@ def _late(pod: "UnstartedRow", group: "GroupRow") -> str:
 
 
 def _failure(pod: "UnreplacedRow", now: datetime) -> str:
-    from gatelog.timeline import duration
+    from gatelog.answers.timeline import duration
 
     how = f" ({pod.exit_reason})" if pod.exit_reason else ""
     ago = duration((now - pod.ended_at).total_seconds())
@@ -398,8 +398,8 @@ def _failure(pod: "UnreplacedRow", now: datetime) -> str:
 
 
 def _holding(holder: "HolderRow", now: datetime) -> str:
-    from gatelog.timeline import amount as shown
-    from gatelog.timeline import duration
+    from gatelog.answers.timeline import amount as shown
+    from gatelog.answers.timeline import duration
 
     amounts = ", ".join(
         f"{shown(resource, amount)} {resource} of {flavor or 'no flavor'}"
@@ -414,6 +414,6 @@ def _holding(holder: "HolderRow", now: datetime) -> str:
 
 
 def _when(at: datetime, now: datetime) -> str:
-    from gatelog.timeline import duration
+    from gatelog.answers.timeline import duration
 
     return f"{at:%Y-%m-%d %H:%M:%S} UTC ({duration((now - at).total_seconds())} ago)"

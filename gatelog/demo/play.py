@@ -13,18 +13,17 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from msgspec import Struct
-
-from gatelog import running
 from gatelog.allinone import run_up
+from gatelog.answers.readiness import Ready
+from gatelog.answers.readmodel import ReadModel
+from gatelog.answers.timeline import duration
 from gatelog.demo import report
 from gatelog.demo.cluster import Stage, StoryFailed, cluster_settings
+from gatelog.demo.report import Played
 from gatelog.demo.stories import Programme, Story
-from gatelog.errors import CommandFailed
-from gatelog.narrator import Narrator
-from gatelog.readiness import Ready
-from gatelog.readmodel import ReadModel
-from gatelog.timeline import duration
+from gatelog.shell import running
+from gatelog.shell.errors import CommandFailed
+from gatelog.shell.narrator import Narrator
 from podgroup.runtime.settings import (
     DatabaseSettings,
     KubernetesSettings,
@@ -36,14 +35,6 @@ from simcluster.client import ApiFailure, Client
 
 MARK = "made-by-gatelog-demo"
 START_S = 30.0
-
-
-class Played(Struct, frozen=True):
-    """How a story ended; `problem` is "" when it went well."""
-
-    story: Story
-    problem: str
-    took_s: float
 
 
 def play(

@@ -7,27 +7,31 @@ Invariant: every command line printed works as printed.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
-from gatelog import console, told
+from gatelog.answers.readmodel import ReadModel
+from gatelog.answers.timeline import duration, tell
 from gatelog.demo.cluster import NAMESPACE
-from gatelog.demo.stories import Programme
-from gatelog.readmodel import ReadModel
-from gatelog.timeline import duration, tell
+from gatelog.demo.stories import Programme, Story
+from gatelog.shell.whereabouts import near, read_model_at
+from gatelog.terminal import console, guidance
 from podgroup.runtime.settings import Settings
-
-if TYPE_CHECKING:
-    from gatelog.demo.play import Played
 
 QUERY = "SELECT name, at, kind, reason, message FROM v_group_timeline WHERE name = '{name}' ORDER BY seq, ord"  # noqa: E501 - one line to paste
 
 
-def show(
-    settings: Settings, programme: Programme, played: Sequence["Played"], took_s: float
-) -> None:
+class Played(Struct, frozen=True):
+    """How a story ended; `problem` is "" when it went well."""
+
+    story: Story
+    problem: str
+    took_s: float
+
+
+def show(settings: Settings, programme: Programme, played: Sequence[Played], took_s: float) -> None:
     """Print the report to stdout."""
     from projector.database import database_url
 
@@ -60,7 +64,7 @@ def _closing(
     settings: Settings,
     programme: Programme,
     url: str,
-    played: Sequence["Played"],
+    played: Sequence[Played],
     took_s: float,
 ) -> None:
     problems = [one for one in played if one.problem]
@@ -68,19 +72,19 @@ def _closing(
         out.print(Text(f"✗ {one.story.title}: {one.problem}", style="red"))
     good = len(played) - len(problems)
     out.print(f"{good} of {len(played)} stories as they should be, {duration(took_s)} in all.")
-    where = f" --state-dir {told.near(settings.state_dir)}"
+    where = f" --state-dir {near(settings.state_dir)}"
     if settings.database.url:
         where = f" --db {settings.database.url}"
     out.print()
     kind = "an SQLite database" if url.startswith("sqlite") else "a PostgreSQL database"
-    out.print(f"The read model is {kind}: [bold]{told.place(url)}[/]")
+    out.print(f"The read model is {kind}: [bold]{read_model_at(url)}[/]")
     out.print("Ask it:")
     for command in (
-        f"{told.program()} history {programme.ask[0]}{where}",
-        f"{told.program()} why {programme.ask[1]}{where}",
-        told.query_command(QUERY.format(name=programme.ask[1].rpartition("/")[2]), where),
+        f"{guidance.program()} history {programme.ask[0]}{where}",
+        f"{guidance.program()} why {programme.ask[1]}{where}",
+        guidance.query_command(QUERY.format(name=programme.ask[1].rpartition("/")[2]), where),
     ):
         out.print(f"  {command}", soft_wrap=True, markup=False)
     out.print()
     out.print("On a cluster of your own:")
-    out.print(f"  {told.program()} up --install webhook", markup=False)
+    out.print(f"  {guidance.program()} up --install webhook", markup=False)

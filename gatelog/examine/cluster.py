@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from gatelog import clusterinfo, crds, manifests
-from gatelog.errors import CommandFailed, explain
+from gatelog.cluster import clusterinfo, crds, manifests
 from gatelog.examine import gating, installed, leases, measuring, topology
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
+from gatelog.shell.errors import CommandFailed, explain
 from podgroup.runtime.kube import KubeClient, KubeError, connect
 from podgroup.runtime.settings import Settings
 

@@ -6,12 +6,12 @@ Invariant: reads stream states only; consumes nothing.
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from gatelog import statedir
-from gatelog.errors import explain
+from gatelog.answers.rows import CheckpointRow
+from gatelog.answers.timeline import duration
 from gatelog.examine import archive, backlog
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
-from gatelog.rows import CheckpointRow
-from gatelog.timeline import duration
+from gatelog.shell import statedir
+from gatelog.shell.errors import explain
 from podgroup import subjects
 from podgroup.runtime.settings import NatsSettings, Settings
 

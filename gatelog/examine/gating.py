@@ -7,7 +7,7 @@ endpoints behind it, which is where the API server would end.
 Invariant: what may not be looked at is never called absent.
 """
 
-from gatelog import clusterinfo, install
+from gatelog.cluster import clusterinfo, install
 from gatelog.examine.findings import Finding, fail, ok, warn
 from podgroup.runtime.kube import KubeClient
 

@@ -10,9 +10,9 @@ Invariant: nothing is written; what may not be looked at is skipped and said, ne
 from collections.abc import Mapping
 from typing import Any
 
-from gatelog import clusterinfo
+from gatelog.cluster import clusterinfo
+from gatelog.cluster.ownership import COMPONENT_LABEL, NAME_LABEL, OWN_NAME
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
-from gatelog.removal.ownership import COMPONENT_LABEL, NAME_LABEL, OWN_NAME
 from gatelog.viacluster.asking import BASE
 from podgroup.names import ACTIVE, FINISHED
 from podgroup.runtime.kube import KubeClient

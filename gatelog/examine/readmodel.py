@@ -7,13 +7,13 @@ import os
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from gatelog.errors import CommandFailed, explain
+from gatelog.answers.readmodel import ReadModel
+from gatelog.answers.rows import CheckpointRow
+from gatelog.answers.timeline import duration
 from gatelog.examine import stuck
 from gatelog.examine.findings import Finding, fail, ok, warn
-from gatelog.readmodel import ReadModel
-from gatelog.rows import CheckpointRow
-from gatelog.timeline import duration
-from gatelog.told import place
+from gatelog.shell.errors import CommandFailed, explain
+from gatelog.shell.whereabouts import read_model_at
 from podgroup.runtime.settings import Settings
 
 AREA = "database"
@@ -63,13 +63,13 @@ def _schema(url: str) -> Finding:
             found = migrate.revision(connection)
     except SQLAlchemyError as error:
         said = str(getattr(error, "orig", None) or error).splitlines()[0]
-        raise CommandFailed(f"{place(url)}: {said}") from error
+        raise CommandFailed(f"{read_model_at(url)}: {said}") from error
     finally:
         engine.dispose()
     needed = migrate.head()
     if found == needed:
-        return ok(AREA, "schema", f"{place(url)} is at {found}")
-    detail = f"{place(url)} is at {found or 'none'}, this gatelog needs {needed}"
+        return ok(AREA, "schema", f"{read_model_at(url)} is at {found}")
+    detail = f"{read_model_at(url)} is at {found or 'none'}, this gatelog needs {needed}"
     return fail(AREA, "schema", detail, "run gatelog migrate (or the gatelog that made it)")
 
 
@@ -93,7 +93,7 @@ def _integrity(url: str) -> list[Finding]:
         engine.dispose()
     if said == "ok":
         return [ok(AREA, "integrity", "SQLite finds nothing wrong with the file")]
-    return [fail(AREA, "integrity", f"{place(url)}: {' '.join(said.split())}", MOVE_AWAY)]
+    return [fail(AREA, "integrity", f"{read_model_at(url)}: {' '.join(said.split())}", MOVE_AWAY)]
 
 
 def _checkpoint(model: ReadModel, row: CheckpointRow | None) -> Finding:

@@ -8,7 +8,7 @@ Invariant: nothing is written; of the pods a bounded number is looked at.
 
 from typing import Any
 
-from gatelog import clusterinfo
+from gatelog.cluster import clusterinfo
 from gatelog.examine.findings import Finding, ok, warn
 from ingest.webhook.settings import topology_gate
 from podgroup import names

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
-from gatelog.errors import CommandFailed, UsageFailed
+from gatelog.shell.errors import CommandFailed, UsageFailed
 
 WIDTH = 960
 MARGIN = 24

@@ -16,9 +16,9 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from gatelog.errors import CommandFailed
-from gatelog.manifests import Object
-from gatelog.removal.ownership import Kind, path_of
+from gatelog.cluster.manifests import Object
+from gatelog.cluster.ownership import Kind, path_of
+from gatelog.shell.errors import CommandFailed
 from podgroup.names import (
     ADMISSION_GATE,
     IS_GROUP_WORKLOAD,

@@ -24,10 +24,9 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from gatelog import clusterinfo
-from gatelog.errors import CommandFailed
-from gatelog.manifests import Object
-from gatelog.removal.ownership import (
+from gatelog.cluster import clusterinfo
+from gatelog.cluster.manifests import Object
+from gatelog.cluster.ownership import (
     COMPONENT_LABEL,
     NAME_LABEL,
     OWN_NAME,
@@ -45,6 +44,7 @@ from gatelog.removal.released import (
     made_by_us,
     release,
 )
+from gatelog.shell.errors import CommandFailed
 from podgroup.runtime.kube import KubeClient
 
 Extra = Literal["crds", "data"]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import sqlalchemy as sa
 from msgspec import Struct
 
-from gatelog.errors import CommandFailed, UsageFailed
+from gatelog.shell.errors import CommandFailed, UsageFailed
 from podgroup.codec import Conclusions
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.settings import Settings

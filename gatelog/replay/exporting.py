@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gatelog.errors import CommandFailed
 from gatelog.replay.running import Progress, log_of, open_bus, place
+from gatelog.shell.errors import CommandFailed
 from podgroup.runtime.settings import Settings
 from projector.database import database_url, reader
 from projector.opening import policy_of

@@ -13,8 +13,8 @@ import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gatelog.console import QUIET, console
 from gatelog.replay.steps import Step, screen
+from gatelog.terminal.console import QUIET, console
 
 _ARROWS = {"\x1b[C": "n", "\x1b[D": "p", "\x1b[H": "<", "\x1b[F": ">"}
 _HELP = "[n]ext  [p]revious  [g]o to seq  [<] first  [>] last  [q]uit"

@@ -14,9 +14,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from gatelog.errors import CommandFailed, UsageFailed
 from gatelog.replay.running import SNAPSHOT, held_against, make_empty, place
 from gatelog.replay.steps import Stepper
+from gatelog.shell.errors import CommandFailed, UsageFailed
 from podgroup.runtime.settings import Settings
 from projector import migrate
 from projector.archive.reading import WholeArchive

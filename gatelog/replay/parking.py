@@ -15,8 +15,8 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
-from gatelog.errors import CommandFailed, UsageFailed
 from gatelog.replay.running import open_bus
+from gatelog.shell.errors import CommandFailed, UsageFailed
 from podgroup import subjects
 from podgroup.codec import encode_batch
 from podgroup.events import PARKED_DECISION, Batch, OperatorActed

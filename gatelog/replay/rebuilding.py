@@ -20,8 +20,8 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec import Struct
 
-from gatelog.errors import CommandFailed
 from gatelog.replay.running import LivePosition, log_of, open_bus, place
+from gatelog.shell.errors import CommandFailed
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.settings import Settings
 from projector import migrate

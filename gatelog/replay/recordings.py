@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw, Struct
 
-from gatelog.errors import CommandFailed
+from gatelog.shell.errors import CommandFailed
 from ingest.kinds import watched_kinds
 from ingest.translate.items import Delta
 from podgroup.events import Batch, DeltaRefused, Event, RelistCompleted, RelistStarted

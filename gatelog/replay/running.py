@@ -13,11 +13,12 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
-from gatelog import statedir, told
-from gatelog.errors import CommandFailed
 from gatelog.replay.archiving import Run, joined
 from gatelog.replay.differing import ignore
 from gatelog.replay.steps import Step, Stepper
+from gatelog.shell import statedir
+from gatelog.shell.errors import CommandFailed
+from gatelog.shell.whereabouts import read_model_at
 from podgroup.codec import Conclusions
 from podgroup.runtime.embedded import EmbeddedNats, running
 from podgroup.runtime.jetstream import Bus, connect
@@ -184,7 +185,7 @@ def make_empty(target: str) -> None:
                 known = sa.inspect(connection).has_table(tables.checkpoints.name)
                 if known and connection.execute(sa.select(tables.checkpoints.c.seq)).first():
                     raise CommandFailed(
-                        f"{told.place(target)} holds a read model already, and what is written "
+                        f"{read_model_at(target)} holds a read model already, and what is written "
                         "here needs an empty database: name another one, or remove it first"
                     )
         finally:

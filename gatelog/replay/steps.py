@@ -12,8 +12,8 @@ from msgspec import Struct
 from rich.table import Table
 from rich.text import Text
 
-from gatelog.console import GOOD, OVER, QUIET, state_text
-from gatelog.timeline import duration
+from gatelog.answers.timeline import duration
+from gatelog.terminal.console import GOOD, OVER, QUIET, state_text
 from podgroup.events import (
     OutcomeRecorded,
     PodApplied,

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gatelog import rates
-from gatelog.errors import CommandFailed
-from gatelog.readmodel import ReadModel
+from gatelog.answers import rates
+from gatelog.answers.readmodel import ReadModel
+from gatelog.shell.errors import CommandFailed
 from podgroup.runtime.settings import Settings
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from gatelog.readmodel import ReadModel
+from gatelog.answers.readmodel import ReadModel
 from gatelog.serve import sql
 from gatelog.serve.asking import Asking, Busy
 from gatelog.serve.rows import LifeRow, PositionRow

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from gatelog.rows import GroupRow
+from gatelog.answers.rows import GroupRow
 
 
 class LifeRow(GroupRow, frozen=True, kw_only=True):

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from gatelog.answers.rows import GroupRow
+from gatelog.answers.timeline import TimelineEntry, duration, plain
 from gatelog.forecast.words import short
-from gatelog.rows import GroupRow
 from gatelog.serve.words import span
-from gatelog.timeline import TimelineEntry, duration, plain
 
 
 def columns(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

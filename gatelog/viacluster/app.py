@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from gatelog.errors import USAGE, CommandFailed, UsageFailed, explain
-from gatelog.printing import document
+from gatelog.shell.errors import USAGE, CommandFailed, UsageFailed, explain
+from gatelog.terminal.printing import document
 from gatelog.viacluster import answers
 from gatelog.viacluster.asking import Cluster, Place, connected, place
 
@@ -99,7 +99,8 @@ def history(
         if output in ("json", "yaml", "name"):
             _one(found, output)
             return
-        from gatelog import console, timeline
+        from gatelog.answers import timeline
+        from gatelog.terminal import console
 
         group = await cluster.get(
             cluster.path("podgroups"), {"fieldSelector": f"metadata.uid={found['metadata']['uid']}"}
@@ -297,6 +298,6 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """Entry point of `kubectl-gatelog`."""
-    from gatelog.ending import end
+    from gatelog.shell.ending import end
 
     end(run)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from gatelog.errors import CommandFailed, UsageFailed
+from gatelog.shell.errors import CommandFailed, UsageFailed
 from podgroup.runtime import kube as kubernetes
 from podgroup.runtime.kube import KubeClient
 from podgroup.runtime.settings import KubernetesSettings

@@ -12,7 +12,7 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
-from gatelog.errors import CommandFailed
+from gatelog.shell.errors import CommandFailed
 from gatelog.viacluster.asking import Cluster, connected, place
 from podgroup.runtime.kube_errors import KubeError
 
@@ -114,6 +114,6 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """Entry point of `kubectl_complete-gatelog`."""
-    from gatelog.ending import end
+    from gatelog.shell.ending import end
 
     end(run)

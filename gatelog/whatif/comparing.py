@@ -12,8 +12,8 @@ from typing import Any, TextIO
 
 from msgspec import Struct
 
-from gatelog.printing import table
-from gatelog.timeline import duration
+from gatelog.answers.timeline import duration
+from gatelog.terminal.printing import table
 from gatelog.whatif.reporting import MOST
 from gatelog.whatif.tallying import Start, Tally, spread
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from gatelog import manifests
+from gatelog.cluster import manifests
 
 Path = tuple[str | int, ...]
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from gatelog.errors import CommandFailed, UsageFailed
+from gatelog.shell.errors import CommandFailed, UsageFailed
 from gatelog.whatif import fields
 from ingest.kinds import CLUSTER_SCOPED, watched_kinds
 from ingest.yamltext import Document, TextError, read

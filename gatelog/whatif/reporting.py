@@ -9,8 +9,8 @@ Invariant: what a table shows is in the JSON, by the same names.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TextIO
 
-from gatelog.printing import table
-from gatelog.timeline import duration
+from gatelog.answers.timeline import duration
+from gatelog.terminal.printing import table
 from gatelog.whatif.tallying import Key, Kind, Quota, Spread, Tally
 
 MOST = 10

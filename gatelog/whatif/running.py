@@ -6,8 +6,8 @@ Invariant: of a play that is not written down nothing is kept but the tally and 
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from gatelog.errors import CommandFailed
 from gatelog.replay.running import make_empty
+from gatelog.shell.errors import CommandFailed
 from gatelog.whatif.arrivals import Source
 from gatelog.whatif.courses import Courses
 from gatelog.whatif.playing import Heard, Later, Play, PlayFailed

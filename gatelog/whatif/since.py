@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime, timedelta
 
-from gatelog.errors import UsageFailed
+from gatelog.shell.errors import UsageFailed
 
 _SPAN = re.compile(r"(\d{1,6})([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}

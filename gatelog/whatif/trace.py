@@ -33,7 +33,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from gatelog.errors import CommandFailed
+from gatelog.shell.errors import CommandFailed
 from gatelog.whatif import swf
 from gatelog.whatif.arrivals import Arrival, Life
 from podgroup.names import (

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from gatelog import install
+from gatelog.cluster import install
 from ingest.registration import webhook
 from podgroup import names
 from podgroup.runtime.kube import connect

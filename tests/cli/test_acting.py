@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from gatelog import install
+from gatelog.cluster import install
 from podgroup.runtime.kube import KubeClient
 from simcluster import SimCluster
 from tests.cli.conftest import Ran

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gatelog import timeline
-from gatelog.following import change
-from gatelog.readmodel import ReadModel
-from gatelog.timeline import TimelineEntry
+from gatelog.answers import timeline
+from gatelog.answers.readmodel import ReadModel
+from gatelog.answers.timeline import TimelineEntry
+from gatelog.terminal.following import change
 from podgroup.policy import Policy
 from projector import migrate
 from tests.cli.conftest import Ran

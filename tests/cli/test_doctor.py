@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gatelog import install
+from gatelog.cluster import install
 from podgroup import names
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.kube import KubeClient

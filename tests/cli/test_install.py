@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gatelog import clusterinfo, crds, install, manifests, policies
-from gatelog.errors import CommandFailed, UsageFailed
+from gatelog.cluster import clusterinfo, crds, install, manifests, policies
 from gatelog.examine import cluster as cluster_examine
+from gatelog.shell.errors import CommandFailed, UsageFailed
 from ingest.webhook.policy import ACTUATOR_USER
 from podgroup.runtime.kube import KubeClient, connect
 from podgroup.runtime.settings import KubernetesSettings, Settings, WebhookSettings

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gatelog import install
+from gatelog.cluster import install
 from podgroup.runtime.kube import KubeClient, connect
 from podgroup.runtime.settings import KubernetesSettings
 from simcluster import Settings as SimSettings

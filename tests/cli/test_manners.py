@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gatelog.statedir import StateDir
+from gatelog.shell.statedir import StateDir
 from projector import migrate
 from tests.cli.conftest import Ran
 from tests.support.toy import Toy

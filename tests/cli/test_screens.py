@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from rich.color import Color
 from rich.console import Console
 
-from gatelog import console
-from gatelog.timeline import TimelineEntry
-from gatelog.waitbars import WIDTH, bars
+from gatelog.answers.timeline import TimelineEntry
+from gatelog.answers.waitbars import WIDTH, bars
+from gatelog.terminal import console
 from projector import migrate, tables
 from projector.database import writer
 from tests.cli.conftest import Ran

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from gatelog.answers.readmodel import ReadModel
 from gatelog.examine import stuck
 from gatelog.examine.findings import Finding
-from gatelog.readmodel import ReadModel
 from podgroup.names import MANAGED_LABEL
 from projector import migrate
 from tests.projector.support import Writer

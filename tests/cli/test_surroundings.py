@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from gatelog import manifests
-from gatelog.errors import CommandFailed, UsageFailed, explain
-from gatelog.rows import GroupRow
-from gatelog.statedir import StateDir, StateDirInUse
+from gatelog.answers.rows import GroupRow
+from gatelog.cluster import manifests
+from gatelog.shell.errors import CommandFailed, UsageFailed, explain
+from gatelog.shell.statedir import StateDir, StateDirInUse
 from podgroup.runtime.kube_errors import KubeUnavailable
 from podgroup.runtime.settings import SettingsError
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared wit
 
 HOLD = (
     "import sys, time\n"
-    "from gatelog.statedir import StateDir\n"
+    "from gatelog.shell.statedir import StateDir\n"
     "with StateDir(sys.argv[1]).hold():\n"
     "    print('held', flush=True)\n"
     "    time.sleep(60)\n"
@@ -97,7 +97,7 @@ def test_every_error_is_one_sentence(error: BaseException, code: int, words: str
 
 
 def test_every_reason_that_only_a_person_can_end_has_a_remedy() -> None:
-    from gatelog.remedies import remedy
+    from gatelog.answers.advice import remedy
     from podgroup.reasons import FIELDS, OTHERWISE, REASONS
 
     words = [reason.word for reason in REASONS]

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from gatelog import clusterinfo, install
-from gatelog.errors import CommandFailed
+from gatelog.cluster import clusterinfo, install
 from gatelog.examine import gating
+from gatelog.shell.errors import CommandFailed
 from gatelog.switching import switch
 from podgroup.runtime.kube import KubeClient, connect
 from podgroup.runtime.settings import KubernetesSettings, Settings

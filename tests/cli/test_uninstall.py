@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gatelog import install, manifests, policies
+from gatelog.cluster import install, manifests, policies
 from gatelog.removal.released import look
 from gatelog.removal.removing import Removal, Wish, leftovers
 from podgroup.names import (

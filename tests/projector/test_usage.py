@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gatelog import cli
-from gatelog import usage as sums
-from gatelog.rates import Rates
-from gatelog.readmodel import ReadModel
+from gatelog.answers import usage as sums
+from gatelog.answers.rates import Rates
+from gatelog.answers.readmodel import ReadModel
 from projector import tables
 from projector.database import writer
 from projector.dialect import POSTGRES, SQLITE

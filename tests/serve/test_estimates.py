@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from gatelog.answers.readmodel import ReadModel
 from gatelog.forecast.words import short
-from gatelog.readmodel import ReadModel
 from gatelog.serve import lending
 from gatelog.serve.bootstrap import local_console
 from gatelog.viacluster import answers

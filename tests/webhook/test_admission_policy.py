@@ -15,7 +15,7 @@ import pytest
 import yaml
 from hypothesis import given, strategies
 
-from gatelog.policies import fence, policies
+from gatelog.cluster.policies import fence, policies
 from ingest.webhook.fields import ErrorKind
 from ingest.webhook.install import LACKS_LABELS
 from ingest.webhook.ownerlabels import copied_labels

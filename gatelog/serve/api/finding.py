@@ -14,12 +14,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gatelog import usage as sums
-from gatelog.errors import UsageFailed
+from gatelog.answers import usage as sums
+from gatelog.answers.rates import Rates
+from gatelog.answers.readmodel import ReadModel
+from gatelog.answers.rows import WaitRow
 from gatelog.forecast.words import sentence
-from gatelog.rates import Rates
-from gatelog.readmodel import ReadModel
-from gatelog.rows import WaitRow
 from gatelog.serve import lending, sql
 from gatelog.serve.api import objects as o
 from gatelog.serve.api.params import Listing, PageStart
@@ -35,6 +34,7 @@ from gatelog.serve.rows import (
     UsageRow,
 )
 from gatelog.serve.words import amount, micro, rfc
+from gatelog.shell.errors import UsageFailed
 from podgroup.objects import ClusterQueueView, LocalQueueView
 from projector.dialect import home
 

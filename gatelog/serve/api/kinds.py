@@ -12,8 +12,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from gatelog.answers.readmodel import ReadModel
 from gatelog.forecast.words import short
-from gatelog.readmodel import ReadModel
 from gatelog.serve.api import finding as f
 from gatelog.serve.api import objects as o
 from gatelog.serve.api.finding import Page

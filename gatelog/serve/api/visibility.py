@@ -13,7 +13,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from gatelog.readmodel import ReadModel
+from gatelog.answers.readmodel import ReadModel
 from gatelog.serve import sql
 from gatelog.serve.api import finding
 from gatelog.serve.api.objects import ObjectMeta, Part

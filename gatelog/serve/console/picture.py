@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from gatelog.rows import WaitRow
+from gatelog.answers.rows import WaitRow
 from gatelog.serve.console.html import Html, h
 from gatelog.serve.lending import Series
 from gatelog.serve.words import amount, span

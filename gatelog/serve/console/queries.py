@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gatelog.readmodel import ReadModel
+from gatelog.answers.readmodel import ReadModel
 from gatelog.serve.sql import STANDING
 
 T = TypeVar("T", bound=msgspec.Struct)

@@ -13,12 +13,13 @@ from urllib.parse import urlencode
 
 from msgspec import Struct, structs
 
-from gatelog import timeline
-from gatelog import usage as sums
+from gatelog.answers import timeline
+from gatelog.answers import usage as sums
+from gatelog.answers.phrases import QUIET_ACTIONS
+from gatelog.answers.rates import unit_name
+from gatelog.answers.rows import WaitRow
+from gatelog.answers.timeline import plain
 from gatelog.forecast.words import sentence
-from gatelog.phrases import QUIET_ACTIONS
-from gatelog.rates import unit_name
-from gatelog.rows import WaitRow
 from gatelog.serve import lending, sql
 from gatelog.serve.api import finding
 from gatelog.serve.api.params import Listing, read_place, token
@@ -29,7 +30,6 @@ from gatelog.serve.console.html import Html, h, table
 from gatelog.serve.console.queries import Asked
 from gatelog.serve.rows import HeldRow, LifeRow, ObjectRow
 from gatelog.serve.words import amount, rfc, span
-from gatelog.timeline import plain
 
 ROWS = 50
 _MOST = 5000

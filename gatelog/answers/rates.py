@@ -1,0 +1,82 @@
+"""Rates: what an hour of a resource costs, by flavor, from a TOML file of people.
+
+    currency = "EUR"
+
+    [rates]                     # any flavor
+    cpu = 0.04                  # a core for an hour
+    memory = 0.005              # a GiB for an hour
+    "nvidia.com/gpu" = 2.5      # everything else: one of it for an hour
+
+    [flavors.spot]              # instead of these, in flavor spot
+    cpu = 0.012
+
+Invariant: what has no rate costs nothing, and is told (`Rates.unknown`).
+"""
+
+import tomllib
+from decimal import Decimal
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from gatelog.shell.errors import UsageFailed
+
+MOST_BYTES = 1 << 20
+_GIB = 2**30
+_PER_HOUR = {"cpu": 1000, "memory": _GIB, "ephemeral-storage": _GIB}
+"""How many of an amount as the tables have it are one as people count it; others are themselves."""
+
+
+def unit(resource: str) -> int:
+    """Return how many of the tables' amounts make what people call one."""
+    if resource.startswith("hugepages-"):
+        return _GIB
+    return _PER_HOUR.get(resource, 1)
+
+
+def unit_name(resource: str) -> str:
+    """Return in what an amount-hour of a resource is told: `core-h`, `GiB-h` or `h`."""
+    if resource == "cpu":
+        return "core-h"
+    return "GiB-h" if unit(resource) == _GIB else "h"
+
+
+class Rates(Struct, frozen=True, forbid_unknown_fields=True):
+    """What an hour of one costs, by resource; `flavors` say otherwise for pods in them."""
+
+    currency: str = ""
+    rates: dict[str, Decimal] = {}
+    flavors: dict[str, dict[str, Decimal]] = {}
+
+    def rate(self, flavor: str, resource: str) -> Decimal:
+        """Return what an hour of one costs in a flavor; 0 if nothing is said of it."""
+        return self.flavors.get(flavor, {}).get(resource, self.rates.get(resource, Decimal(0)))
+
+    def unknown(self, flavor: str, resource: str) -> bool:
+        """Tell whether nothing is said of it."""
+        return resource not in self.rates and resource not in self.flavors.get(flavor, {})
+
+
+def read(path: Path) -> Rates:
+    """Read a file of rates.
+
+    Raises:
+        UsageFailed: it is not there, no TOML, or says something else than rates.
+    """
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise UsageFailed(f"{path}: more than {MOST_BYTES} bytes are no rates")
+        found = msgspec.convert(
+            tomllib.loads(path.read_text(), parse_float=Decimal), Rates, strict=False
+        )
+    except OSError as error:
+        raise UsageFailed(f"{path}: {error.strerror or error}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise UsageFailed(f"{path}: {error}") from None
+    tables = {"rates": found.rates} | {f"flavors.{k}": v for k, v in found.flavors.items()}
+    for table, rates in tables.items():
+        for resource, rate in rates.items():
+            if not rate.is_finite() or rate < 0:
+                raise UsageFailed(f"{path}: {table}.{resource} is {rate}: a rate is 0 or more")
+    return found

@@ -1,0 +1,173 @@
+"""What a cluster says about itself: version, Kueue's kinds, what is registered for admission.
+
+Theory. `up --install` and `doctor` ask the same few questions through discovery and plain GETs;
+the answers are values, so that printing and judging them is somebody else's business.
+
+Invariant: nothing here writes to the cluster.
+"""
+
+import re
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from gatelog.cluster.ownership import NAME_LABEL, OWN_NAME
+from gatelog.shell.errors import CommandFailed
+from podgroup.runtime.kube import Answer, KubeClient
+
+KUEUE_GROUP = "kueue.x-k8s.io"
+KUEUE_VERSIONS = ("v1beta2", "v1beta1")
+"""Served versions that we speak, the preferred first."""
+NEEDED_KINDS = ("workloads", "localqueues", "clusterqueues", "resourceflavors")
+"""Without these no group can be admitted."""
+OPTIONAL_KINDS = ("workloadpriorityclasses", "cohorts", "admissionchecks")
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+_WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+
+_RETIRED = (
+    ("MutatingAdmissionPolicyBinding", "gatelog-pods-with-parent"),
+    ("MutatingAdmissionPolicy", "gatelog-pods-with-parent"),
+)
+"""What earlier releases installed and this one does not, in the order in which it can go."""
+
+
+class Asker(Protocol):
+    """The part of `podgroup.runtime.kube.KubeClient` needed here."""
+
+    @property
+    def server(self) -> str:
+        """Address of the API server."""
+
+    async def request(self, method: str, path: str) -> Answer:
+        """Return the answer, whatever its status."""
+
+
+async def get(kube: Asker, path: str) -> dict[str, Any]:
+    """Return an object or discovery document, {} when the server has none to give.
+
+    What is not there is answered with text by some servers (404 page not found).
+    """
+    return await seen(kube, path) or {}
+
+
+async def seen(kube: Asker, path: str) -> dict[str, Any] | None:
+    """Return an object, {} when there is none, None when this account may not look."""
+    answer = await kube.request("GET", path)
+    if answer.status in (401, 403):
+        return None
+    if answer.status != 200:
+        return {}
+    try:
+        return msgspec.json.decode(answer.body, type=dict[str, Any])
+    except msgspec.MsgspecError:
+        return {}
+
+
+async def user(kube: KubeClient) -> str:
+    """Return the name under which the API server knows us, "" when it does not say."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    status, answer = await kube.json("POST", _WHO, body=body)
+    name = ((answer.get("status") or {}).get("userInfo") or {}).get("username")
+    return str(name) if status == 201 and name else ""
+
+
+class Version(NamedTuple):
+    """Version of the API server; `text` as it reports it."""
+
+    major: int
+    minor: int
+    text: str
+
+    def at_least(self, major: int, minor: int) -> bool:
+        """Tell whether it is this version or a later one."""
+        return (self.major, self.minor) >= (major, minor)
+
+
+async def version(kube: Asker) -> Version:
+    """Return the version of the API server.
+
+    Raises:
+        CommandFailed: it does not say.
+    """
+    found = await get(kube, "/version")
+    numbers = [re.match(r"\d+", str(found.get(key, ""))) for key in ("major", "minor")]
+    if None in numbers:
+        raise CommandFailed(
+            f"{kube.server}/version tells no version: is it a Kubernetes API server?"
+        )
+    major, minor = (int(number[0]) for number in numbers if number is not None)
+    return Version(major, minor, str(found.get("gitVersion") or f"v{major}.{minor}"))
+
+
+class Kueue(NamedTuple):
+    """What is served of Kueue's kinds; `version` is "" when none we speak is."""
+
+    version: str
+    kinds: frozenset[str]
+
+    @property
+    def missing(self) -> list[str]:
+        """Kinds without which nothing can be admitted, in the order of `NEEDED_KINDS`."""
+        return [kind for kind in NEEDED_KINDS if kind not in self.kinds]
+
+
+async def kueue(kube: Asker) -> Kueue:
+    """Return which of Kueue's kinds the server has, in the version we would use."""
+    group = await get(kube, f"/apis/{KUEUE_GROUP}")
+    served = {entry["version"] for entry in group.get("versions", ())}
+    for name in KUEUE_VERSIONS:
+        if name in served:
+            listed = await get(kube, f"/apis/{KUEUE_GROUP}/{name}")
+            plurals = [r["name"] for r in listed.get("resources", ())]
+            return Kueue(name, frozenset(p for p in plurals if "/" not in p))
+    return Kueue("", frozenset())
+
+
+async def kinds_are_going(kube: Asker) -> bool:
+    """Tell whether the kind of Workloads is being deleted and waits for finalizers to go."""
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/workloads.{KUEUE_GROUP}"
+    return bool((await get(kube, path)).get("metadata", {}).get("deletionTimestamp"))
+
+
+class Admission(NamedTuple):
+    """What gates pods on this cluster; None is not for this account to see."""
+
+    webhook: bool | None
+    policy: bool | None
+    kueue_pods: str
+    """Name of the configuration through which Kueue's own pod integration sees pods, or ""."""
+
+
+async def admission(kube: Asker, webhook_name: str, policy_name: str) -> Admission:
+    """Return which of the ways to gate pods are registered."""
+    mutating = f"{ADMISSION}/mutatingwebhookconfigurations"
+    hook = await seen(kube, f"{mutating}/{webhook_name}")
+    policy = await seen(kube, f"{ADMISSION}/mutatingadmissionpolicies/{policy_name}")
+    return Admission(
+        webhook=None if hook is None else bool(hook),
+        policy=None if policy is None else bool(policy),
+        kueue_pods=_kueue_pods((await get(kube, mutating)).get("items", ())),
+    )
+
+
+async def retired(kube: Asker) -> list[tuple[str, str]]:
+    """Return kind and name of policies that an earlier release left behind."""
+    found = []
+    for kind, name in _RETIRED:
+        plural = "mutatingadmissionpolicies" if kind.endswith("y") else f"{kind.lower()}s"
+        live = await get(kube, f"{ADMISSION}/{plural}/{name}")
+        labels = (live.get("metadata") or {}).get("labels") or {}
+        if labels.get(NAME_LABEL) == OWN_NAME:
+            found.append((kind, name))
+    return found
+
+
+def _kueue_pods(configurations: Any) -> str:
+    """Name the configuration that hands pods to Kueue (its webhooks are called `*.kb.io`)."""
+    for configuration in configurations:
+        name = str(configuration["metadata"]["name"])
+        for hook in configuration.get("webhooks", ()):
+            if hook.get("name") == "mpod.kb.io" and "kueue" in name:
+                return name
+    return ""

@@ -1,0 +1,199 @@
+"""What people want of queues and groups, as requests to the API server: stop, resume, create.
+
+Theory. A ClusterQueue and a LocalQueue say in `spec.stopPolicy` whether they admit (Hold) and
+whether what is admitted is evicted (HoldAndDrain); the Workload of a group says it in
+`spec.active`. Both are heeded in either mode, by Kueue or by us. Beside it goes an annotation with
+the reason and who gave it: ingest reads it, so the event log has both in one event.
+
+Invariant: an object is read, then patched on condition that it is still the one that was read.
+"""
+
+from typing import Any, Literal, NamedTuple
+
+from gatelog.cluster import clusterinfo
+from gatelog.shell.errors import CommandFailed
+from podgroup.names import (
+    GROUP_NAME,
+    MAX_REASON,
+    REASON_ANNOTATION,
+    REASON_BY_ANNOTATION,
+    workload_name,
+)
+from podgroup.runtime.kube import KubeClient
+
+What = Literal["clusterqueue", "localqueue", "group"]
+Stop = Literal["None", "Hold", "HoldAndDrain"]
+_PLURALS = {
+    "clusterqueue": "clusterqueues",
+    "localqueue": "localqueues",
+    "group": "workloads",
+    "resourceflavor": "resourceflavors",
+}
+_TRIES = 5
+
+
+class Done(NamedTuple):
+    """An object as the API server has it now, what it is called, and whether that is a change."""
+
+    obj: dict[str, Any]
+    title: str
+    changed: bool = True
+
+
+async def set_queue(
+    kube: KubeClient, what: What, namespace: str, name: str, stop: Stop, reason: str, *, dry: bool
+) -> Done:
+    """Set the stop policy of a queue.
+
+    Raises:
+        CommandFailed: it is not there, or the API server refuses.
+    """
+    path = await _path(kube, what, namespace, name)
+    for _ in range(_TRIES):
+        found = await _read(kube, path, f"{what} {name}")
+        if (found["spec"].get("stopPolicy") or "None") == stop and not reason:
+            return Done(found, _title(what, name), changed=False)
+        done = await _patched(kube, path, found, {"stopPolicy": stop}, reason, dry=dry)
+        if done is not None:
+            return Done(done, _title(what, name))
+    raise CommandFailed(f"{path} changes all the time: try again")
+
+
+async def set_group(
+    kube: KubeClient, namespace: str, name: str, reason: str, *, active: bool, dry: bool
+) -> Done:
+    """Set whether a group may be admitted, in the Workload that stands for it.
+
+    Raises:
+        CommandFailed: there is no such group, or it has no Workload yet.
+    """
+    workload = await _workload_of(kube, namespace, name)
+    path = await _path(kube, "group", namespace, workload)
+    for _ in range(_TRIES):
+        found = await _read(kube, path, f"Workload {namespace}/{workload}")
+        if (found["spec"].get("active") is not False) == active and not reason:
+            return Done(found, _title("group", workload), changed=False)
+        done = await _patched(kube, path, found, {"active": active}, reason, dry=dry)
+        if done is not None:
+            return Done(done, _title("group", workload))
+    raise CommandFailed(f"{path} changes all the time: try again")
+
+
+async def create(
+    kube: KubeClient, what: str, namespace: str, body: dict[str, Any], reason: str, *, dry: bool
+) -> Done:
+    """Create a queue or flavor; `body` has the fields of kueue.x-k8s.io/v1beta2.
+
+    Raises:
+        CommandFailed: it is there already, or the API server refuses.
+    """
+    path = await _path(kube, what, namespace)
+    version = path.split("/")[3]
+    spec = dict(body["spec"])
+    if version == "v1beta1" and "cohortName" in spec:
+        spec["cohort"] = spec.pop("cohortName")
+    meta = {**body["metadata"]}
+    if reason:
+        meta["annotations"] = await _reason(kube, reason)
+    made = {
+        "apiVersion": f"{clusterinfo.KUEUE_GROUP}/{version}",
+        **body,
+        "metadata": meta,
+        "spec": spec,
+    }
+    status, answer = await kube.json("POST", path, body=made, params=_params(dry))
+    if status not in (200, 201):
+        raise CommandFailed(f"cannot create {what} {meta['name']}: {_said(status, answer)}")
+    return Done(answer, _title(what, meta["name"]))
+
+
+async def there(kube: KubeClient, what: str, namespace: str, name: str) -> bool:
+    """Tell whether an object is there; True where this account may not look."""
+    found = await clusterinfo.seen(kube, await _path(kube, what, namespace, name))
+    return found is None or bool(found)
+
+
+async def _path(kube: KubeClient, what: str, namespace: str, name: str = "") -> str:
+    version = (await clusterinfo.kueue(kube)).version
+    if not version:
+        raise CommandFailed(
+            f"{kube.server} serves none of {clusterinfo.KUEUE_GROUP}: is gatelog or Kueue "
+            "installed on this cluster?"
+        )
+    place = f"/namespaces/{namespace}" if what in ("localqueue", "group") else ""
+    path = f"/apis/{clusterinfo.KUEUE_GROUP}/{version}{place}/{_PLURALS[what]}"
+    return f"{path}/{name}" if name else path
+
+
+async def _read(kube: KubeClient, path: str, title: str) -> dict[str, Any]:
+    status, found = await kube.json("GET", path)
+    if status == 404:
+        raise CommandFailed(f"there is no {title}")
+    if status != 200:
+        raise CommandFailed(f"cannot read {title}: {_said(status, found)}")
+    return dict(found)
+
+
+async def _patched(
+    kube: KubeClient,
+    path: str,
+    found: dict[str, Any],
+    spec: dict[str, Any],
+    reason: str,
+    *,
+    dry: bool,
+) -> dict[str, Any] | None:
+    """Patch; None when it was changed meanwhile. Without a reason the one before goes."""
+    meta = found["metadata"]
+    marks = await _reason(kube, reason) if reason else _NO_REASON
+    guard = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], "annotations": marks}
+    status, answer = await kube.json(
+        "PATCH",
+        path,
+        body={"metadata": guard, "spec": spec},
+        content_type="application/merge-patch+json",
+        params=_params(dry),
+    )
+    if status == 409:
+        return None
+    if status != 200:
+        raise CommandFailed(f"cannot patch {path}: {_said(status, answer)}")
+    return dict(answer)
+
+
+_NO_REASON = {REASON_ANNOTATION: None, REASON_BY_ANNOTATION: None}
+
+
+async def _reason(kube: KubeClient, reason: str) -> dict[str, str | None]:
+    text = " ".join(reason.split())
+    if len(text) > MAX_REASON:
+        raise CommandFailed(f"--reason has {len(text)} characters, {MAX_REASON} are taken")
+    return {REASON_ANNOTATION: text, REASON_BY_ANNOTATION: await clusterinfo.user(kube) or None}
+
+
+async def _workload_of(kube: KubeClient, namespace: str, name: str) -> str:
+    """Return the Workload of a group, of a pod of a group, or of a single pod."""
+    if await there(kube, "group", namespace, name):
+        return name
+    status, pod = await kube.json("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
+    if status == 200:
+        meta = pod["metadata"]
+        texts = {**(meta.get("labels") or {}), **(meta.get("annotations") or {})}
+        return texts.get(GROUP_NAME) or workload_name(name, meta["uid"])
+    raise CommandFailed(
+        f"there is no Workload {namespace}/{name}, nor a pod of that name: a group gets its "
+        "Workload once all its pods are there (gatelog why says what it waits for)"
+    )
+
+
+def _params(dry: bool) -> dict[str, str]:
+    return {"dryRun": "All"} if dry else {}
+
+
+def _title(what: str, name: str) -> str:
+    kind = "workload" if what == "group" else what
+    return f"{kind}.{clusterinfo.KUEUE_GROUP}/{name}"
+
+
+def _said(status: int, answer: Any) -> str:
+    return f"{status}: {(answer or {}).get('message') or 'no message'}"

@@ -1,0 +1,111 @@
+"""The admission policies of `deploy/`, made to fit this installation's settings and account.
+
+Theory. What is installed is what the manifests hold, with the same few places changed that the
+kustomize components change: who the actuator is, which namespaces are left alone, whether Kueue is
+there to queue owners and to assign topologies, whether every pod is queued.
+
+The fence goes round an account that is the actuator's alone. A person's own account is not fenced
+in: `gatelog up` in a terminal would take their other pods out of their hands.
+
+Invariant: pure; what is not changed here is as written in `deploy/`.
+"""
+
+import copy
+from collections.abc import Iterable
+from typing import Any
+
+from gatelog.cluster import manifests
+from gatelog.cluster.manifests import Object
+from ingest.webhook.install import cel_text, owner_rules
+from ingest.webhook.policy import ACTUATOR_USER, NAMESPACE_NAME_LABEL
+from ingest.webhook.settings import actuator_user, label_kinds, topology_gate
+from podgroup.names import TOPOLOGY_GATE
+from podgroup.runtime.settings import Settings
+
+POLICY_FILES = (
+    "admission-policy/mutating-admission-policy.yaml",
+    "admission-policy/owner-labels.yaml",
+    "admission-policy/validating-admission-policy.yaml",
+)
+FENCE_FILES = ("base/fence.yaml",)
+_EVERY_POD = "components/policy-every-pod/kustomization.yaml"
+_PODS, _OWNERS = "gatelog-queued-pods", "gatelog-owner-labels"
+_FENCES = ("gatelog-fence", "gatelog-queue-fence")
+_ACCOUNT = "system:serviceaccount:"
+
+
+def policies(settings: Settings) -> list[Object]:
+    """Return what gates pods on Kubernetes 1.36 or later, with the fence.
+
+    Raises:
+        CommandFailed: the installation lacks a file.
+    """
+    return _fitting(manifests.read(*POLICY_FILES), settings) + fence(settings)
+
+
+def fence(settings: Settings) -> list[Object]:
+    """Return the fence round the actuator's account, Kubernetes 1.30 or later.
+
+    Raises:
+        CommandFailed: the installation lacks a file.
+    """
+    return _fitting(manifests.read(*FENCE_FILES), settings)
+
+
+def fenced(settings: Settings) -> bool:
+    """Tell whether the account that the actuator runs as is fenced in."""
+    return actuator_user(settings).startswith(_ACCOUNT)
+
+
+def _fitting(objects: Iterable[Object], settings: Settings) -> list[Object]:
+    kinds = label_kinds(settings)
+    found = [copy.deepcopy(o) for o in objects if kinds or o["metadata"]["name"] != _OWNERS]
+    for obj in found:
+        if obj["kind"].endswith("Binding"):
+            continue
+        name, spec = obj["metadata"]["name"], obj["spec"]
+        if name not in _FENCES or fenced(settings):
+            _name_the_actuator(spec, actuator_user(settings))
+        if name == _PODS:
+            _fit_pods(spec, settings)
+        if name == _OWNERS:
+            spec["matchConstraints"]["resourceRules"] = owner_rules(kinds)
+        for wish in (
+            spec["matchConstraints"].get("namespaceSelector", {}).get("matchExpressions", ())
+        ):
+            if wish["key"] == NAMESPACE_NAME_LABEL:
+                wish["values"] = [*settings.webhook.excluded_namespaces]
+    return found
+
+
+def _name_the_actuator(spec: Object, user: str) -> None:
+    for condition in spec["matchConditions"]:
+        text = condition["expression"].replace(cel_text(ACTUATOR_USER), cel_text(user))
+        condition["expression"] = text
+
+
+def _fit_pods(spec: Object, settings: Settings) -> None:
+    conditions: list[Any] = spec["matchConditions"]
+    if settings.mode == "builtin":
+        conditions[:] = [c for c in conditions if c["name"] != "owner-is-not-queued"]
+    if settings.webhook.manage_jobs_without_queue_name:
+        conditions[0] = _every_pod()
+    if not topology_gate(settings):
+        _without_topology(spec)
+
+
+def _without_topology(spec: Object) -> None:
+    (variable,) = (v for v in spec["variables"] if v["name"] == "topologyGate")
+    variable["expression"] = "false"
+    (condition,) = (c for c in spec["matchConditions"] if c["name"] == "lacks-something")
+    condition["expression"] = condition["expression"].replace(f", {cel_text(TOPOLOGY_GATE)}", "")
+
+
+def _every_pod() -> Object:
+    """The condition that the component puts in place of the first one."""
+    import yaml
+
+    component = yaml.safe_load((manifests.root() / _EVERY_POD).read_text(encoding="utf-8"))
+    operations = yaml.safe_load(component["patches"][0]["patch"])
+    found: Object = next(one["value"] for one in operations if one["op"] == "replace")
+    return found

@@ -1,0 +1,98 @@
+"""Telling a person what goes on, or a machine: progress lines or structured log lines.
+
+Theory. Who watches a terminal wants one short line per step and a mark that says whether it is
+good; who collects logs wants events with fields. Both are told the same things through one object,
+and both on stderr, so that stdout stays free for what a command produces.
+
+Invariant: every line told here is told in exactly one of the two forms.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.markup import escape
+
+from gatelog.shell.errors import explain
+from podgroup.runtime.log import configure, get_logger
+from podgroup.runtime.settings import LogSettings
+
+_MARKS = {
+    "done": "[green]✓[/]",
+    "info": "[cyan]·[/]",
+    "warning": "[yellow]![/]",
+    "failed": "[red]✗[/]",
+}
+
+
+class Narrator:
+    """Speaks to a terminal when `stream` is one and log.format does not ask for JSON.
+
+    With `plain` it speaks to a person even if that is not a terminal. With a person watching, log
+    lines below warning stay away unless `verbose`.
+    """
+
+    def __init__(
+        self,
+        log: LogSettings,
+        part: str,
+        *,
+        verbose: bool = False,
+        plain: bool = False,
+        stream: TextIO | None = None,
+    ) -> None:
+        out = stream if stream is not None else sys.stderr
+        self.watched = plain or (log.format != "json" and out.isatty())
+        self.console = Console(file=out, highlight=False, soft_wrap=True)
+        if self.watched and not verbose and log.level == "info":
+            log = LogSettings(format=log.format, level="warning")
+        configure(log, out)
+        self._log = get_logger(part)
+
+    def done(self, event: str, sentence: str, **fields: Any) -> None:
+        """A step that went well. `event` and `fields` are for logs, `sentence` is for people."""
+        self._tell("done", event, sentence, fields)
+
+    def info(self, event: str, sentence: str, **fields: Any) -> None:
+        """Something worth knowing."""
+        self._tell("info", event, sentence, fields)
+
+    def warning(self, event: str, sentence: str, **fields: Any) -> None:
+        """Something a person should look at; what to do is in the sentence."""
+        self._tell("warning", event, sentence, fields)
+
+    def failed(self, event: str, sentence: str, **fields: Any) -> None:
+        """Something that did not work."""
+        self._tell("failed", event, sentence, fields)
+
+    @contextmanager
+    def working(self, text: str) -> Iterator[None]:
+        """Show that something is going on, on a terminal."""
+        if self.watched and self.console.is_terminal:
+            with self.console.status(escape(text)):
+                yield
+        else:
+            yield
+
+    def failure(self, error: BaseException) -> None:
+        """Log what ended the process, with its traceback if nobody expected it."""
+        said = explain(error)
+        if not self.watched:
+            self._log.error("failed", message=said.sentence, exc_info=None if said.known else error)
+
+    def say(self, text: str = "") -> None:
+        """Print text for a person only."""
+        if self.watched:
+            self.console.print(text)
+
+    def _tell(self, mark: str, event: str, sentence: str, fields: dict[str, Any]) -> None:
+        if self.watched:
+            self.console.print(f"{_MARKS[mark]} {escape(sentence)}")
+        elif mark == "warning":
+            self._log.warning(event, message=sentence, **fields)
+        elif mark == "failed":
+            self._log.error(event, message=sentence, **fields)
+        else:
+            self._log.info(event, message=sentence, **fields)

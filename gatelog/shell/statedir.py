@@ -1,0 +1,123 @@
+"""The state directory of `gatelog up`: what is where, and that only one process uses it.
+
+    nats/                   the embedded log (its own lock guards it as well)
+    read-model.sqlite3      the read model, unless database.url names another
+    webhook/                our certificate authority and serving certificate
+    up.lock                 held while `gatelog up` runs
+
+Commands that only ask find it from elsewhere: `nearest` looks here, in the directories above, and
+then where the last `gatelog up` of this user ran, which leaves a note of that.
+
+The lock is an flock, so it goes with its process however that ends; the text in the file only
+says who holds it. A `.gitignore` keeps the directory out of repositories it may be started in.
+
+Invariant: between `enter` and `exit` no other process that asks through here uses the directory.
+"""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from gatelog.shell.errors import CommandFailed
+from podgroup.runtime.settings import READ_MODEL_FILE, Settings
+
+
+class StateDirInUse(CommandFailed):
+    """Another process holds the state directory."""
+
+
+class StateDir:
+    """Paths in a state directory; nothing is made before `hold`."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path).absolute()
+        self.nats = self.path / "nats"
+        self.webhook = self.path / "webhook"
+        self.lock = self.path / "up.lock"
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        """Make the directory if need be and keep others out.
+
+        Raises:
+            StateDirInUse: another process holds it.
+            CommandFailed: it cannot be made or written.
+        """
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            ignore = self.path / ".gitignore"
+            if not ignore.exists():
+                ignore.write_text("*\n", encoding="utf-8")
+            handle = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise CommandFailed(
+                f"cannot use the state directory {self.path}: {error.strerror}; choose another "
+                "with --state-dir"
+            ) from error
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise StateDirInUse(self._in_use()) from None
+            os.ftruncate(handle, 0)
+            os.write(handle, f"{os.getpid()}\n".encode())
+            _leave_note(self.path)
+            yield
+            os.ftruncate(handle, 0)
+        finally:
+            os.close(handle)
+
+    @property
+    def model(self) -> Path:
+        """Where the read model is, unless database.url names another."""
+        return self.path / READ_MODEL_FILE
+
+    def _in_use(self) -> str:
+        holder = self.holder()
+        who = f" (process {holder})" if holder else ""
+        return (
+            f"another gatelog runs on the state directory {self.path}{who}: stop that one, or "
+            "choose another directory with --state-dir"
+        )
+
+    def holder(self) -> int | None:
+        """Return the process id in the lock file; None when there is none to be read."""
+        try:
+            text = self.lock.read_text(encoding="utf-8").strip()
+        except OSError:
+            return None
+        return int(text) if text.isdigit() else None
+
+
+def of(settings: Settings) -> StateDir:
+    """Return the state directory that the settings name."""
+    return StateDir(settings.state_dir)
+
+
+def nearest(name: str) -> StateDir | None:
+    """Return the state directory of that name with a read model in it that is nearest.
+
+    Here, in a directory above, or the one that a `gatelog up` of this user used last.
+    """
+    here = Path.cwd()
+    places = [parent / name for parent in (here, *here.parents)]
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        places.append(Path(_note().read_text(encoding="utf-8").strip()))
+    found = (StateDir(place) for place in places)
+    return next((state for state in found if state.model.exists()), None)
+
+
+def _note() -> Path:
+    """Return the file with the path of the state directory that was used last."""
+    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(home) / "gatelog" / "last-state-dir"
+
+
+def _leave_note(path: Path) -> None:
+    # A convenience: a home that cannot be written to is no reason not to start.
+    with contextlib.suppress(OSError, RuntimeError):
+        note = _note()
+        note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        note.write_text(f"{path}\n", encoding="utf-8")

@@ -1,0 +1,20 @@
+"""Which version of gatelog this is, and which forms of log and database go with it.
+
+Invariant: needs nothing but this package; asks no database and no cluster.
+"""
+
+import platform
+from importlib import metadata
+from typing import Any
+
+
+def facts() -> dict[str, Any]:
+    """Return name and value of each fact, in the order in which they are shown."""
+    found = {"gatelog": metadata.version("gatelog")}
+    try:
+        from projector import migrate
+    except ModuleNotFoundError:
+        found["schema"] = "unknown: the extra `projector` is not installed"
+    else:
+        found["schema"] = migrate.head()
+    return {**found, "python": platform.python_version(), "platform": platform.platform()}

@@ -1,0 +1,132 @@
+"""What `history` and `why` share: naming a group, opening the read model, and finding nothing.
+
+Theory. Finding nothing is the likeliest answer to a mistyped name, a wrong database or a projector
+that is behind, so that answer says which of them it may be.
+
+Invariant: nothing here writes.
+"""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from gatelog.answers.readmodel import ReadModel
+from gatelog.answers.timeline import duration
+from gatelog.shell import options, statedir
+from gatelog.shell.errors import CommandFailed, UsageFailed
+from gatelog.terminal.console import one_of
+from podgroup.runtime.settings import Settings
+
+BEHIND_S = 30.0
+
+
+def parse_title(title: str) -> tuple[str, str]:
+    """Return namespace and name of `namespace/name`.
+
+    Raises:
+        UsageFailed: it is not of that form.
+    """
+    namespace, slash, name = title.partition("/")
+    if not (slash and namespace and name) or "/" in name:
+        raise UsageFailed(f"{title!r}: name a group or pod as NAMESPACE/NAME, e.g. team-a/train")
+    return namespace, name
+
+
+def read_settings(
+    config: Path | None,
+    assign: list[str] | None,
+    state_dir: str | None,
+    db: str | None,
+    cluster: str | None,
+    *,
+    search: bool = False,
+) -> Settings:
+    """Return the settings of a command that asks the read model.
+
+    With `search`, which is for commands that only read: where nothing names a read model it is
+    looked for (`statedir.nearest`), and one that is found elsewhere is named on stderr.
+    """
+    given = options.settings(
+        config,
+        assign,
+        state_dir=state_dir,
+        database__url=options.database_option(db),
+        cluster=cluster,
+    )
+    default = Settings().state_dir
+    if not search or given.database.url or given.state_dir != default or state_dir is not None:
+        return given
+    found = statedir.nearest(default)
+    if found is None or found.path == statedir.of(given).path:
+        return given
+    sys.stderr.write(f"gatelog: reading {found.path} (--state-dir or --db name another)\n")
+    return msgspec.structs.replace(given, state_dir=str(found.path))
+
+
+def open_model(settings: Settings) -> ReadModel:
+    """Return the read model of the settings.
+
+    Raises:
+        CommandFailed: there is no such database.
+    """
+    from projector.database import DatabaseError, database_url
+
+    try:
+        return ReadModel(database_url(settings), settings.cluster)
+    except DatabaseError as error:
+        raise CommandFailed(f"{error} (--state-dir or --db says where it is)") from error
+
+
+def nobody_there(model: ReadModel, namespace: str) -> bool:
+    """Tell whether nothing is known of a namespace ("": of the cluster), and say so on stderr."""
+    if model.knows(namespace) if namespace else model.cluster in model.clusters():
+        return False
+    near = model.similar("", namespace) if namespace else []
+    where = f"namespace {namespace}" if namespace else f"cluster {model.cluster}"
+    lines = [f"gatelog: nothing of {where} is in {model.place}"]
+    if near:
+        lines.append(f"  did you mean {one_of(near)}? A group or pod is named NAMESPACE/NAME")
+    sys.stderr.write("\n".join([*lines, *_surroundings(model)]) + "\n")
+    return True
+
+
+def say_not_found(model: ReadModel, namespace: str, name: str) -> None:
+    """Say on stderr that a name is not there, and what the reason may be."""
+    lines = [f"gatelog: no group or pod {namespace}/{name} in {model.place}"]
+    aside = model.set_aside(namespace, name)
+    lines += [f"  {row.object} was set aside: {row.message}" for row in aside]
+    if aside:
+        lines.append("  it stays as it is until that is mended: gatelog does not see it")
+    near = [] if aside else model.similar(namespace, name)
+    if near:
+        lines.append(f"  did you mean {one_of(near)}?")
+    lines += _surroundings(model)
+    if not near and not aside and model.cluster in model.clusters():
+        lines.append(
+            "  only pods that name a queue (label kueue.x-k8s.io/queue-name) and were gated "
+            "when they were created are known here"
+        )
+    sys.stderr.write("\n".join(lines) + "\n")
+
+
+def _surroundings(model: ReadModel) -> list[str]:
+    """Say why a read model may know less than somebody thinks."""
+    clusters = model.clusters()
+    if not clusters:
+        return ["  no projector has written to it yet: is gatelog running on this database?"]
+    if model.cluster not in clusters:
+        return [f"  this database knows the clusters {one_of(clusters)}: add --cluster NAME"]
+    lines = []
+    row = model.checkpoint()
+    age_s = (datetime.now(UTC) - row.written_at).total_seconds() if row else 0.0
+    if row is not None and age_s > BEHIND_S:
+        lines.append(
+            f"  the projector last wrote {duration(age_s)} ago (seq {row.stream_seq}): it may "
+            "be stopped or behind (gatelog doctor), or nothing has happened since"
+        )
+    pruned = model.pruned()
+    if pruned is not None:
+        lines.append(f"  groups and pods that were gone before {pruned:%Y-%m-%d} were pruned")
+    return lines

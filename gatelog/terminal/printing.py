@@ -1,0 +1,117 @@
+"""Rows as kubectl prints them: a table, wide, JSON, YAML or names.
+
+Theory. What a person reads on a terminal may fold; what goes into a pipe is read by line and by
+column, so there each row is one line with whole values, padded as kubectl pads. Programs are given
+JSON or YAML of the rows themselves, whatever columns a person would see.
+
+Invariant: in a pipe a row is one line, and no value is cut.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, Literal, NamedTuple, TextIO, TypeVar
+
+import msgspec
+
+Row = TypeVar("Row")
+Output = Literal["wide", "json", "yaml", "name"]
+
+GAP = "   "
+NARROW = 80
+"""Columns of a terminal below which a row is a block of lines."""
+
+
+class Column(NamedTuple, Generic[Row]):
+    """A column: its heading, its text for a row, and whether only `-o wide` shows it."""
+
+    name: str
+    text: Callable[[Row], str]
+    wide: bool = False
+
+
+def show(
+    rows: Sequence[Row],
+    columns: Sequence[Column[Row]],
+    output: Output | None,
+    *,
+    names: Callable[[Row], str],
+    headers: bool = True,
+    stream: TextIO | None = None,
+) -> None:
+    """Print rows in the form that was asked for; None is the table of the narrow columns."""
+    out = stream if stream is not None else sys.stdout
+    if output in ("json", "yaml"):
+        out.write(document(rows, output))
+    elif output == "name":
+        out.writelines(f"{names(row)}\n" for row in rows)
+    else:
+        shown = [column for column in columns if output == "wide" or not column.wide]
+        cells = [[column.text(row) for column in shown] for row in rows]
+        table([column.name for column in shown], cells, headers=headers, out=out)
+
+
+def document(found: Any, output: Literal["json", "yaml"]) -> str:
+    """Return anything msgspec can encode as a document that ends with a newline."""
+    encoded = msgspec.json.encode(found, enc_hook=str)
+    if output == "json":
+        return msgspec.json.format(encoded, indent=2).decode() + "\n"
+    import yaml
+
+    text: str = yaml.safe_dump(msgspec.json.decode(encoded), sort_keys=False, allow_unicode=True)
+    return text
+
+
+def table(
+    headings: Sequence[str], cells: Sequence[Sequence[str]], *, headers: bool, out: TextIO
+) -> None:
+    """Print a table: one line per row in a pipe, fitted to the width of a terminal."""
+    if out.isatty():
+        _fitted(headings, cells, headers=headers, out=out)
+        return
+    lines = [[_one_line(cell) for cell in row] for row in cells]
+    if headers:
+        lines.insert(0, list(headings))
+    out.writelines(f"{line}\n" for line in _padded(lines))
+
+
+def _padded(lines: Sequence[Sequence[str]]) -> Iterable[str]:
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        yield GAP.join(padded).rstrip()
+
+
+def _one_line(cell: str) -> str:
+    """Return a value without line ends, which are written as in JSON."""
+    return cell.replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _fitted(
+    headings: Sequence[str], cells: Sequence[Sequence[str]], *, headers: bool, out: TextIO
+) -> None:
+    """Print a table that folds its cells, or below `NARROW` columns a block of lines per row."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from gatelog.terminal import console
+
+    screen = console.console(out)
+    grid = Table(
+        box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=headers, header_style="bold"
+    )
+    if screen.width >= NARROW:
+        for heading in headings:
+            grid.add_column(heading, overflow="fold")
+        for row in cells:
+            grid.add_row(*map(Text, row))
+    else:
+        grid.show_header = False
+        grid.add_column(style="bold", no_wrap=True)
+        grid.add_column(overflow="fold")
+        for number, row in enumerate(cells):
+            if number:
+                grid.add_row()
+            for heading, cell in zip(headings, row, strict=True):
+                if cell:
+                    grid.add_row(heading, Text(cell))
+    screen.print(grid)
