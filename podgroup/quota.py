@@ -145,7 +145,9 @@ class Quotas(Struct):
             self.news[group] = None
 
     def _add(self, charge: Charge, sign: int) -> None:
-        usage = self.usage.setdefault(charge.cluster_queue, Counter())
+        usage = self.usage.get(charge.cluster_queue)
+        if usage is None:
+            usage = self.usage[charge.cluster_queue] = Counter()
         for flavor_resource, amount in charge.usage.items():
             total = usage.get(flavor_resource, 0) + sign * amount
             if total:
@@ -166,7 +168,10 @@ class Quotas(Struct):
 
     def _stir(self, place: QueueKey) -> Tally:
         self.stir(place)
-        return self.tallies.setdefault(place, Tally())
+        tally = self.tallies.get(place)
+        if tally is None:
+            tally = self.tallies[place] = Tally()
+        return tally
 
 
 def _count(total: Counter[FlavorResource], amounts: dict[FlavorResource, int], sign: int) -> None:

@@ -311,10 +311,13 @@ class Cluster:
         self.said.append(e.PodApplied(pod=pod.view))
 
     def _strip(self, pod: Simulated) -> None:
+        """Take our finalizer off a pod; of one that goes with it only that is told."""
         if POD_FINALIZER in pod.view.finalizers:
             left = tuple(f for f in pod.view.finalizers if f != POD_FINALIZER)
-            self._change(pod, finalizers=left)
+            pod.view = replace(pod.view, finalizers=left)
             self._let_go(pod)
+            if pod.view.uid in self.pods:
+                self._change(pod)
 
     def _let_go(self, pod: Simulated) -> None:
         """Remove a pod that is over and that nobody holds."""

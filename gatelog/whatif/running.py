@@ -19,6 +19,8 @@ from podgroup.state import World
 from projector.replay.fold import BATCH_EVENTS, Sink, collecting_rarely
 
 CLUSTER = "what-if"
+FORGET_EVENTS = 1_000
+"""Events after which the journal is let go of a play that is not written down."""
 
 
 def sink_of(target: str | None, cluster: str = CLUSTER) -> Sink | None:
@@ -66,10 +68,12 @@ def play(
 
     def pause(world: World, events: int) -> None:
         nonlocal written
+        if events - written < (FORGET_EVENTS if sink is None else BATCH_EVENTS):
+            return
+        written = events
         if sink is None:
             take(world)
-        elif events - written >= BATCH_EVENTS:
-            written = events
+        else:
             assert world.at is not None
             sink.write(world, world.at, [])
 

@@ -24,6 +24,7 @@ from podgroup.events import Decision
 from podgroup.facts import cluster_queue_name
 from podgroup.ids import GroupID
 from podgroup.names import EVICTED_PREEMPTED
+from podgroup.objects import ClusterQueueView
 from podgroup.state import Group, World
 
 
@@ -113,8 +114,9 @@ class Counting:
     def __init__(self, tally: Tally, since: datetime | None = None) -> None:
         self.tally = tally
         self._since = since
-        self._known: dict[str, dict[tuple[str, str], int]] = {}
-        self._at: datetime | None = None
+        self._views: list[ClusterQueueView] = []
+        self._pools: list[_Pool] = []
+        self._pool_of: dict[str, _Pool] = {}
 
     def each(self, world: World, decisions: list[Decision]) -> None:
         """Count one message."""
@@ -123,7 +125,7 @@ class Counting:
         if tally.begin is None:
             tally.begin = now if self._since is None else max(now, self._since)
         tally.end = now
-        self._integrate(world, now)
+        self._follow(world, now)
         early = self._since is not None and now < self._since
         if world.mode == "kueue":
             self._admitted_by_kueue(world, now, early)
@@ -141,8 +143,7 @@ class Counting:
 
     def finish(self, world: World, end: datetime) -> None:
         """Count who waits still, and quota up to the end."""
-        self._known = {**self._known, "": {}}  # so that it differs
-        self._integrate(world, end)
+        self._integrate(self._pools, end)
         self.tally.end = end
         for group in world.groups.values():
             if (
@@ -189,59 +190,81 @@ class Counting:
         pod = world.pods.get(first) if first is not None else None
         return pod.view.labels.get(self.tally.label, "") if pod is not None else ""
 
-    def _integrate(self, world: World, now: datetime) -> None:
-        """Add up what was, from the last change to now, if there is a change."""
-        usage = {queue: used for queue, used in world.quotas.usage.items() if used}
-        if usage == self._known and self._at is not None:
-            return
-        before, self._known = self._known, {queue: dict(used) for queue, used in usage.items()}
-        begin, self._at = self._at, now
-        if begin is None:
-            return
-        if self._since is not None:
-            begin = max(begin, self._since)
-        seconds = (now - begin).total_seconds()
-        if seconds > 0:
-            assert self.tally.begin is not None
-            since = max(0.0, (begin - self.tally.begin).total_seconds())
-            _add(self.tally, world, before, since, seconds)
+    def _follow(self, world: World, now: datetime) -> None:
+        """Add up what was where it is otherwise from now on."""
+        views = list(world.cluster_queues.values())
+        if views != self._views:
+            self._integrate(self._pools, now)
+            self._views = views
+            pools = {view.cohort or (view.name,): _Pool(view.cohort, now) for view in views}
+            self._pools = list(pools.values())
+            self._pool_of = {view.name: pools[view.cohort or (view.name,)] for view in views}
+            for view in views:
+                self._pool_of[view.name].quotas[view.name] = [
+                    (Key(view.name, quotas.name, resource), each.nominal)
+                    for group in view.groups
+                    for quotas in group.flavors
+                    for resource, each in quotas.resources.items()
+                ]
+        for queue, used in world.quotas.usage.items():
+            pool = self._pool_of.get(queue)
+            if pool is not None and pool.used.get(queue, _NOTHING) != used:
+                self._integrate((pool,), now)
+                pool.used[queue] = dict(used)
+
+    def _integrate(self, pools: "Iterable[_Pool]", now: datetime) -> None:
+        """Add up what was, from the last change to now."""
+        for pool in pools:
+            begin, pool.at = pool.at, now
+            if self._since is not None:
+                begin = max(begin, self._since)
+            seconds = (now - begin).total_seconds()
+            if seconds > 0:
+                assert self.tally.begin is not None
+                since = max(0.0, (begin - self.tally.begin).total_seconds())
+                _add(self.tally, pool, since, seconds)
 
 
-def _add(
-    tally: Tally,
-    world: World,
-    usage: dict[str, dict[tuple[str, str], int]],
-    since: float,
-    seconds: float,
-) -> None:
+_NOTHING: dict[tuple[str, str], int] = {}
+
+
+class _Pool(Struct):
+    """ClusterQueues of one cohort, or one of none: what they use touches nobody else."""
+
+    cohort: str
+    at: datetime
+    """Up to when their quota is added up."""
+    quotas: dict[str, list[tuple[Key, int]]] = field(default_factory=dict)
+    """ClusterQueue -> what it has quota of, and its nominal quota."""
+    used: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
+
+
+def _add(tally: Tally, pool: _Pool, since: float, seconds: float) -> None:
     quota, courses = tally.quota, tally.courses
-    beyond: Counter[tuple[str, str, str]] = Counter()
-    idle: dict[tuple[str, str, str], list[tuple[Key, int]]] = {}
-    for queue in world.cluster_queues.values():
-        used = usage.get(queue.name, {})
-        for group in queue.groups:
-            for quotas in group.flavors:
-                for resource, each in quotas.resources.items():
-                    key = Key(queue.name, quotas.name, resource)
-                    sums = quota.get(key)
-                    if sums is None:
-                        sums = quota[key] = Quota()
-                    taken = used.get((quotas.name, resource), 0)
-                    more = max(0, taken - each.nominal)
-                    less = max(0, each.nominal - taken)
-                    sums.nominal += each.nominal * seconds
-                    sums.used += taken * seconds
-                    sums.borrowed += more * seconds
-                    sums.idle += less * seconds
-                    if courses is not None:
-                        courses.add((key, "used"), since, seconds, taken)
-                        courses.add((key, "nominal"), since, seconds, each.nominal)
-                    if queue.cohort and (more or less):
-                        pool = (queue.cohort, quotas.name, resource)
-                        beyond[pool] += more
-                        idle.setdefault(pool, []).append((key, less))
-    for pool, more in beyond.items():
-        there = sum(less for _, less in idle[pool])
+    beyond: Counter[tuple[str, str]] = Counter()
+    idle: dict[tuple[str, str], list[tuple[Quota, int]]] = {}
+    for queue, quotas in pool.quotas.items():
+        used = pool.used.get(queue, _NOTHING)
+        for key, nominal in quotas:
+            which = key.flavor, key.resource
+            sums = quota.get(key)
+            if sums is None:
+                sums = quota[key] = Quota()
+            taken = used.get(which, 0)
+            more = max(0, taken - nominal)
+            less = max(0, nominal - taken)
+            sums.nominal += nominal * seconds
+            sums.used += taken * seconds
+            sums.borrowed += more * seconds
+            sums.idle += less * seconds
+            if courses is not None:
+                courses.add((key, "used"), since, seconds, taken)
+                courses.add((key, "nominal"), since, seconds, nominal)
+            if pool.cohort and (more or less):
+                beyond[which] += more
+                idle.setdefault(which, []).append((sums, less))
+    for which, more in beyond.items():
+        there = sum(less for _, less in idle[which])
         share = min(1.0, more / there) if there and more else 0.0
-        for key, less in idle[pool]:
-            quota[key].lent += less * share * seconds
+        for sums, less in idle[which]:
+            sums.lent += less * share * seconds

@@ -91,19 +91,24 @@ def _from_others(
     priority: list[_Candidate] = []
     if preemptor.node.parent is None or preemption.reclaim_within_cohort in _NEVER:
         return hierarchy, priority
+    beside: list[tuple[Node, list[Node]]] = []
+    below: Node | None = None
+    for cohort in preemptor.node.path():
+        beside.append((cohort, list(_borrowers(cohort, below, preemptor.node, needs))))
+        below = cohort
+    if not any(queues for _, queues in beside):
+        return hierarchy, priority
     entitled, rest = _fits_own(preemptor.node, requests)
     by_right: dict[str, Node] = {}
     by_priority: dict[str, Node] = {}
     found: tuple[list[Holding], list[Holding]] = ([], [])
-    below: Node | None = None
-    for cohort in preemptor.node.path():
-        for queue in _borrowers(cohort, below, preemptor.node, needs):
+    for cohort, queues in beside:
+        for queue in queues:
             some = candidates(preemptor, queue, needs, preemption.reclaim_within_cohort)
             found[0 if entitled else 1].extend(some)
             (by_right if entitled else by_priority)[queue.name] = cohort
         fits, rest = _fits_own(cohort, rest)
         entitled = entitled or fits
-        below = cohort
     for other in in_order(field, preemptor, found[0]):
         common = by_right[other.cluster_queue]
         hierarchy.append(_Candidate(other, PREEMPTED_IN_COHORT, True, common))

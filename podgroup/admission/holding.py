@@ -112,6 +112,7 @@ class Holding:
         "evicted",
         "id",
         "keys",
+        "priority",
         "reservation",
         "since",
         "usage",
@@ -121,6 +122,7 @@ class Holding:
     def __init__(self, workload: Workload, reservation: Reservation, requeue_by: str) -> None:
         self.id = workload.id
         self.workload = workload
+        self.priority = workload.priority
         self.cluster_queue = reservation.cluster_queue
         self.at = reservation.at
         self.reservation = reservation
@@ -137,11 +139,6 @@ class Holding:
     def uid(self) -> str:
         """The workload's uid."""
         return self.workload.uid
-
-    @property
-    def priority(self) -> int:
-        """Priority, higher first."""
-        return self.workload.priority
 
     @property
     def local_queue(self) -> tuple[str, str]:

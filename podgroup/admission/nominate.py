@@ -106,17 +106,17 @@ class Nominator:
         gone: Set[str],
     ) -> Plan:
         book, waiter = self._book, head.waiter
-        field = Field(book.forest, book.by_use, book.configuration, book.used_by)
-        preemptor = Preemptor(
-            waiter.id,
-            head.offer.queue,
-            head.node,
-            waiter.priority,
-            waiter.since,
-            book.spared_by(waiter.id) | gone,
-        )
 
         def search(needs: Set[FlavorResource], requests: Usage) -> list[Victim]:
+            field = Field(book.forest, book.by_use, book.configuration, book.used_by)
+            preemptor = Preemptor(
+                waiter.id,
+                head.offer.queue,
+                head.node,
+                waiter.priority,
+                waiter.since,
+                book.spared_by(waiter.id) | gone,
+            )
             return self._find(field, preemptor, needs, requests)
 
         present = None

@@ -11,12 +11,12 @@ Invariant: nobody is admitted beyond what is available at that moment.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from podgroup.admission import order
 from podgroup.admission.book import HOPELESS, Book, own
 from podgroup.admission.head import Head
-from podgroup.admission.holding import Waiter
+from podgroup.admission.holding import Holding, Waiter
 from podgroup.admission.keeping import Keeping, claim_of
 from podgroup.admission.model import Configuration, Eviction, PodSetAssignment, Reservation
 from podgroup.admission.nominate import Nominator
@@ -37,6 +37,8 @@ from podgroup.admission.wording import (
     preempted,
 )
 from podgroup.names import EVICTED_PREEMPTED
+
+_AS_IT_IS = nullcontext()
 
 
 class Scheduler:
@@ -112,8 +114,7 @@ class Scheduler:
             heads.append(head.verdict())
         return progress and self._ways.drain
 
-    @contextmanager
-    def _apart_from_own(self, waiter: Waiter) -> Iterator[None]:
+    def _apart_from_own(self, waiter: Waiter) -> AbstractContextManager[None]:
         """Look at quota without what pods of a workload take already that is not admitted.
 
         As far as it asks for that much: what they take beyond they go on taking.
@@ -121,8 +122,11 @@ class Scheduler:
         self.looking_at = waiter.id
         taken = self.book.holdings.get(own(waiter.id))
         if taken is None or taken.cluster_queue not in self.book.forest.queues:
-            yield
-            return
+            return _AS_IT_IS
+        return self._without(taken, waiter)
+
+    @contextmanager
+    def _without(self, taken: Holding, waiter: Waiter) -> Iterator[None]:
         asked: dict[str, int] = {}
         for one in waiter.shape.requests(True):
             for resource, amount in one.items():
