@@ -1,0 +1,88 @@
+"""What-if against the oracle of queues: a past on other queues, changed to those of its cases."""
+
+import json
+import sqlite3
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatelog.whatif.objects import key_of, read_objects
+from gatelog.whatif.playing import Later
+from podgroup.policy import Policy
+from tests.oracle.case import read
+from tests.whatif import cases
+from tests.whatif.logs import write_log
+from tests.whatif.test_trace import what_if
+
+CASES = Path(__file__).parents[1] / "oracle" / "cases.jsonl.gz"
+BOTH = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
+
+
+def play(
+    folder: Path, told: list[cases.Story], policy: Policy, capsys: pytest.CaptureFixture[str]
+) -> tuple[dict[str, Any], Path]:
+    """Return what a what-if from unlimited quota to that of the cases says, and its read model."""
+    log, past, change, kinds, database = (
+        folder / name
+        for name in ("log.jsonl.gz", "past.yaml", "change.yaml", "f.yaml", "db.sqlite3")
+    )
+    past.write_text(cases.manifests(told, limited=False))
+    change.write_text(cases.manifests(told, limited=True))
+    kinds.write_text(cases.flavors(told))
+    flavors = read_objects([kinds])
+    later = [Later(cases.GONE, key_of(view), None) for view in flavors]
+    later += [Later(cases.BACK, key_of(view), view) for view in flavors]
+    objects = flavors + read_objects([past])
+    write_log(cases.Past(told), objects, log, cases.BEGIN, policy=policy, later=later)
+    given = ("--since", "2000-01-01", "--change", change, "--db", database)
+    return what_if(capsys, log, *given), database
+
+
+def rows(database: Path) -> tuple[list[cases.Admitted], list[tuple[str, str]]]:
+    """Return who was admitted, in order, and who was preempted and why."""
+    with sqlite3.connect(database) as connection:
+        admitted = connection.execute(
+            "SELECT a.admitted_at, g.name, a.cluster_queue, a.flavors FROM admissions a "
+            "JOIN groups g ON g.id = a.group_id JOIN decisions d ON d.id = a.decided_by "
+            "ORDER BY d.number"
+        ).fetchall()
+        preempted = connection.execute("SELECT victim_name, policy FROM preemptions").fetchall()
+    return [
+        cases.Admitted(datetime.fromisoformat(at), name, queue, json.loads(flavors))
+        for at, name, queue, flavors in admitted
+    ], preempted
+
+
+def differs(
+    story: cases.Story, admitted: list[cases.Admitted], preempted: list[tuple[str, str]]
+) -> str | None:
+    """Say in what a play differs from the oracle, None if its beginning did not come about."""
+    names = set(story.names())
+    mine = [one for one in admitted if one.group in names and one.at < story.end()]
+    if [one for one in mine if one.at < cases.GONE] != story.held():
+        return None
+    then, wanted = [one for one in mine if one.at >= cases.GONE], story.admitted()
+    if then != wanted:
+        return f"{story.name}: {then} for {wanted}"
+    gave_way = sorted(each for each in preempted if each[0] in names)
+    return "" if gave_way == story.preempted() else f"{story.name}: {gave_way} gave way"
+
+
+@pytest.mark.parametrize("strategies, at_least", [((), 15), (BOTH, 8)], ids=["quota", "shares"])
+def test_a_past_on_the_queues_of_a_case_comes_to_what_the_oracle_says(
+    strategies: tuple[str, ...],
+    at_least: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Who, when, in which order, with which flavors, and who gave way to whom."""
+    told = cases.stories(list(read(CASES)), strategies)
+    policy = Policy(compatibility="kueue", fair_sharing=strategies)
+    found, database = play(tmp_path, told, policy, capsys)
+    assert found["calibration"]["only_then"] == found["calibration"]["p99_s"] == 0
+    assert found["then"]["preempted"] == {}
+    came = [differs(story, *rows(database)) for story in told]
+    assert [said for said in came if said] == []
+    assert came.count("") >= at_least
