@@ -47,6 +47,8 @@ UNLIMITED = 1_000_000
 
 LEFT_OUT = {"afs", "ties"}
 """Tags of cases of which the clock or the drawing of lots is a part."""
+BUSY = ("admitted", "preempted", "evictionsCompleted")
+"""What a step has in it after which something may be left to decide; and whoever is in line."""
 
 
 class Admitted(Struct, frozen=True):
@@ -119,18 +121,6 @@ class Story(Struct, frozen=True):
             for one in step.get("preempted") or ()
         )
 
-    def root(self, queue: str) -> str:
-        """Return the top of the tree that a ClusterQueue is in: between trees is no order."""
-        case = self.recorded.case
-        name = queue.removeprefix(f"{self.name}-")
-        parents = {one.name: one.parent for one in case.cohorts or ()}
-        at = next(one.cohort for one in case.cluster_queues if one.name == name)
-        if not at:
-            return queue
-        while parent := parents.get(at):
-            at = parent
-        return at
-
 
 def stories(recorded: list[Recorded], strategies: tuple[str, ...]) -> list[Story]:
     """Return the cases that can be told as a past, of these strategies of fair sharing or none."""
@@ -156,8 +146,7 @@ def _story(one: Recorded) -> Story | None:
     if not _older(case.cluster_queues, beginning, there):
         return None
     changing = {e.step for e in case.events or () if e.finish or e.delete or e.submit}
-    busy = {s["step"] for s in steps if any(s.get(k) for k in ("admitted", "preempted"))}
-    busy |= {s["step"] for s in steps if s.get("evictionsCompleted")}
+    busy = {s["step"] for s in steps if any(s.get(k) for k in BUSY) or any(s["active"].values())}
     if any(step - 1 in busy for step in changing if step > 1):
         return None
     if any(
