@@ -271,7 +271,7 @@ def _timeout(settings: KubernetesSettings, idle_s: float | None) -> aiohttp.Clie
 def _url(server: str, path: str, params: Params | None) -> URL:
     """Return the URL of a request; nearly all consist of names that need no quoting."""
     if not _plain(path) or ".." in path or not all(map(_plain, (params or {}).values())):
-        return URL(server + path).update_query(params)
+        return URL(server + path).update_query(params or {})  # None would take its query away
     query = "&".join([f"{key}={value}" for key, value in (params or {}).items()])
     return URL(f"{server}{path}?{query}" if query else server + path, encoded=True)
 

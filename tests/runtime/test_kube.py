@@ -535,6 +535,7 @@ async def test_close_is_safe_to_repeat_and_ends_requests(kube: KubeClient) -> No
         # What needs quoting is quoted, and cannot become another parameter or another path.
         ("/api/v1/a b", {"labelSelector": "x=y,!z"}, "/api/v1/a%20b?labelSelector=x%3Dy%2C!z"),
         ("/api/v1/a", {"continue": "t&limit=9 +"}, "/api/v1/a?continue=t%26limit%3D9+%2B"),
+        ("/api/v1/a?labelSelector=x%3Dy,z", None, "/api/v1/a?labelSelector=x%3Dy%2Cz"),
         ("/api/v1/pods/x?dryRun=All", {"force": "true"}, "/api/v1/pods/x?dryRun=All&force=true"),
     ],
 )
