@@ -103,9 +103,7 @@ app.command("archive", help=archive.HELP, epilog=archive.EPILOG, rich_help_panel
 app.command("prune", help=prune.HELP, epilog=prune.EPILOG, rich_help_panel="Deployments")(
     prune.prune
 )
-app.command("switch", help=switch.HELP, epilog=switch.EPILOG, rich_help_panel="Deployments")(
-    switch.switch
-)
+app.add_typer(switch.app, name="switch", rich_help_panel="Deployments")
 app.command(
     "uninstall", help=uninstall.HELP, epilog=uninstall.EPILOG, rich_help_panel="Deployments"
 )(uninstall.uninstall)

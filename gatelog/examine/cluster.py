@@ -25,6 +25,8 @@ _ROLES = (("ingest", "base/ingest.yaml"), ("actuator", "base/actuator.yaml"))
 _MEASURE = ("measure", "components/measure/access.yaml")
 _WEBHOOK = "gatelog-pods"
 _POLICY = "gatelog-queued-pods"
+POD_FRAMEWORKS = ("pod", "deployment", "statefulset", "leaderworkerset.x-k8s.io/leaderworkerset")
+"""Integrations of Kueue that queue pods: the last three switch the first on by themselves."""
 _KUEUE_CONFIG = "/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config"
 
 
@@ -185,13 +187,13 @@ async def _admission(kube: KubeClient, settings: Settings) -> list[Finding]:
 
 
 async def _kueue(kube: KubeClient, settings: Settings, configuration: str) -> Finding:
-    integrated = await _kueue_takes_pods(kube)
-    if integrated:
+    frameworks = await kueue_frameworks(kube)
+    if taken := [name for name in POD_FRAMEWORKS if name in (frameworks or ())]:
         return fail(
             AREA,
             "kueue",
             "Kueue's own pod integration is on: both would gate and ungate the same pods",
-            'take "pod" out of integrations.frameworks in its configuration',
+            f"take {', '.join(taken)} out of integrations.frameworks in its configuration",
         )
     if settings.mode == "builtin":
         return warn(
@@ -201,7 +203,7 @@ async def _kueue(kube: KubeClient, settings: Settings, configuration: str) -> Fi
             "same Workloads",
             "set mode = kueue, or remove Kueue",
         )
-    if integrated is None:
+    if frameworks is None:
         return warn(
             AREA,
             "kueue",
@@ -211,13 +213,13 @@ async def _kueue(kube: KubeClient, settings: Settings, configuration: str) -> Fi
     return ok(AREA, "kueue", "installed, and its own pod integration is off")
 
 
-async def _kueue_takes_pods(kube: KubeClient) -> bool | None:
-    """Tell whether Kueue's pod integration is on; None when its configuration is not readable."""
+async def kueue_frameworks(kube: KubeClient) -> list[str] | None:
+    """Return the integrations that Kueue's configuration names; None when it is not readable."""
     import yaml
 
     found = await clusterinfo.get(kube, _KUEUE_CONFIG)
     try:
         config: Any = yaml.safe_load(found["data"]["controller_manager_config.yaml"])
-        return "pod" in ((config.get("integrations") or {}).get("frameworks") or ())
+        return list((config.get("integrations") or {}).get("frameworks") or ())
     except (KeyError, TypeError, AttributeError, yaml.YAMLError):
         return None

@@ -30,7 +30,9 @@ async def examine(kube: KubeClient, found: clusterinfo.Admission) -> Finding:
         empty = await _without_endpoints(kube)
         if empty:
             remedy = (
-                "gatelog switch policy" if found.policy else "start ingest with webhook.enabled"
+                "gatelog switch admission policy"
+                if found.policy
+                else "start ingest with webhook.enabled"
             )
             return fail(
                 AREA,

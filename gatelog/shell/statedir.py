@@ -74,6 +74,20 @@ class StateDir:
         """Where the read model is, unless database.url names another."""
         return self.path / READ_MODEL_FILE
 
+    def held(self) -> bool:
+        """Tell whether a process holds the directory; nothing is made."""
+        try:
+            handle = os.open(self.lock, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)
+        return False
+
     def _in_use(self) -> str:
         holder = self.holder()
         who = f" (process {holder})" if holder else ""

@@ -6,16 +6,21 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from gatelog.cluster import clusterinfo, install
+from gatelog import clusterinfo, install
+from gatelog.errors import CommandFailed
 from gatelog.examine import gating
-from gatelog.shell.errors import CommandFailed
-from gatelog.switching import switch
+from gatelog.switching.admission import Admission
+from gatelog.switching.course import carry_out
 from podgroup.runtime.kube import KubeClient, connect
 from podgroup.runtime.settings import KubernetesSettings, Settings
 from simcluster import SimCluster
 
 Bare = tuple[SimCluster, KubeClient]
 HOOKS = "mutatingwebhookconfigurations"
+
+
+async def switch(kube: KubeClient, to: Any, namespace: str, tell: Any, *, dry: bool) -> None:
+    await carry_out(Admission(kube, to, namespace), tell, dry=dry)
 
 
 def registration(**client: Any) -> dict[str, Any]:
@@ -46,8 +51,10 @@ def registration(**client: Any) -> dict[str, Any]:
 async def test_the_old_registration_goes_and_pods_get_their_gate(bare_cluster: Bare) -> None:
     cluster, kube = bare_cluster
     said: list[str] = []
-    with pytest.raises(CommandFailed, match="nothing gates pods by policy here yet"):
+    with pytest.raises(CommandFailed, match="not switched yet"):
         await switch(kube, "policy", "default", said.append, dry=False)
+    assert said[0] == "before: nothing gates pods by policy here yet"
+    assert "admission.way=policy" in said[1]
     settings = await install.as_ourselves(kube, Settings())
     await install.install_policy(kube, settings)
     await kube.json("POST", "/api/v1/namespaces", body={"metadata": {"name": "team-a"}})
@@ -58,9 +65,9 @@ async def test_the_old_registration_goes_and_pods_get_their_gate(bare_cluster: B
     assert cluster.objects("admissionregistration.k8s.io", HOOKS), "only said"
     await switch(kube, "policy", "team-a", said.append, dry=False)
     assert not cluster.objects("admissionregistration.k8s.io", HOOKS)
-    assert said[-1] == "after: a pod that names a queue gets its gate, by policy alone"
+    assert said[-2] == "after: a pod that names a queue gets its gate, by policy alone"
     assert not cluster.objects("", "pods"), "it was not stored"
-    with pytest.raises(CommandFailed, match="nothing gates pods by webhook here yet"):
+    with pytest.raises(CommandFailed, match="not switched yet"):
         await switch(kube, "webhook", "team-a", said.append, dry=False)
 
 
@@ -129,7 +136,7 @@ async def test_a_service_without_endpoints_is_found(
     verdict, text = await look(kube)
     assert verdict == "fail" and "Service gatelog-system/gatelog-webhook" in text
     answers[f"{clusterinfo.ADMISSION}/mutatingadmissionpolicies/gatelog-queued-pods"] = {"a": 1}
-    assert "gatelog switch policy" in (await look(kube))[1]
+    assert "gatelog switch admission policy" in (await look(kube))[1]
     answers[slices] = {"items": [{"endpoints": [{"conditions": {"ready": False}}]}]}
     assert (await look(kube))[0] == "fail"
     answers[slices] = {"items": [{"endpoints": [{"conditions": {"ready": True}}]}]}

@@ -1,0 +1,162 @@
+"""From `gatelog up` to three deployments, and back.
+
+Theory. Two that decide on the same pods with a log each are what must not be, so the old one has
+ended before the new one is applied. What holds quota is known from the Workloads, which the new one
+reads: nothing that runs is stopped, and nothing is admitted twice. Log and read model are files or
+servers of the old one; history comes along as an export that is imported into the new database.
+
+Invariant: nothing is switched while both run.
+"""
+
+from typing import Literal
+
+from gatelog import clusterinfo
+from gatelog.errors import CommandFailed
+from gatelog.examine import gating
+from gatelog.install import WEBHOOK_PATH, registered_url
+from gatelog.removal.ownership import Kind, each
+from gatelog.removal.released import PODS, look
+from gatelog.statedir import StateDir
+from gatelog.switching import parts, probe
+from gatelog.switching.course import Tell
+from podgroup.names import MANAGED_LABEL, MANAGED_VALUE
+from podgroup.runtime.kube import KubeClient
+
+Way = Literal["one", "three"]
+_EXPORT = "gatelog export old.jsonl.gz"
+_IMPORT = "gatelog import old.jsonl.gz --to"
+_REGISTRATIONS = (WEBHOOK_PATH, WEBHOOK_PATH.replace("mutating", "validating"))
+_LEASES = "/apis/coordination.k8s.io/v1/namespaces"
+
+
+class Processes:
+    """What gatelog runs as: `one` process with a state directory, or `three` deployments."""
+
+    def __init__(
+        self, kube: KubeClient, to: Way, space: str, namespace: str, state: StateDir
+    ) -> None:
+        self._kube = kube
+        self._to: Way = to
+        self._space = space
+        self._namespace = namespace
+        self._state = state
+        if to == "three":
+            self.how = (
+                f"to keep history, {_EXPORT} here, and {_IMPORT} with the empty database of the "
+                "deployments; then docs/operations.md#on-a-cluster: helm install with "
+                "--take-ownership, or kubectl apply --server-side --force-conflicts of an overlay"
+            )
+            self.back = "gatelog switch processes one"
+        else:
+            self.how = (
+                f"to keep history, {_IMPORT} {state.model} of an export; then gatelog up, with "
+                "--install policy or webhook"
+            )
+            self.back = "gatelog switch processes three"
+
+    async def in_place(self) -> bool:
+        """Tell whether the new one is there."""
+        if self._to == "one":
+            return self._state.held()
+        return set(parts.PARTS) <= set(await parts.deployments(self._kube, self._space))
+
+    async def before(self, tell: Tell) -> None:
+        """See that the old one has ended, and what gates pods without it."""
+        deployed = await parts.deployments(self._kube, self._space)
+        running, held = [name for name in deployed if name in parts.PARTS], self._state.held()
+        if self._to == "three" and held:
+            raise CommandFailed(
+                f"gatelog up still runs on {self._state.path} (process {self._state.holder()}), "
+                "and two would decide on the same pods: export its log if history is to be kept "
+                f"({_EXPORT}), end it with Ctrl-C or SIGTERM, then run the same command again"
+            )
+        if self._to == "one" and running:
+            raise CommandFailed(
+                f"{', '.join(running)} are deployments in {self._space}, and two would decide on "
+                f"the same pods: export the log if history is to be kept ({_EXPORT}), then gatelog "
+                "uninstall --gates keep, then run the same command again"
+            )
+        tell("gatelog up does not run here" if self._to == "three" else "no deployment is left")
+        url = await registered_url(self._kube)
+        policy = (
+            await clusterinfo.admission(self._kube, "gatelog-pods", "gatelog-queued-pods")
+        ).policy
+        if self._to == "three" and url and not policy:
+            raise CommandFailed(
+                f"pods are gated by the webhook of gatelog up at {url} alone: they are refused "
+                "until somebody answers there. Kubernetes 1.36: gatelog up --install policy, end "
+                "it again, and switch. Before that: kubectl delete mutatingwebhookconfiguration,"
+                "validatingwebhookconfiguration gatelog-pods right before you install; pods that "
+                "are created in between start at once"
+            )
+        tell(
+            "policies gate pods meanwhile"
+            if policy
+            else "nothing gates pods meanwhile: those that are created now start at once"
+        )
+        waiting, running_pods = await self._pods()
+        tell(
+            f"{running_pods} pods of queues run, {waiting} wait; {await self._holders()} Workloads "
+            "hold their quota"
+        )
+
+    async def prepare(self, tell: Tell, *, dry: bool) -> None:
+        """Take away the registration of a webhook that has ended."""
+        if self._to == "three" and await registered_url(self._kube):
+            await probe.remove(self._kube, _REGISTRATIONS, tell, dry=dry)
+
+    async def finish(self, tell: Tell, *, dry: bool) -> None:
+        """Take away the registration of a webhook that has ended."""
+        await self.prepare(tell, dry=dry)
+
+    async def after(self, tell: Tell) -> None:
+        """See that the new one works, and has what runs in its books."""
+        if self._to == "three":
+            await self._deployments_work(tell)
+        else:
+            tell(f"gatelog up runs on {self._state.path} (process {self._state.holder()})")
+        found = await clusterinfo.admission(self._kube, "gatelog-pods", "gatelog-queued-pods")
+        state = await gating.examine(self._kube, found)
+        if state.verdict != "ok":
+            raise CommandFailed(f"{state.detail}: {state.remedy}")
+        await probe.gated(self._kube, self._namespace)
+        tell("a pod that names a queue gets its gate")
+        waiting, running = await self._pods()
+        tell(
+            f"{running} pods of queues run, {waiting} wait; {await self._holders()} Workloads hold "
+            "their quota"
+        )
+
+    async def _deployments_work(self, tell: Tell) -> None:
+        found = await parts.rolled_out(self._kube, self._space, parts.ROLLED_OUT_S)
+        tell(f"all replicas of {', '.join(sorted(found))} are ready")
+        listed = await clusterinfo.get(self._kube, f"{_LEASES}/{self._space}/leases")
+        for part in ("ingest", "projector"):
+            held = [
+                one
+                for one in listed.get("items") or ()
+                if one["metadata"]["name"].startswith(f"gatelog-{part}-")
+                and one["spec"].get("holderIdentity")
+            ]
+            if not held:
+                raise CommandFailed(
+                    f"nobody holds the Lease of {part} in {self._space}: its log says why "
+                    f"(kubectl -n {self._space} logs deploy/gatelog-{part})"
+                )
+        tell("the Leases of ingest and projector are held")
+
+    async def _pods(self) -> tuple[int, int]:
+        """Return how many pods of queues wait at their gate, and how many run."""
+        waiting = running = 0
+        async for pod in each(self._kube, PODS, selector=f"{MANAGED_LABEL}={MANAGED_VALUE}"):
+            found = look(pod)
+            waiting += found.gated
+            running += found.running
+        return waiting, running
+
+    async def _holders(self) -> int:
+        version = (await clusterinfo.kueue(self._kube)).version
+        kind = Kind(f"/apis/{clusterinfo.KUEUE_GROUP}/{version}", "workloads", "Workload")
+        if not version:
+            return 0
+        return len([1 async for one in each(self._kube, kind) if parts.holds_quota(one)])

@@ -1,0 +1,270 @@
+"""From gatelog's own queues to Kueue's scheduler, and back.
+
+Theory. Both read the same queues and write the same Workloads, but what holds quota under one is
+not known to the other, and while both run both would admit. So the queues are held first (what runs
+runs on, nothing more is admitted), Kueue comes or goes and the mode changes when nothing is
+admitted, and the queues that were held here are let go again.
+
+Invariant: only queues that this switch stopped are resumed by it.
+"""
+
+from typing import Literal
+
+from gatelog import clusterinfo, crds, intent
+from gatelog.errors import CommandFailed
+from gatelog.examine.cluster import POD_FRAMEWORKS, kueue_frameworks
+from gatelog.manifests import Object
+from gatelog.removal.ownership import NAME_LABEL, OWN_NAME, Kind, each
+from gatelog.removal.released import made_by_us
+from gatelog.switching import parts, probe
+from gatelog.switching.course import Tell
+from podgroup.names import REASON_ANNOTATION
+from podgroup.runtime.kube import KubeClient
+
+Way = Literal["builtin", "kueue"]
+_REASON = "gatelog switch queueing"
+_NAMED = 5
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_VISIBILITY = "/apis/apiregistration.k8s.io/v1/apiservices/v1beta2.visibility.kueue.x-k8s.io"
+_MULTIKUEUE = "kueue.x-k8s.io/multikueue"
+
+
+class Queueing:
+    """Who admits: `builtin` or `kueue`; `drain` evicts what is admitted instead of waiting."""
+
+    def __init__(
+        self, kube: KubeClient, to: Way, space: str, namespace: str, *, drain: bool
+    ) -> None:
+        self._kube = kube
+        self._to: Way = to
+        self._space = space
+        self._namespace = namespace
+        self._drain = drain
+        self._there = False
+        other = "builtin" if to == "kueue" else "kueue"
+        self.how = (
+            f"helm upgrade with mode={to} (and crds.install={str(to == 'builtin').lower()}), or "
+            f"apply the overlay with GATELOG_MODE={to} for all parts"
+        )
+        self.back = f"gatelog switch queueing {other}, which resumes the queues that were held here"
+
+    async def in_place(self) -> bool:
+        """Tell whether all parts were told the mode.
+
+        Raises:
+            CommandFailed: there are no deployments, or they were told different modes.
+        """
+        found = await parts.deployments(self._kube, self._space)
+        if not found:
+            raise CommandFailed(
+                f"no deployment of gatelog is in {self._space} (-N names another namespace). With "
+                "gatelog up: stop it when gatelog list groups shows nothing admitted, and start "
+                f"it again with --set mode={self._to}"
+            )
+        told = {
+            p: await parts.setting(self._kube, one, "mode") or "builtin"
+            for p, one in found.items()
+            if p in parts.PARTS
+        }
+        if len(set(told.values())) > 1:
+            said = ", ".join(f"{part} {mode}" for part, mode in sorted(told.items()))
+            raise CommandFailed(f"the parts were told different modes ({said}): apply one for all")
+        self._there = set(told.values()) == {self._to}
+        return self._there
+
+    async def before(self, tell: Tell) -> None:
+        """See that nothing asks for what the new way lacks; of Kueue once queues are held."""
+        if self._to == "builtin":
+            await self._only_what_builtin_has(tell)
+        if self._there:
+            await self._kueue(tell)
+
+    async def prepare(self, tell: Tell, *, dry: bool) -> None:
+        """Hold the queues; see that nothing is admitted, and that Kueue is there, or away."""
+        stop: intent.Stop = "HoldAndDrain" if self._drain else "Hold"
+        for queue in await self._queues():
+            name, present = queue["metadata"]["name"], queue["spec"].get("stopPolicy") or "None"
+            if present == stop or not (present == "None" or _held_here(queue)):
+                continue
+            await intent.set_queue(
+                self._kube, "clusterqueue", "", name, stop, f"{_REASON} {self._to}", dry=dry
+            )
+            tell(f"stopped clusterqueue {name} ({stop})")
+        held = await self._admitted()
+        if held and not dry:
+            named = ", ".join(held[:_NAMED]) + (", ..." if len(held) > _NAMED else "")
+            raise CommandFailed(
+                f"{len(held)} Workloads hold quota ({named}), and whoever admits next would not "
+                "know: wait until they have ended, or evict them with --drain; then run the same "
+                f"command again. Back: {self.back}"
+            )
+        tell(f"found {len(held)} Workloads that hold quota")
+        await self._kueue(tell)
+
+    async def finish(self, tell: Tell, *, dry: bool) -> None:
+        """Let the queues go, and take away what answers in Kueue's place."""
+        if self._to == "kueue":
+            service = await clusterinfo.get(self._kube, _VISIBILITY)
+            labels = (service.get("metadata") or {}).get("labels") or {}
+            if labels.get(NAME_LABEL) == OWN_NAME:
+                await probe.remove(self._kube, [_VISIBILITY], tell, dry=dry)
+        if not dry:
+            await parts.rolled_out(self._kube, self._space, parts.ROLLED_OUT_S)
+        for queue in await self._queues():
+            if not _held_here(queue):
+                continue
+            name = queue["metadata"]["name"]
+            await intent.set_queue(self._kube, "clusterqueue", "", name, "None", "", dry=dry)
+            tell(f"resumed clusterqueue {name}")
+
+    async def after(self, tell: Tell) -> None:
+        """See that every replica runs in the mode, and that a pod gets its gate."""
+        found = await parts.rolled_out(self._kube, self._space, parts.ROLLED_OUT_S)
+        ready = sum((one.get("status") or {}).get("readyReplicas", 0) for one in found.values())
+        tell(f"{ready} replicas run with mode {self._to}")
+        held = [
+            q["metadata"]["name"]
+            for q in await self._queues()
+            if (q["spec"].get("stopPolicy") or "None") != "None"
+        ]
+        tell(
+            "no ClusterQueue is stopped"
+            if not held
+            else f"stopped by somebody else: {', '.join(held)}"
+        )
+        await probe.gated(self._kube, self._namespace)
+        tell("a pod that names a queue gets its gate")
+
+    async def _kueue(self, tell: Tell) -> None:
+        configurations = await self._kueue_webhooks()
+        if self._to == "kueue":
+            await self._kueue_is_there(configurations, tell)
+        else:
+            await self._kueue_is_away(configurations, tell)
+
+    async def _kueue_is_there(self, configurations: list[str], tell: Tell) -> None:
+        if not configurations:
+            raise CommandFailed(
+                "Kueue is not installed (no webhook configuration kueue-*): install it with "
+                f"{', '.join(POD_FRAMEWORKS)} taken out of integrations.frameworks, then switch"
+            )
+        ready, seen = await self._controllers()
+        if seen and not ready:
+            raise CommandFailed(
+                "no replica of Kueue's controller is ready: nobody would admit (kubectl -n "
+                "kueue-system get pods)"
+            )
+        frameworks = await kueue_frameworks(self._kube)
+        taken = [name for name in POD_FRAMEWORKS if name in (frameworks or ())]
+        if taken:
+            raise CommandFailed(
+                f"Kueue queues pods itself ({', '.join(taken)} in integrations.frameworks of "
+                "kueue-manager-config): both would gate and ungate the same pods; take them out "
+                "and restart Kueue, then switch"
+            )
+        foreign = (await crds.look(self._kube)).foreign
+        missing = [kind for kind in clusterinfo.NEEDED_KINDS if kind not in foreign]
+        if missing:
+            raise CommandFailed(
+                f"the CRDs of {', '.join(missing)} are gatelog's: Kueue needs its own. Apply its "
+                "manifests (kubectl apply --server-side --force-conflicts); queues stay"
+            )
+        tell(
+            f"Kueue is installed ({configurations[0]}), its CRDs are its own"
+            + (", and it leaves pods alone" if frameworks is not None else "")
+        )
+        if frameworks is None:
+            tell(
+                "its configuration cannot be read: see that integrations.frameworks has none of "
+                + ", ".join(POD_FRAMEWORKS)
+            )
+
+    async def _kueue_is_away(self, configurations: list[str], tell: Tell) -> None:
+        ready, _ = await self._controllers()
+        if configurations or ready:
+            what = ", ".join(configurations) or "its controller runs"
+            raise CommandFailed(
+                f"Kueue is still here ({what}): two would admit the same Workloads. When nothing "
+                "is admitted remove its webhook configurations, then its Deployment, and keep its "
+                "CRDs; then switch"
+            )
+        dead = []
+        for wanted in crds.definitions():
+            path = f"{_CRDS}/{wanted['metadata']['name']}"
+            spec = (await clusterinfo.get(self._kube, path)).get("spec") or {}
+            if (spec.get("conversion") or {}).get("strategy") == "Webhook":
+                dead.append(spec["names"]["plural"])
+        if dead:
+            raise CommandFailed(
+                f"the CRDs of {', '.join(dead)} convert through Kueue's webhook, which is away: "
+                f"{crds.BY_HAND} puts gatelog's in their place (queues stay); then switch"
+            )
+        missing = (await clusterinfo.kueue(self._kube)).missing
+        if missing:
+            raise CommandFailed(f"{', '.join(missing)} are not served: {crds.BY_HAND}, then switch")
+        tell("Kueue is away, and its kinds are served without it")
+
+    async def _only_what_builtin_has(self, tell: Tell) -> None:
+        asking = [
+            f"ResourceFlavor {one['metadata']['name']} (topologyName)"
+            for one in await self._listed("resourceflavors")
+            if one["spec"].get("topologyName")
+        ] + [
+            f"AdmissionCheck {one['metadata']['name']} (MultiKueue)"
+            for one in await self._listed("admissionchecks")
+            if one["spec"].get("controllerName") == _MULTIKUEUE
+        ]
+        if asking:
+            raise CommandFailed(
+                f"builtin has neither topologies nor MultiKueue, which are asked for by "
+                f"{', '.join(asking[:_NAMED])}: take that away first"
+            )
+        for part, one in (await parts.deployments(self._kube, self._space)).items():
+            shards = await parts.setting(self._kube, one, "shards")
+            if shards and int(shards) > 1:
+                raise CommandFailed(
+                    f"{part} has {shards} shards, and builtin shares quota over all namespaces: "
+                    "set shards = 1 (a new epoch of the log), then switch"
+                )
+        tell("nothing asks for topologies or MultiKueue")
+
+    async def _kueue_webhooks(self) -> list[str]:
+        found = await clusterinfo.seen(
+            self._kube, f"{clusterinfo.ADMISSION}/mutatingwebhookconfigurations"
+        )
+        if found is None:
+            raise CommandFailed(
+                "this account may not list webhook configurations: switch as an administrator"
+            )
+        names = [str(one["metadata"]["name"]) for one in found.get("items") or ()]
+        return [name for name in names if name.startswith("kueue-")]
+
+    async def _controllers(self) -> tuple[int, int]:
+        """Return how many replicas of Kueue's controller are ready, of how many deployments."""
+        selector = "control-plane%3Dcontroller-manager,app.kubernetes.io/name%3Dkueue"
+        found = await clusterinfo.get(
+            self._kube, f"/apis/apps/v1/deployments?labelSelector={selector}"
+        )
+        items = found.get("items") or []
+        return sum((o.get("status") or {}).get("readyReplicas", 0) for o in items), len(items)
+
+    async def _admitted(self) -> list[str]:
+        """Name the Workloads of pods that hold quota."""
+        return [
+            f"{one['metadata']['namespace']}/{one['metadata']['name']}"
+            for one in await self._listed("workloads")
+            if made_by_us(one) and parts.holds_quota(one)
+        ]
+
+    async def _queues(self) -> list[Object]:
+        return await self._listed("clusterqueues")
+
+    async def _listed(self, plural: str) -> list[Object]:
+        version = (await clusterinfo.kueue(self._kube)).version
+        kind = Kind(f"/apis/{clusterinfo.KUEUE_GROUP}/{version}", plural, plural)
+        return [one async for one in each(self._kube, kind)] if version else []
+
+
+def _held_here(queue: Object) -> bool:
+    reason = (queue["metadata"].get("annotations") or {}).get(REASON_ANNOTATION, "")
+    return str(reason).startswith(_REASON)
