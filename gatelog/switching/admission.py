@@ -2,7 +2,7 @@
 
 Theory. Both may be there together, and one whose server is gone refuses every queued pod. So the
 new way is found in place before the old one is taken away, and a pod that is created in earnest but
-for being stored (`dryRun`) shows that it gets its gate afterwards.
+for being stored (dryRun) shows that it gets its gate afterwards.
 
 Invariant: the old way goes only after the new one was found in place.
 """
