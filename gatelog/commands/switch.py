@@ -132,7 +132,7 @@ def processes(
     assign: options.Assign = None,
 ) -> None:
     """Run `gatelog switch processes`."""
-    from gatelog import statedir
+    from gatelog.shell import statedir
     from gatelog.switching.processes import Processes
 
     settings = options.settings(

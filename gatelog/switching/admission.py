@@ -9,9 +9,9 @@ Invariant: the old way goes only after the new one was found in place.
 
 from typing import Literal
 
-from gatelog import clusterinfo
-from gatelog.errors import CommandFailed
+from gatelog.cluster import clusterinfo
 from gatelog.examine import gating
+from gatelog.shell.errors import CommandFailed
 from gatelog.switching import probe
 from gatelog.switching.course import Tell
 from podgroup.runtime.kube import KubeClient

@@ -19,10 +19,10 @@ import msgspec
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
-from gatelog import clusterinfo, manifests
-from gatelog.errors import CommandFailed
-from gatelog.install import FIELD_MANAGER
-from gatelog.manifests import Object
+from gatelog.cluster import clusterinfo, manifests
+from gatelog.cluster.install import FIELD_MANAGER
+from gatelog.cluster.manifests import Object
+from gatelog.shell.errors import CommandFailed
 from gatelog.switching import parts, probe
 from gatelog.switching.admission import RBAC
 from gatelog.switching.course import Tell

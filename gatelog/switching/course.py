@@ -13,7 +13,7 @@ with `dry`.
 from collections.abc import Callable
 from typing import Protocol
 
-from gatelog.errors import CommandFailed
+from gatelog.shell.errors import CommandFailed
 
 Tell = Callable[[str], None]
 

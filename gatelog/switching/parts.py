@@ -11,10 +11,10 @@ import time
 import tomllib
 from typing import Any
 
-from gatelog import clusterinfo
-from gatelog.errors import CommandFailed
-from gatelog.manifests import Object
-from gatelog.removal.ownership import COMPONENT_LABEL, NAME_LABEL, OWN_NAME
+from gatelog.cluster import clusterinfo
+from gatelog.cluster.manifests import Object
+from gatelog.cluster.ownership import COMPONENT_LABEL, NAME_LABEL, OWN_NAME
+from gatelog.shell.errors import CommandFailed
 from podgroup.names import FINISHED, QUOTA_RESERVED
 from podgroup.runtime.kube import KubeClient
 

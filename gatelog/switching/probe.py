@@ -6,8 +6,8 @@ Invariant: the pod that is tried is never stored.
 from collections.abc import Iterable
 from typing import Any
 
-from gatelog import clusterinfo
-from gatelog.errors import CommandFailed
+from gatelog.cluster import clusterinfo
+from gatelog.shell.errors import CommandFailed
 from gatelog.switching.course import Tell
 from podgroup.names import ADMISSION_GATE, QUEUE_NAME
 from podgroup.runtime.kube import KubeClient

@@ -10,13 +10,13 @@ Invariant: nothing is switched while both run.
 
 from typing import Literal
 
-from gatelog import clusterinfo
-from gatelog.errors import CommandFailed
+from gatelog.cluster import clusterinfo
+from gatelog.cluster.install import WEBHOOK_PATH, registered_url
+from gatelog.cluster.ownership import Kind, each
 from gatelog.examine import gating
-from gatelog.install import WEBHOOK_PATH, registered_url
-from gatelog.removal.ownership import Kind, each
 from gatelog.removal.released import PODS, look
-from gatelog.statedir import StateDir
+from gatelog.shell.errors import CommandFailed
+from gatelog.shell.statedir import StateDir
 from gatelog.switching import parts, probe
 from gatelog.switching.course import Tell
 from podgroup.names import MANAGED_LABEL, MANAGED_VALUE

@@ -10,12 +10,12 @@ Invariant: only queues that this switch stopped are resumed by it.
 
 from typing import Literal
 
-from gatelog import clusterinfo, crds, intent
-from gatelog.errors import CommandFailed
+from gatelog.cluster import clusterinfo, crds, intent
+from gatelog.cluster.manifests import Object
+from gatelog.cluster.ownership import NAME_LABEL, OWN_NAME, Kind, each
 from gatelog.examine.cluster import POD_FRAMEWORKS, kueue_frameworks
-from gatelog.manifests import Object
-from gatelog.removal.ownership import NAME_LABEL, OWN_NAME, Kind, each
 from gatelog.removal.released import made_by_us
+from gatelog.shell.errors import CommandFailed
 from gatelog.switching import parts, probe
 from gatelog.switching.course import Tell
 from podgroup.names import REASON_ANNOTATION

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from gatelog import clusterinfo, install
-from gatelog.errors import CommandFailed
+from gatelog.cluster import clusterinfo, install
 from gatelog.examine import gating
+from gatelog.shell.errors import CommandFailed
 from gatelog.switching.admission import Admission
 from gatelog.switching.course import carry_out
 from podgroup.runtime.kube import KubeClient, connect

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from gatelog import clusterinfo, crds, install, manifests
-from gatelog.errors import CommandFailed
-from gatelog.statedir import StateDir
+from gatelog.cluster import clusterinfo, crds, install, manifests
+from gatelog.shell.errors import CommandFailed
+from gatelog.shell.statedir import StateDir
 from gatelog.switching import parts
 from gatelog.switching.certificates import INJECT, Certificates
 from gatelog.switching.course import carry_out

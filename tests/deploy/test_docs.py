@@ -63,7 +63,8 @@ def test_files_that_are_named_exist():
 def test_commands_that_are_named_exist():
     from gatelog.cli import app
 
-    known = {one.name for one in (*app.registered_commands, *app.registered_groups)}
+    known = {command.name for command in app.registered_commands}
+    known |= {group.name for group in app.registered_groups}
     for page in PAGES:
         text = page.read_text()
         spoken = re.findall(r"`gatelog ([a-z][a-z-]*)", text)
