@@ -51,7 +51,8 @@ class Pending(Record, frozen=True, tag="pending"):
 class Kept(Record, frozen=True, tag="kept"):
     """Quota is kept for it until `victims`, who give way to it, have left; nothing is if None.
 
-    `head`: it is kept for the first one of a StrictFIFO ClusterQueue, per flavor, while that waits.
+    `head`: it is kept for the first one of a StrictFIFO ClusterQueue, per flavor, while that waits;
+    or, if it is none, a preemptor is to stay the first one, as Kueue has it.
     """
 
     cluster_queue: str = ""

@@ -31,16 +31,18 @@ from podgroup.admission.model import (
     Workload,
 )
 from podgroup.admission.queue import Failure, Queue
-from podgroup.admission.shape import Shapes
+from podgroup.admission.shape import Shape, Shapes
 from podgroup.admission.tree import Forest, Node, Usage
 from podgroup.admission.ways import Ways
 from podgroup.admission.wording import (
     AT_ONCE,
+    BYPASSED,
     NAMESPACE_MISMATCH,
     NO_CANDIDATES,
     NO_FIT,
     PENDING_PREEMPTION,
     gave_way,
+    refused_for_now,
 )
 from podgroup.names import (
     PENDING_EXCEEDS_MAX_QUOTA,
@@ -121,6 +123,10 @@ class Book:
         self.beaten_by: dict[str, set[str]] = {}
         self.beat: dict[str, set[str]] = {}
         self.shapes = Shapes()
+        self.unjudged: dict[Shape, set[str]] = {}
+        """By shape, who was told nothing yet; by Kueue's ways, which let one answer for all."""
+        self.judged: set[str] = set()
+        """Whom an equal one has answered for since somebody asked."""
         sharing = configuration.usage_sharing
         self.ledger = Ledger(sharing) if sharing is not None else None
         self.forest = Forest((), ())
@@ -192,6 +198,7 @@ class Book:
         if queue is None:
             return
         self._forget_failed(queue)
+        self._goes_first(queue, "", False)
         for waiter in list(queue.lines):
             waiter.place = None
             self._unplaced[waiter.id] = waiter
@@ -226,11 +233,17 @@ class Book:
 
     # Workloads
 
-    def submit(self, workload: Workload, refused: str = "") -> None:
+    def submit(
+        self,
+        workload: Workload,
+        refused: Answer | None = None,
+        short: tuple[Shortage, ...] = (),
+    ) -> None:
         """Enter a workload that asks for quota, new or changed.
 
-        One that was `refused` before, for that reason, is not tried before something is released;
-        in a StrictFIFO queue it takes its place in line.
+        One that was `refused` before, for falling `short` of something, is not tried before
+        something is released; in a StrictFIFO queue it takes its place in line. By Kueue's ways
+        whoever was to be tried again at once is.
         """
         if workload.id in self.holdings:
             return
@@ -252,13 +265,20 @@ class Book:
             self._take_out(old)
             self.shapes.give_back(old.shape)
         self.waiters[workload.id] = waiter
+        if refused is None and not self.ways.ask_for_older:
+            self.unjudged.setdefault(shape, set()).add(workload.id)
         self.place(waiter)
         queue = self.queue_of(waiter)
-        if refused and queue is not None and queue.lines.is_active(waiter):
-            hopeless = self.ways.pass_hopeless and refused in HOPELESS
-            if hopeless or not queue.strict:
+        if refused is not None and queue is not None and queue.lines.is_active(waiter):
+            hopeless = self.ways.pass_hopeless and refused[0] in HOPELESS
+            keep = self.ways.keep_for_preemptor
+            at_once = queue.strict or (not keep and refused_for_now(*refused))
+            if hopeless or not at_once:
                 queue.lines.drop(waiter)
                 queue.lines.put(waiter, aside=True)
+                if not keep:
+                    waiter.reason, waiter.message, waiter.short = *refused, short
+                    self._note_failure(queue, waiter, waiter.reason)
 
     def hold(self, workload: Workload, reservation: Reservation) -> None:
         """Enter that a workload holds quota."""
@@ -433,7 +453,7 @@ class Book:
             self._unplaced[waiter.id] = waiter
             return
         if requeue == PENDING_PREEMPTION:
-            queue.preemptor, queue.sticky = waiter.id, not queue.strict
+            self._goes_first(queue, waiter.id, not (queue.strict or self.ways.keep_for_preemptor))
         at_once = requeue in AT_ONCE
         if queue.strict:
             at_once = requeue != NAMESPACE_MISMATCH and not hopeless
@@ -538,8 +558,11 @@ class Book:
     def stand(self, refused: Container[str], reserved: Mapping[str, Usage]) -> None:
         """Enter again that StrictFIFO queues wait for their first ones, if those were refused.
 
-        `reserved` is what was kept for them, by id.
+        `reserved` is what was kept for them, by id. By Kueue's ways a head blocks nobody: it is
+        tried again and again.
         """
+        if not self.ways.keep_for_preemptor:
+            return
         for queue in self.queues.values():
             if queue.strict and queue.active and not queue.blocked:
                 first = self._first(queue)
@@ -566,6 +589,37 @@ class Book:
         self._take_out(waiter)
         self.claim(Claim(waiter, queue, pod_sets, usage_of(pod_sets), borrowing, victims))
 
+    def keep_place(self, id: str, name: str) -> None:
+        """Enter again that a preemptor goes before all others of a ClusterQueue."""
+        if name in self.queues:
+            self._goes_first(self.queues[name], id, True)
+
+    def has_place(self, id: str) -> str:
+        """Return in which ClusterQueue a preemptor goes before all others, "" if in none."""
+        waiter = self.waiters.get(id)
+        queue = self.queue_of(waiter) if waiter is not None else None
+        mine = queue is not None and queue.sticky and queue.preemptor == id
+        return queue.spec.name if queue is not None and mine else ""
+
+    def rest(self, ids: Iterable[str]) -> None:
+        """Forget where searches stopped, as nobody knows how often they go round between events.
+
+        Where somebody is to be tried again whatever happens, so is everybody behind: who of them
+        was tried before it came to the head is not known either after a start.
+        """
+        for id in ids:
+            waiter = self.waiters.get(id)
+            queue = self.queue_of(waiter) if waiter is not None else None
+            if waiter is not None:
+                waiter.last = None
+            if queue is not None and queue.lines.active:
+                self._forget_failed(queue)
+                queue.lines.try_again()
+        for id in [one for one in self.judged if self.answer(one) is None]:
+            self.judged.discard(id)
+            if (waiter := self.waiters.get(id)) is not None:
+                self.unjudged.setdefault(waiter.shape, set()).add(id)
+
     def remembers(self, id: str) -> bool:
         """Tell whether it is known of a workload whom it preempted, or by whom it was."""
         return id in self.beat or id in self.beaten_by or id in self.kept
@@ -583,7 +637,7 @@ class Book:
             return (PENDING_WAITING_FOR_QUOTA, gave_way(first.uid)) if first is not None else None
         failed = queue.failed.get(waiter.shape)
         if failed is not None and not queue.lines.is_active(waiter):
-            return failed.reason, failed.message
+            return failed.reason, failed.message if self.ways.ask_for_older else BYPASSED
         if not queue.strict or (self._first(queue) is waiter and not queue.claims):
             return None
         return BEHIND if queue.blocked or queue.claims else None
@@ -598,6 +652,11 @@ class Book:
         return failed.short if failed is not None else ()
 
     # Inside
+
+    def _goes_first(self, queue: Queue, id: str, sticky: bool) -> None:
+        if (queue.preemptor, queue.sticky) != (id, sticky):
+            self.stirred.update(one for one in (queue.preemptor, id) if one)
+            queue.preemptor, queue.sticky = id, sticky
 
     def _target(self, waiter: Waiter) -> str | None:
         queue = self.local_queues.get(waiter.local_queue)
@@ -635,6 +694,7 @@ class Book:
         if waiter.shape not in queue.failed:
             self.shapes.take(waiter.shape.priority, waiter.shape.pod_sets)
         queue.failed[waiter.shape] = Failure(reason, waiter.message, waiter.since, waiter.short)
+        self.judged |= self.unjudged.pop(waiter.shape, set())
         older = waiter.since if self.ways.ask_for_older else None
         queue.lines.set_aside(waiter.shape, older)
 
@@ -691,6 +751,10 @@ class Book:
             return
         queue = self.queue_of(waiter)
         self._take_out(waiter)
+        if (alike := self.unjudged.get(waiter.shape)) is not None:
+            alike.discard(id)
+            if not alike:
+                del self.unjudged[waiter.shape]
         self.shapes.give_back(waiter.shape)
         if queue is not None:
             if queue.preemptor == id:

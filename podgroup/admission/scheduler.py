@@ -13,6 +13,8 @@ Invariant: nobody is admitted beyond what is available at that moment.
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
+from msgspec.structs import replace
+
 from podgroup.admission import order
 from podgroup.admission.book import HOPELESS, Book, own
 from podgroup.admission.head import Head
@@ -50,6 +52,12 @@ class Scheduler:
         """Whom it is deciding about, for whoever has to know after an error."""
         self._nominator = Nominator(self.book)
         self._ways = ways
+        self._occasion = -1
+        self._let_in: set[str] = set()
+        """Who was admitted on this occasion."""
+        self._circling = False
+        """Somebody was admitted on it twice."""
+        self._looked_at: set[str] = set()
 
     def decide(self, now: float) -> Verdicts:
         """Run a pass at `now` (seconds); nothing is looked at if nobody is to be tried."""
@@ -63,6 +71,38 @@ class Scheduler:
         while self._round(heads, admitted, evicted):
             pass
         return Verdicts(heads=tuple(heads), admitted=tuple(admitted), preempted=tuple(evicted))
+
+    def settle(self, now: float, occasion: int) -> Verdicts:
+        """Run passes at `now` until somebody has to be told, or nothing new would come of it.
+
+        By the better ways that is one pass. Kueue's scheduler turns round and round with one head
+        per ClusterQueue, through all that is to be tried and all flavors: what it would come to
+        before anything else happens is decided at once, and each head is told the last of it.
+        Where workloads preempt one another without end they take one turn per `occasion`, which is
+        the number of what has happened.
+        """
+        if self._ways.drain:
+            return self.decide(now)
+        if self._occasion != occasion:
+            self._occasion, self._circling = occasion, False
+            self._let_in.clear()
+        verdicts, told = Verdicts(), dict[str, HeadVerdict]()
+        seen: set[str] = set()
+        while not self._circling:
+            verdicts = self.decide(now)
+            told.update({head.id: head for head in verdicts.heads})
+            here = repr([(head.id, head.reason, head.pod_sets) for head in verdicts.heads])
+            if verdicts.admitted or verdicts.preempted or here in seen or verdicts.idle:
+                break
+            seen.add(here)
+        let_in = {one.id for one in verdicts.admitted}
+        self._circling = self._circling or not self._let_in.isdisjoint(let_in)
+        self._let_in |= let_in
+        self._looked_at.update(told)
+        if self._circling or not (verdicts.admitted or verdicts.preempted):
+            self.book.rest(self._looked_at)
+            self._looked_at.clear()
+        return replace(verdicts, heads=tuple(told.values()))
 
     def _round(
         self,

@@ -6,6 +6,7 @@ Invariant: a message depends on its arguments alone.
 from typing import Final
 
 from podgroup.names import (
+    PENDING_PREEMPTED_WORKLOADS,
     PREEMPTED_FAIR_SHARING,
     PREEMPTED_IN_CLUSTER_QUEUE,
     PREEMPTED_IN_COHORT,
@@ -29,6 +30,7 @@ NOT_SELECTED: Final = "workload namespace doesn't match ClusterQueue selector"
 OVERLAP: Final = "Workload has overlapping preemption targets with another workload"
 DEFERRED: Final = f"{OVERLAP}, but will fit after these preemptions complete"
 NO_LONGER_FITS: Final = "Workload no longer fits after processing another workload"
+BYPASSED: Final = "Bypassed scheduling evaluation because an equivalent workload recently failed"
 EVICTIONS_UNDER_WAY: Final = "Workload fits once evictions under way are complete"
 
 PREEMPTION_WHY: Final = {
@@ -47,6 +49,11 @@ def inactive(queue: str) -> str:
 def no_namespace(namespace: str) -> str:
     """Say that a namespace is not there."""
     return f'workload namespace "{namespace}" does not exist'
+
+
+def refused_for_now(reason: str, message: str) -> bool:
+    """Tell whether Kueue tries a workload again at once that it told this."""
+    return reason == PENDING_PREEMPTED_WORKLOADS or message in (OVERLAP, NO_LONGER_FITS)
 
 
 def pending_preemption(message: str, victims: int) -> str:

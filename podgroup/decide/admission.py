@@ -172,7 +172,8 @@ def admit_pending(d: Deciding) -> None:
     """Have decided what may be, now that something has changed."""
     quotas = d.world.quotas
     told: set[str] = set()
-    while quotas.news or quotas.objects:
+    going_on = False
+    while quotas.news or quotas.objects or going_on:
         told.update(quotas.news)
         line = lineup(d.world, d.write)
         line.scheduler.book.begin(d.here.at.timestamp())
@@ -180,9 +181,9 @@ def admit_pending(d: Deciding) -> None:
         d.write.heard()
         for identity, error in ill.items():
             _park(d, identity, error)
-        scheduler = line.scheduler
+        scheduler, book = line.scheduler, line.scheduler.book
         try:
-            verdicts = scheduler.decide(d.here.at.timestamp())
+            verdicts = scheduler.settle(d.here.at.timestamp(), d.here.position)
         except Exception as error:  # a bug of ours stops the group that it shows at, nobody else
             if not _park(d, scheduler.looking_at, error):
                 raise
@@ -191,6 +192,10 @@ def admit_pending(d: Deciding) -> None:
             continue
         told.difference_update(head.id for head in verdicts.heads)
         _carry_out(d, line, verdicts)
+        going_on = bool(verdicts.admitted or verdicts.preempted) and not book.ways.drain
+        if not going_on:
+            told |= book.judged
+            book.judged.clear()
     for identity in told:
         _tell(d, identity)
 
@@ -249,6 +254,8 @@ def _keep(d: Deciding, identity: str, book: Book) -> None:
     if claim is not None:
         sets = snapshot.assignments(claim.pod_sets)
         kept = Kept(group.id, claim.queue, sets, claim.borrowing, claim.victims)
+    elif book.has_place(identity):
+        kept = Kept(group.id, book.has_place(identity), (), head=True)
     elif reserved:
         sets = snapshot.assignments(snapshot.per_flavor(reserved))
         kept = Kept(group.id, queue, sets, head=True)

@@ -3,7 +3,8 @@
 Theory. A `Scheduler` is kept beside the world and told what is news (`Quotas.news`, `objects`): the
 work per message is that of what changed, whoever else waits or holds. It holds no fact that is not
 in the world, save which shapes did not fit lately: after a start it is made anew from the world
-as it was before what comes next, and nobody is tried who was refused then.
+as it was before what comes next, and nobody is tried who was refused then. By Kueue's ways, where
+an equal one's failure answers for all, that is worked out of what they were told.
 
 A group that waits while pods of it run without an admission is both in the line and charged: what
 its pods take is entered apart, and counts as free for the group itself.
@@ -79,9 +80,13 @@ class Lineup:
             {identity: usage_of(snapshot.kept(kept)) for identity, kept in keeping if kept.head},
         )
         for identity, kept in keeping:
-            if not kept.head:
+            if kept.head and not kept.assignments:
+                book.keep_place(identity, kept.cluster_queue)
+            elif not kept.head:
                 sets = snapshot.kept(kept)
                 book.keep(identity, kept.cluster_queue, sets, kept.borrowing, kept.victims)
+        if not book.ways.drain:
+            book.rest(waiting)
 
     def follow(self, world: World) -> dict[str, Exception]:
         """Take notice of the news; return for which groups that failed, and why."""
@@ -156,9 +161,10 @@ class Lineup:
         if identity in world.quotas.waiting:
             if group.namespace not in book.namespaces:
                 book.set_namespace(group.namespace, {})
-            reason = group.quota.reason[0] if identity not in book.waiters else ""
-            refused = reason if self._new and reason in REFUSED else ""
-            book.submit(snapshot.workload(world, group), refused)
+            told = group.quota.reason
+            new = self._new and identity not in book.waiters and told[0] in REFUSED
+            short = group.quota.lack.shortages if group.quota.lack is not None else ()
+            book.submit(snapshot.workload(world, group), told if new else None, short)
         elif identity in book.waiters:
             if group.ending.finish is None and book.remembers(identity):
                 book.submit(snapshot.workload(world, group, asleep=True))

@@ -240,9 +240,9 @@ def test_what_is_kept_up_to_date_equals_what_is_made_anew(seed: int) -> None:
 
 
 def resumed(toy: Toy) -> None:
-    journal = toy.world.journal
+    journal, policy = toy.world.journal, toy.world.policy
     toy.world = reloaded(toy.world)
-    toy.world.journal = journal
+    toy.world.journal, toy.world.policy = journal, policy
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -273,10 +273,57 @@ def test_what_the_head_of_a_strict_queue_waits_for_is_kept_for_it_after_a_start(
         replayed(toy)
 
 
-@pytest.mark.parametrize("seed", range(15))
-def test_starting_anew_at_any_moment_decides_and_tells_the_same(seed: int) -> None:
+KUEUE = Policy(compatibility="kueue")
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_preemptor_stays_before_all_others_after_a_start_where_kueue_has_it_so(
+    restart: bool,
+) -> None:
+    toy = Toy(policy=KUEUE)
+    toy.slow = True
+    team(toy, "red", 4, cohort="", reclaim_within_cohort="Never")
+    toy.pod("first", cpu=4, labels=of("red"))
+    toy.run("first")
+    toy.pod("preemptor", cpu=4, labels=of("red", **LOW))
+    toy.pod("behind", cpu=4, labels=of("red", **HIGH))
+    kept = toy.group("preemptor").quota.kept
+    assert kept is not None and kept.head and kept.assignments == ()
+    if restart:
+        resumed(toy)
+    toy.end("first", phase="Failed")
+    admitted = [d.name for d in toy.decisions if d.rule == "admit"]
+    assert admitted[:2] == ["first", "preemptor"], "whoever else came meanwhile"
+    if not restart:
+        replayed(toy)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_strict_head_keeps_nobody_from_coming_first_after_a_start_by_kueues_ways(
+    restart: bool,
+) -> None:
+    toy = Toy(policy=KUEUE)
+    team(toy, "red", 4, strategy="StrictFIFO", cohort="", reclaim_within_cohort="Never")
+    toy.pod("running", cpu=2, labels=of("red"))
+    toy.pod("head", cpu=4, labels=of("red"))
+    told = toy.group("head").explained.wait
+    if restart:
+        resumed(toy)
+    toy.pod("behind", cpu=1, labels=of("red"))
+    assert toy.group("head").explained.wait == told
+    assert toy.group("behind").quota.reason[0] == "", "nobody looked at it"
+    toy.pod("urgent", cpu=2, labels=of("red", **HIGH))
+    assert not toy.gated("urgent") and toy.gated("behind")
+
+
+@pytest.mark.parametrize(
+    ("policy", "seed"),
+    [(Policy(), seed) for seed in range(12)] + [(KUEUE, s) for s in (1, 4, 7, 26, 138, 140)],
+    ids=lambda each: each.compatibility if isinstance(each, Policy) else str(each),
+)
+def test_starting_anew_at_any_moment_decides_and_tells_the_same(policy: Policy, seed: int) -> None:
     rng = random.Random(seed)
-    toys = [Toy(), Toy()]
+    toys = [Toy(policy=policy), Toy(policy=policy)]
     for name in ("red", "blue", "green"):
         ways: dict[str, Any] = {
             "strategy": rng.choice(["StrictFIFO", "StrictFIFO", "BestEffortFIFO"]),
