@@ -23,6 +23,7 @@ from actuator.kubeevents import Emitter
 from actuator.verdicts import Verdict, judge
 from podgroup.commands import (
     AdmitGroup,
+    ComposeGroup,
     CreateWorkload,
     DeletePod,
     EmitEvent,
@@ -99,7 +100,7 @@ async def _once(api: KubeApi, emitter: Emitter, decision: Decision) -> Verdict |
             return await queuewrites.report(api, command)
         case EmitEvent():
             return await _emit(emitter, decision)
-        case AdmitGroup() | EvictGroup() | ReleaseQuota() | FinishGroup():
+        case ComposeGroup() | AdmitGroup() | EvictGroup() | ReleaseQuota() | FinishGroup():
             return None
 
 

@@ -2,9 +2,9 @@
 
 Theory. A command says exactly what the actuator writes and under which precondition; it never
 leaves a choice to it. Every pod command names the uid, so it can do nothing to a successor of the
-same name. `AdmitGroup`, `EvictGroup`, `ReleaseQuota` and `FinishGroup` are *records*: they change
-what gatelog holds to be true and write nothing themselves; the writes that follow are decisions of
-their own.
+same name. `ComposeGroup`, `AdmitGroup`, `EvictGroup`, `ReleaseQuota` and `FinishGroup` are
+*records*: they change what gatelog holds to be true and write nothing themselves; the writes that
+follow are decisions of their own.
 
 Invariant: carrying out a command twice has the effect of carrying it out once.
 """
@@ -248,6 +248,17 @@ class EmitEvent(Command, tag="EmitEvent", frozen=True, kw_only=True):
     """Write nothing but the Kubernetes Events in `events`."""
 
 
+class ComposeGroup(Command, tag="ComposeGroup", frozen=True, kw_only=True):
+    """Record: roles, counts and priority are fixed, and there is no Workload to say so.
+
+    `pod_sets` None: as they are, and only the priority is another.
+    """
+
+    priority: int
+    priority_ref: PriorityRef | None = None
+    pod_sets: tuple[PodSetSpec, ...] | None = None
+
+
 class AdmitGroup(Command, tag="AdmitGroup", frozen=True, kw_only=True):
     """Record: the group holds this quota from now on (builtin mode).
 
@@ -305,7 +316,13 @@ Write = (
     | ReportQueue
     | EmitEvent
 )
-Record = AdmitGroup | EvictGroup | ReleaseQuota | FinishGroup
+Record = ComposeGroup | AdmitGroup | EvictGroup | ReleaseQuota | FinishGroup
 AnyCommand = Write | Record
 
-RECORDS: tuple[type[Command], ...] = (AdmitGroup, EvictGroup, ReleaseQuota, FinishGroup)
+RECORDS: tuple[type[Command], ...] = (
+    ComposeGroup,
+    AdmitGroup,
+    EvictGroup,
+    ReleaseQuota,
+    FinishGroup,
+)

@@ -27,6 +27,8 @@ class Policy(Struct, frozen=True, kw_only=True):
     in builtin mode only, and so do the next three, of admission fair sharing: how fast use is
     forgotten (-1: it is off), how often it is looked at, and `resource=weight`.
 
+    `workloads` "groups" lets single pods of builtin mode do without a Workload.
+
     `status_interval_s` is how long at least lies between two times that it is told how a queue
     stands, in its status and in the ledger; 0: it is not told. Builtin mode only.
 
@@ -56,3 +58,4 @@ class Policy(Struct, frozen=True, kw_only=True):
     usage_sampling_s: int = 300
     usage_weights: tuple[str, ...] = ()
     status_interval_s: int = 0
+    workloads: str = "all"

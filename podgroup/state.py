@@ -272,6 +272,8 @@ class Composition(Part):
     short: tuple[str, str] | None = None
     """(reason, message) while pods are missing that must be replaced."""
     was_short: bool = False
+    ranked_by: str | None = None
+    """Kind/name of the class that gave the priority, "" for none, where no Workload says it."""
 
 
 class Mirror(Part):

@@ -47,6 +47,7 @@ def policy_of(settings: QueueingSettings) -> Policy:
         usage_sampling_s=settings.usage_sampling_s,
         usage_weights=settings.usage_weights,
         status_interval_s=settings.status_interval_s,
+        workloads=settings.workloads,
     )
 
 

@@ -147,7 +147,7 @@ def _group(world: World, group: Group, shard: int, admitted: dict[str, Any]) -> 
         state=group.explained.state,
         reason=group.explained.reason,
         message=group.explained.message,
-        workload_name=group.mirror.name,
+        workload_name=_workload_name(group),
         pods_seen=sum(role.seen for role in roles),
         pods_gated=_now(members, Flag.GATED),
         pods_ungated=sum(role.ungated for role in roles),
@@ -171,6 +171,13 @@ def _group(world: World, group: Group, shard: int, admitted: dict[str, Any]) -> 
         as_of_seq=world.meta.position,
         folded=pack_group(group) if group.ending.gone_at is None else None,
     )
+
+
+def _workload_name(group: Group) -> str:
+    """Return the name of its Workload; that of one that is to be made counts as well."""
+    mirror = group.mirror
+    has_none = mirror.workload is None and group.composition.ranked_by is not None
+    return "" if has_none else mirror.name
 
 
 def _now(members: Members | None, flag: int, role: str = "") -> int:

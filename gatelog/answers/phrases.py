@@ -43,15 +43,16 @@ QUIET_NOTES = frozenset(
     {"GroupSeen", "PodScheduled", "StateChanged", "WorkloadSeen", "TimerFired", "RelistStarted"}
 )
 REPEATED = {
-    "GroupComplete": "CreateWorkload",
-    "GroupAdmitted": "AdmitGroup",
-    "GroupEvicted": "EvictGroup",
-    "GroupFinished": "FinishGroup",
+    "GroupComplete": ("CreateWorkload", "ComposeGroup"),
+    "GroupAdmitted": ("AdmitGroup",),
+    "GroupEvicted": ("EvictGroup",),
+    "GroupFinished": ("FinishGroup",),
 }
-"""Kind of note -> action of the decision that says the same with its reason."""
+"""Kind of note -> actions of decisions, one of which says the same with its reason."""
 
 DECISIONS = {
     ("compose", "CreateWorkload"): ("group complete", ""),
+    ("compose", "ComposeGroup"): ("group complete", ""),
     ("admit", "AdmitGroup"): ("admitted", "good"),
     ("ungate", "UngatePod"): ("ungate {pods}", "good"),
     ("excess", "DeletePod"): ("delete surplus {pods}", "bad"),
@@ -70,6 +71,7 @@ ACTIONS = {
     "ReleaseQuota": ("quota released", ""),
     "FinishGroup": ("finished", "good"),
     "CreateWorkload": ("write the Workload", ""),
+    "ComposeGroup": ("priority changed", ""),
 }
 QUIET_ACTIONS = frozenset(
     {

@@ -205,6 +205,10 @@ class ReadModel:
         """Return when a group that waits is expected to start, None if nobody has said."""
         return next(self.rows(ExpectedRow, sql.EXPECTED, {"group_id": group_id}), None)
 
+    def spared(self) -> int:
+        """Return how many single pods do without a Workload."""
+        return int(self._value(sql.SPARED, {}))
+
     def waiting(self) -> int:
         """Return how many groups wait for quota."""
         return int(self._value(sql.WAITING, {}))

@@ -49,6 +49,11 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
         """`namespace/name`."""
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def spared(self) -> bool:
+        """Whether it is a single pod that does without a Workload."""
+        return self.complete_at is not None and not self.workload_name
+
 
 class PendingRow(msgspec.Struct, frozen=True, kw_only=True):
     """A group that is not admitted, as in view `v_why_pending`."""

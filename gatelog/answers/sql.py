@@ -339,6 +339,10 @@ SELECT expected_at, earliest_at, latest_at, never, position, as_of
  WHERE cluster = :cluster AND group_id = :group_id
 """
 
+SPARED = """
+SELECT count(*) FROM groups
+ WHERE cluster = :cluster AND gone_at IS NULL AND workload_name = '' AND complete_at IS NOT NULL
+"""
 WAITING = """
 SELECT count(*) FROM groups WHERE cluster = :cluster AND gone_at IS NULL AND state = 'Queued'
 """

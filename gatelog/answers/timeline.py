@@ -154,10 +154,8 @@ def _line(entry: TimelineEntry, decided: set[tuple[int, str]]) -> Line | None:
 
 
 def _note(entry: TimelineEntry, decided: set[tuple[int, str]]) -> Line | None:
-    if (
-        entry.kind in phrases.QUIET_NOTES
-        or (entry.seq, phrases.REPEATED.get(entry.kind, "")) in decided
-    ):
+    repeats = {(entry.seq, action) for action in phrases.REPEATED.get(entry.kind, ())}
+    if entry.kind in phrases.QUIET_NOTES or repeats & decided:
         return None
     if entry.kind == "QuotaReleased" and decided & {
         (entry.seq, "ReleaseQuota"),

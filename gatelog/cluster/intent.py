@@ -65,7 +65,7 @@ async def set_group(
     """Set whether a group may be admitted, in the Workload that stands for it.
 
     Raises:
-        CommandFailed: there is no such group, or it has no Workload yet.
+        CommandFailed: there is no such group, or it has no Workload (yet).
     """
     workload = await _workload_of(kube, namespace, name)
     path = await _path(kube, "group", namespace, workload)
@@ -179,7 +179,14 @@ async def _workload_of(kube: KubeClient, namespace: str, name: str) -> str:
     if status == 200:
         meta = pod["metadata"]
         texts = {**(meta.get("labels") or {}), **(meta.get("annotations") or {})}
-        return texts.get(GROUP_NAME) or workload_name(name, meta["uid"])
+        workload = texts.get(GROUP_NAME) or workload_name(name, meta["uid"])
+        if GROUP_NAME in texts or await there(kube, "group", namespace, workload):
+            return str(workload)
+        raise CommandFailed(
+            f"pod {namespace}/{name} has no Workload, which is what is stopped: gatelog has not "
+            "made it yet (gatelog why says what it waits for), or single pods do without "
+            "(queueing.workloads=groups): delete the pod, or stop its queue"
+        )
     raise CommandFailed(
         f"there is no Workload {namespace}/{name}, nor a pod of that name: a group gets its "
         "Workload once all its pods are there (gatelog why says what it waits for)"

@@ -108,7 +108,7 @@ def _asked(
             groups = model.listed(namespace, queue, state, gone=gone, limit=limit)
             if what == "groups":
                 return groups, _group_columns(now), lambda row: f"{row.namespace}/{row.name}"
-            made = [group for group in groups if group.complete_at is not None]
+            made = [group for group in groups if group.complete_at and group.workload_name]
             return made, _workload_columns(now), lambda row: f"workload/{row.workload_name}"
 
 

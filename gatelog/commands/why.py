@@ -72,6 +72,10 @@ _MOST_PLAYED = 1000
 _WAITING = frozenset({"Composing", "Queued", "Blocked", "Evicted"})
 _STARTED = frozenset({"Admitted", "Running"})
 _OVER = frozenset({"Finishing", "Finished"})
+_SPARED = (
+    "single pods do without (queueing.workloads=groups): kubectl get podgroups lists it, "
+    "kubectl get workloads does not"
+)
 _ANOTHER_LIFE = (
     "to create it again when the pods of this group are deleted, all of them, or under another "
     "group name: pods that come to a group that is over belong to it and are not started"
@@ -332,6 +336,8 @@ def _answer(
             row("" if number else "held by", _holding(holder, now))
     else:
         row("now", _settled(group, now))
+    if group.spared and group.state not in ("Finished", "Gone"):
+        row("no Workload", _SPARED)
     for number, pod in enumerate(unstarted):
         row("" if number else "not started", _late(pod, group))
     if unstarted:

@@ -41,7 +41,7 @@ def examine(settings: Settings) -> Seen:
             row = model.checkpoint(settings.projector.shard)
             findings = [schema, *_integrity(url), _checkpoint(model, row)]
             if row is not None:
-                findings += [_parked(model), _unresolved(model, settings)]
+                findings += [_parked(model), _unresolved(model, settings), *_spared(model)]
                 findings += stuck.examine(model, datetime.now(UTC))
             return Seen(findings, row)
     except (CommandFailed, DatabaseError) as error:
@@ -120,6 +120,15 @@ def _parked(model: ReadModel) -> Finding:
         f"{count} set aside; a group that one of them names stands still",
         "look: gatelog parked; then gatelog parked release or discard",
     )
+
+
+def _spared(model: ReadModel) -> list[Finding]:
+    count = model.spared()
+    detail = (
+        f"{count} single pods do without (queueing.workloads=groups): kubectl get podgroups lists "
+        "them, kubectl get workloads does not"
+    )
+    return [ok(AREA, "workloads", detail)] if count else []
 
 
 def _unresolved(model: ReadModel, settings: Settings) -> Finding:

@@ -21,18 +21,27 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from podgroup.commands import (
+    ComposeGroup,
     CreateWorkload,
     PodSetSpec,
     PriorityRef,
 )
 from podgroup.decide.agreeing import disagreement
 from podgroup.decide.closing import delete_excess, finalize
-from podgroup.decide.context import Deciding, normal, pod_ref, workload_free, workload_ref
+from podgroup.decide.context import (
+    Deciding,
+    group_ref,
+    normal,
+    pod_ref,
+    workload_free,
+    workload_ref,
+)
 from podgroup.decide.copying import copied_annotations, copied_labels, copy_problem, index_problem
 from podgroup.decide.declared import incomplete, placed, pod_sets, undeclared, unfit
 from podgroup.decide.malformed import malformed
 from podgroup.decide.order import active_key
 from podgroup.decide.rule import Line, Rule
+from podgroup.decide.sparing import spared
 from podgroup.decide.takeover import started_before
 from podgroup.members import Flag
 from podgroup.names import (
@@ -240,7 +249,22 @@ def _compose(d: Deciding, group: Group, roles: Roles) -> None:
     else:
         sets = _by_shape(group, roles)
         pods = [pod for members in roles.values() for pod in members]
-    create(d, group, sets, pods, _there(group))
+    if spared(d.world, group):
+        _fix(d, group, sets)
+    else:
+        create(d, group, sets, pods, _there(group))
+
+
+def _fix(d: Deciding, group: Group, sets: tuple[PodSetSpec, ...]) -> None:
+    """Compose a single pod that does without a Workload."""
+    priority, ref = priority_of(d, group) or (0, None)
+    d.emit(
+        group,
+        "compose",
+        "GroupComplete",
+        _there(group) + "a single pod does without a Workload (queueing.workloads)",
+        ComposeGroup(target=group_ref(group), pod_sets=sets, priority=priority, priority_ref=ref),
+    )
 
 
 def create(
@@ -323,7 +347,8 @@ COMPOSE = Rule(
         Line(
             "compose",
             "all pods of a group are there",
-            "fixes roles and counts, creates the Workload",
+            "fixes roles and counts, creates the Workload (a single pod may do without: "
+            "`queueing.workloads`)",
         ),
     ),
 )

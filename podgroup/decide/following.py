@@ -2,7 +2,8 @@
 
     mismatch    the Workload has no place for any pod there is: running pods are stopped, the
                 Workload is deleted and the group composed anew
-    follow      queue, priority class and maximum execution time of the first pod
+    follow      queue, priority class and maximum execution time of the first pod; of a single pod
+                that does without a Workload the class alone is kept anywhere
 
 Kueue's API lets queue and execution time change only while no quota is reserved; the class may
 change at any time once there is one. A serving group keeps its queue. A label that was taken away
@@ -12,10 +13,24 @@ Invariant: one update at a time, and none for what the Workload says already.
 """
 
 from podgroup.changes import WORKLOAD
-from podgroup.commands import FinalizeWorkload, PriorityRef, StopPod, UpdateWorkload
+from podgroup.commands import (
+    ComposeGroup,
+    FinalizeWorkload,
+    PriorityRef,
+    StopPod,
+    UpdateWorkload,
+)
 from podgroup.decide.composing import max_execution_s
-from podgroup.decide.context import Deciding, normal, pod_ref, workload_free, workload_ref
+from podgroup.decide.context import (
+    Deciding,
+    group_ref,
+    normal,
+    pod_ref,
+    workload_free,
+    workload_ref,
+)
 from podgroup.decide.rule import Line, Rule
+from podgroup.decide.sparing import spared
 from podgroup.members import Flag
 from podgroup.names import (
     EVENT_DELETED_WORKLOAD,
@@ -26,15 +41,22 @@ from podgroup.names import (
 from podgroup.objects import WorkloadView
 from podgroup.view import Group, Pod
 
+WORKLOAD_PRIORITY_CLASS = "WorkloadPriorityClass"
 MISMATCH_MESSAGE = "No matching Workload; restoring pod templates according to existent Workload"
 
 
 def following(d: Deciding, group: Group) -> None:
     """Run the rules of this module on a composed group."""
     workload = group.mirror.workload
-    if workload is None or workload.deleted_at is not None or not group.composition.done:
+    if not group.composition.done or group.ending.finish is not None or group.mirror.lost:
         return
-    if group.ending.finish is not None or group.mirror.lost or not len(d.members(group)):
+    if not len(d.members(group)):
+        return
+    if workload is None:
+        if spared(d.world, group):
+            _rank(d, group)
+        return
+    if workload.deleted_at is not None:
         return
     if not group.spec.prebuilt and _mismatch(d, group, workload):
         _start_over(d, group, workload)
@@ -140,17 +162,42 @@ def _update(d: Deciding, group: Group, first: Pod, text: str, command: UpdateWor
 def _new_class(
     d: Deciding, group: Group, workload: WorkloadView, reserved: bool
 ) -> tuple[int, PriorityRef] | None:
+    return _class_in_place_of(
+        d, group, workload.priority_class_kind, workload.priority_class, reserved
+    )
+
+
+def _rank(d: Deciding, group: Group) -> None:
+    """Follow the priority class of a single pod that does without a Workload."""
+    kind, _, known = (group.composition.ranked_by or "").partition("/")
+    found = _class_in_place_of(d, group, kind, known, group.quota.holding is not None)
+    if found is None:
+        return
+    value, ref = found
+    d.emit(
+        group,
+        "follow",
+        "PriorityChanged",
+        f"the pod is of {ref.kind} {ref.name} now, priority {value}",
+        ComposeGroup(target=group_ref(group), priority=value, priority_ref=ref),
+    )
+
+
+def _class_in_place_of(
+    d: Deciding, group: Group, kind: str, known_as: str, reserved: bool
+) -> tuple[int, PriorityRef] | None:
+    """Return the class that the pods name in place of what is known, None if it stays."""
     name = group.spec.priority_class
-    if not name or name == workload.priority_class:
+    if not name or name == known_as:
         return None
-    if workload.priority_class and workload.priority_class_kind != "WorkloadPriorityClass":
+    if known_as and kind != WORKLOAD_PRIORITY_CLASS:
         return None
-    if reserved and not workload.priority_class:
+    if reserved and not known_as:
         return None
     known = d.world.workload_classes.get(name)
     if known is None:
         return None
-    return known.value, PriorityRef(kind="WorkloadPriorityClass", name=known.name)
+    return known.value, PriorityRef(kind=WORKLOAD_PRIORITY_CLASS, name=known.name)
 
 
 FOLLOW = Rule(

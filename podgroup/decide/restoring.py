@@ -14,6 +14,7 @@ from podgroup.decide.composing import create
 from podgroup.decide.context import Deciding, group_ref, pod_ref, workload_free
 from podgroup.decide.order import active_key
 from podgroup.decide.rule import Line, Rule
+from podgroup.decide.sparing import spared
 from podgroup.facts import set_named
 from podgroup.members import Flag
 from podgroup.names import SINGLE_PODSET
@@ -28,6 +29,8 @@ def restoring(d: Deciding, group: Group) -> None:
     if group.ending.finish is not None or group.spec.prebuilt or not workload_free(group):
         return
     if "Workload" in d.world.meta.missing or not len(d.members(group)):
+        return
+    if spared(d.world, group):
         return
     foreign = (group.namespace, group.mirror.name) in d.world.workloads
     pods = {} if foreign else _pods(d, group)

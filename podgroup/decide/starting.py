@@ -27,6 +27,7 @@ from podgroup.decide.context import (
 )
 from podgroup.decide.order import start_key
 from podgroup.decide.rule import Line, Rule
+from podgroup.decide.sparing import spared
 from podgroup.decide.takeover import precedes
 from podgroup.decide.timing import may_run, still_running
 from podgroup.facts import role_of
@@ -230,7 +231,7 @@ def _given(d: Deciding, group: Group, assignment: Assignment, queue: str) -> _Gi
         tolerations=tuple(tolerations),
         labels={key: value for key, value in labels.items() if value},
         annotations={WORKLOAD_ANNOTATION: group.mirror.name}
-        if policy.topology_aware_scheduling
+        if policy.topology_aware_scheduling and not spared(d.world, group)
         else {},
         updates=updates,
         topology=assignment.topology and policy.topology_aware_scheduling,

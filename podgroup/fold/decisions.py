@@ -14,6 +14,7 @@ from podgroup.commands import (
     Admission,
     AdmitGroup,
     Command,
+    ComposeGroup,
     CreateWorkload,
     DeletePod,
     EvictGroup,
@@ -107,8 +108,18 @@ def _workload_is_written(world: World, group: Group, decision: Decision, command
 def _workload_is_made(
     world: World, group: Group, decision: Decision, command: CreateWorkload
 ) -> None:
-    _compose(world, At(decision.as_of, decision.at), group, command)
+    composition.ranked(group, None)
+    _compose(world, At(decision.as_of, decision.at), group, command.priority, command.pod_sets)
     _workload_is_written(world, group, decision, command)
+
+
+def _composed(world: World, group: Group, decision: Decision, command: ComposeGroup) -> None:
+    ref = command.priority_ref
+    composition.ranked(group, f"{ref.kind}/{ref.name}" if ref is not None else "")
+    if command.pod_sets is not None:
+        _compose(world, At(decision.as_of, decision.at), group, command.priority, command.pod_sets)
+    else:
+        _reprioritize(world, group, command.priority)
 
 
 def _workload_is_changed(
@@ -199,14 +210,19 @@ def _note(
 
 def _reshape(world: World, group: Group, command: UpdateWorkload) -> None:
     """What an update of the Workload's spec changes for the group."""
-    if command.priority is not None and command.priority != group.composition.priority:
-        composition.reprioritized(group, command.priority)
-        recharge(world, group)
+    if command.priority is not None:
+        _reprioritize(world, group, command.priority)
     if command.active is False:
         mirror.deactivated(group)
         requeueing.deactivated(group)
     if command.pod_sets is not None:
         _fill(world, group, command.pod_sets)
+
+
+def _reprioritize(world: World, group: Group, priority: int) -> None:
+    if priority != group.composition.priority:
+        composition.reprioritized(group, priority)
+        recharge(world, group)
 
 
 def _report(world: World, group: Group, _: Decision, command: ReportPod) -> None:
@@ -220,12 +236,14 @@ def _report(world: World, group: Group, _: Decision, command: ReportPod) -> None
     index(world, group, pod)
 
 
-def _compose(world: World, here: At, group: Group, command: CreateWorkload) -> None:
+def _compose(
+    world: World, here: At, group: Group, priority: int, pod_sets: tuple[PodSetSpec, ...]
+) -> None:
     """Fix roles and counts: from here on the group is complete."""
     fresh = not group.composition.done
-    composition.composed(group, command.priority, here.at if fresh else None)
+    composition.composed(group, priority, here.at if fresh else None)
     mirror.lost(group, False)
-    _fill(world, group, command.pod_sets)
+    _fill(world, group, pod_sets)
     if fresh:
         requeueing.queued(group, here.at)
         note(
@@ -233,7 +251,7 @@ def _compose(world: World, here: At, group: Group, command: CreateWorkload) -> N
             here,
             "GroupComplete",
             group=group.id,
-            message=", ".join(f"{p.count} x {p.name}" for p in command.pod_sets),
+            message=", ".join(f"{p.count} x {p.name}" for p in pod_sets),
         )
 
 
@@ -263,6 +281,7 @@ _APPLIED: Final[dict[type[Command], Callable[[World, Group, Decision, Any], None
     StopPod: _pod_is_written,
     KeepPod: _pod_is_written,
     ReportPod: _report,
+    ComposeGroup: _composed,
     CreateWorkload: _workload_is_made,
     UpdateWorkload: _workload_is_changed,
     WriteWorkloadStatus: _workload_is_written,

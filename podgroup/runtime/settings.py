@@ -503,6 +503,15 @@ class QueueingSettings(Section, frozen=True, kw_only=True):
             "weak points included (rows Q of docs/differences.md)."
         ),
     ] = "better"
+    workloads: Annotated[
+        Literal["all", "groups"],
+        Meta(
+            description="Which of what is queued has a Workload. groups: not single pods, each of "
+            "which costs the API server a third less; kubectl get podgroups lists them all the "
+            "same, kubectl get workloads does not. One that admission checks, a maximum execution "
+            "time or requeuing_limit may concern keeps its Workload. Builtin mode."
+        ),
+    ] = "all"
     fair_sharing: Annotated[
         tuple[Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"], ...],
         Meta(

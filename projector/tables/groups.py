@@ -48,7 +48,10 @@ groups = Table(
     ),
     text("reason", "Why it is in this state, one word"),
     text("message", "Why it is in this state, in words"),
-    text("workload_name", "Name of its Workload"),
+    text(
+        "workload_name",
+        "Name of its Workload; empty for a single pod that does without one",
+    ),
     *counters(),
     text("wait_reason", "What it waits for now, one word; empty: it does not wait"),
     text("wait_message", "What it waits for now, in words"),

@@ -152,6 +152,15 @@ def test_rules_that_are_not_due_have_nothing_to_say(
     same(wide.messages, mode, policy, at_once, restart=10)
 
 
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@given(program=programs)
+def test_nor_where_single_pods_do_without_a_workload(program: Any) -> None:
+    policy = Policy(workloads="groups")
+    wide = Wide(policy=policy)
+    wide.play(program)
+    same(wide.messages, "builtin", policy, restart=10)
+
+
 @pytest.mark.parametrize("mode", ["builtin", "kueue"])
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(program=lives)

@@ -66,13 +66,15 @@ class Machine(RuleBasedStateMachine):
         strategy=st.sampled_from(["BestEffortFIFO", "StrictFIFO"]),
         within=st.sampled_from(["LowerPriority", "Never", "LowerOrNewerEqualPriority"]),
         ready_s=st.sampled_from([0, 30]),
+        workloads=st.sampled_from(["all", "groups"]),
     )
-    def begin(self, mode: str, strategy: str, within: str, ready_s: int) -> None:
+    def begin(self, mode: str, strategy: str, within: str, ready_s: int, workloads: str) -> None:
         self.begun: dict[str, Any] = {
             "mode": mode,
             "strategy": strategy,
             "within": within,
             "ready_s": ready_s,
+            "workloads": workloads,
         }
         self.steps: list[list[Any]] = []
         self.rough = Rough(**self.begun)

@@ -20,6 +20,7 @@ TEAM, OTHER, NETWORK = "example.com/team", "example.com/other", "networking.exam
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     one = Stack(tmp_path_factory.mktemp("choices"))
     one.up.env["GATELOG_QUEUEING_ANNOTATION_KEYS_TO_COPY"] = TEAM
+    one.up.env["GATELOG_QUEUEING_WORKLOADS"] = "groups"
     one.up.env["GATELOG_QUEUEING_EXCLUDE_RESOURCE_PREFIXES"] = "networking.example.com/"
     try:
         one.start()
@@ -57,6 +58,38 @@ async def test_a_groups_workload_has_the_chosen_annotation_and_needs_no_excluded
         assert assignment["resourceUsage"] == {"cpu": "2"}
         told = {condition["type"] for condition in made["status"]["conditions"]}
         assert told == {"QuotaReserved", "Admitted", "Finished"}, "nobody waits for PodsReady"
+
+
+async def test_a_single_pod_does_without_a_workload_and_is_told_of_all_the_same(
+    stack: Stack,
+) -> None:
+    async with stack.api() as api:
+        await make_queue(api, "alone", cpu="1")
+        path = "/api/v1/namespaces/alone/pods"
+        await api.call("POST", path, pod("one", script="run=forever"))
+
+        async def running() -> bool:
+            rows = stack.sql("SELECT state FROM groups WHERE namespace = 'alone'")
+            return [row["state"] for row in rows] == ["Running"]
+
+        await api.until("the pod runs", running)
+        found = await api.call("GET", f"{KUEUE}/namespaces/alone/workloads")
+        assert not found["items"]
+        said = " ".join(stack.command("why", "alone/one").stdout.split())
+        assert "no Workload single pods do without (queueing.workloads=groups)" in said
+        assert "1 single pods do without" in " ".join(stack.command("doctor").stdout.split())
+        stopped = stack.command("stop", "group", "alone/one")
+        assert stopped.returncode and "delete the pod" in stopped.stderr
+        await api.call("DELETE", f"{path}/one?gracePeriodSeconds=0")
+
+        async def over() -> bool:
+            rows = stack.sql(
+                "SELECT released_at FROM admissions JOIN groups ON group_id = groups.id "
+                "WHERE namespace = 'alone' AND released_at IS NOT NULL"
+            )
+            return bool(rows)
+
+        await api.until("its quota is given back", over)
 
 
 async def test_pods_that_differ_in_it_wait_and_why_says_so(stack: Stack) -> None:

@@ -24,6 +24,11 @@ def reprioritized(group: Group, priority: int) -> None:
     group.composition.priority = priority
 
 
+def ranked(group: Group, by: str | None) -> None:
+    """There is no Workload to say which class gave its priority; None: there is to be one."""
+    group.composition.ranked_by = by
+
+
 def reopened(group: Group) -> None:
     """The pods that are left are to be composed anew."""
     group.composition.done = False

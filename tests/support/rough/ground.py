@@ -72,12 +72,15 @@ class Ground(Toy):
         strategy: str = "BestEffortFIFO",
         within: str = "LowerPriority",
         ready_s: int = 0,
+        workloads: str = "all",
         policy: Policy | None = None,
     ) -> None:
         self.wires: dict[str, deque[e.Event]] = {}
         self.outcomes: list[e.OutcomeRecorded] = []
         self.heard: list[e.OutcomeRecorded] = []
-        policy = policy or Policy(pods_ready_timeout_s=ready_s, requeuing_backoff_s=20)
+        policy = policy or Policy(
+            pods_ready_timeout_s=ready_s, requeuing_backoff_s=20, workloads=workloads
+        )
         self.mode, self.policy = mode, policy
         super().__init__(QUOTA, mode=mode, policy=policy, strategy=strategy, within=within)
         self.strategy, self.within = strategy, within

@@ -117,6 +117,8 @@ class Rough(Hands):
                 or self.strategy == "StrictFIFO"
                 or bool(self.tampered)
             )
+        if "no Workload" in line and self.policy.workloads == "groups":
+            return GROUP_NAME not in self.last[name].labels
         if "says otherwise" in line:
             return name in ("gd", "ge")  # what was never created is not missing there
         # Deleted past the gate and before it was bound: it keeps its place until replaced.

@@ -1,0 +1,217 @@
+"""Single pods that do without a Workload live as those with one do, and some have one all the same.
+
+What is decided of them is the same; random programs of people, faults and crashes are played with
+that setting as well (`tests.core.test_machine`, `tests.core.test_due`).
+"""
+
+from importlib import metadata
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from podgroup.decide import decides_by
+from podgroup.engine import step
+from podgroup.events import Batch
+from podgroup.names import MAX_EXEC_SECONDS, PRIORITY_CLASS, QUEUE_NAME, WORKLOAD_ANNOTATION
+from podgroup.policy import Policy
+from tests.core.test_checks import asks, check
+from tests.core.test_following import relabel
+from tests.core.test_laws import examples, reloaded, replayed
+from tests.support.toy import Toy
+
+GROUPS = Policy(workloads="groups")
+
+
+def spare(cpu: int = 4, **policy: Any) -> Toy:
+    return Toy(cpu, policy=Policy(workloads="groups", **policy))
+
+
+def switch(toy: Toy, policy: Policy) -> None:
+    """Let a projector with other settings go on, as after a restart."""
+    toy.do(decides_by("builtin", policy, metadata.version("gatelog")))
+
+
+def lives(policy: Policy, story: list[tuple[str, int]]) -> list[tuple[str, ...]]:
+    """Play what users do with single pods; return what was decided of them, in order."""
+    toy = Toy(3, policy=policy)
+    for number, (verb, pick) in enumerate(story):
+        mine = [pod for pod in toy.pods.values() if pod.deleted_at is None]
+        chosen = mine[pick % len(mine)] if mine else None
+        if verb == "create":
+            labels = {PRIORITY_CLASS: ("low", "high")[pick % 2]} if pick % 3 else {}
+            toy.pod(f"p{number}", cpu=1 + pick % 2, labels=labels)
+        elif chosen is None:
+            continue
+        elif verb == "run" and not chosen.gates and chosen.phase == "Pending":
+            toy.run(chosen.name)
+        elif verb in ("Succeeded", "Failed") and chosen.phase == "Running":
+            toy.end(chosen.name, phase=verb)
+        elif verb == "delete":
+            toy.delete(chosen.name)
+        elif verb == "class":
+            relabel(toy, chosen.name, **{PRIORITY_CLASS: ("low", "high")[pick % 2]})
+    assert policy is not GROUPS or not toy.workloads
+    replayed(toy)
+    made: list[tuple[str, ...]] = []
+    for decision in toy.decisions:
+        command = decision.command
+        if command.target.kind in ("Pod", "Group") and decision.rule not in ("compose", "follow"):
+            made.append((decision.name, decision.rule, type(command).__name__))
+    return made
+
+
+verbs = st.sampled_from(
+    ["create", "create", "create", "run", "run", "Succeeded", "Failed", "delete", "class"]
+)
+
+
+@examples
+@given(st.lists(st.tuples(verbs, st.integers(0, 5)), min_size=1, max_size=25))
+def test_what_is_decided_of_single_pods_is_the_same_without_workloads(story: Any) -> None:
+    assert lives(GROUPS, story) == lives(Policy(), story)
+
+
+def test_a_life_without_a_workload() -> None:
+    toy = spare(cpu=1)
+    toy.pod("foo")
+    toy.pod("bar")
+    toy.run("foo")
+    assert toy.group("foo").explained.state == "Running" and toy.gated("bar")
+    assert WORKLOAD_ANNOTATION not in toy.named("foo").annotations
+    assert toy.group("bar").explained.wait.reason == "WaitingForQuota"
+    toy.end("foo")
+    assert toy.group("foo").explained.state == "Finished" and not toy.gated("bar")
+    toy.delete("bar")
+    assert toy.there() == {"foo"} and not toy.workloads
+    replayed(toy)
+
+
+def test_groups_have_theirs() -> None:
+    toy = spare()
+    toy.pod("a", "g", 2)
+    toy.pod("b", "g", 2)
+    toy.pod("alone")
+    assert list(toy.workloads) == ["g"] and not any(map(toy.gated, ("a", "b", "alone")))
+
+
+def test_the_less_important_gives_way() -> None:
+    toy = spare(cpu=1)
+    toy.pod("low", labels={PRIORITY_CLASS: "low"})
+    toy.run("low")
+    toy.pod("high", labels={PRIORITY_CLASS: "high"})
+    assert toy.stopped("low")[1] and not toy.gated("high") and not toy.workloads
+
+
+@pytest.mark.parametrize("has", [True, False])
+def test_while_quota_is_reserved_a_class_may_change_but_not_appear(has: bool) -> None:
+    toy = spare()
+    toy.pod("foo", labels={PRIORITY_CLASS: "low"} if has else {})
+    relabel(toy, "foo", **{PRIORITY_CLASS: "high"})
+    charge = toy.world.quotas.charges[toy.group("foo").id]
+    assert charge.priority == (1000 if has else 0)
+    assert "compose" in toy.rules() and not toy.workloads
+
+
+def test_whoever_waits_follows_queue_and_class() -> None:
+    toy = spare(cpu=1)
+    toy.pod("hog", labels={PRIORITY_CLASS: "high"})
+    toy.pod("first")
+    toy.pod("second", labels={QUEUE_NAME: "nowhere"})
+    relabel(toy, "second", **{QUEUE_NAME: "lq", PRIORITY_CLASS: "high"})
+    toy.run("hog")
+    toy.end("hog")
+    assert not toy.gated("second") and toy.gated("first")
+
+
+@pytest.mark.parametrize(
+    ("policy", "labels"),
+    [
+        ({}, {MAX_EXEC_SECONDS: "60"}),
+        ({"pods_ready_timeout_s": 60, "requeuing_limit": 1}, {}),
+        ({"elastic_jobs": True}, {}),
+    ],
+)
+def test_what_may_be_deactivated_has_a_workload(policy: Any, labels: dict[str, str]) -> None:
+    toy = spare(**policy)
+    toy.pod("foo", labels=labels)
+    assert len(toy.workloads) == 1 and not toy.gated("foo")
+
+
+@pytest.mark.parametrize("when", ["before", "while it waits", "once it runs"])
+def test_checks_are_heard_by_a_workload(when: str) -> None:
+    toy = spare(cpu=1)
+    check(toy, "budget")
+    if when == "before":
+        asks(toy, "budget", cpu=1)
+    toy.pod("hog" if when == "while it waits" else "foo")
+    if when == "while it waits":
+        toy.pod("foo")
+    if when != "before":
+        assert not toy.workloads
+        asks(toy, "budget", cpu=1)
+    if when == "while it waits":
+        toy.run("hog")
+        toy.end("hog")
+    assert len(toy.workloads) == (when != "once it runs")
+    assert toy.gated("foo") == (when != "once it runs"), "it starts once the check is ready"
+    assert [c.name for w in toy.workloads.values() for c in w.checks] == ["budget"] * len(
+        toy.workloads
+    )
+
+
+def test_it_is_switched_on_and_off_while_pods_wait_and_run() -> None:
+    toy = Toy(cpu=1)
+    toy.pod("one")
+    toy.run("one")
+    toy.pod("two")
+    assert len(toy.workloads) == 2
+    switch(toy, GROUPS)
+    toy.pod("three")
+    assert len(toy.workloads) == 2, "who has one keeps it"
+    toy.end("one")
+    assert "Finished" in toy.true(toy.group("one").mirror.name) and not toy.gated("two")
+    toy.run("two")
+    toy.end("two")
+    toy.run("three")
+    assert len(toy.workloads) == 2 and toy.group("three").explained.state == "Running"
+    switch(toy, Policy())
+    assert len(toy.workloads) == 3, "who has none gets one"
+    made = toy.group("three").mirror.workload
+    assert {"QuotaReserved", "Admitted"} <= {c.type for c in made.conditions if c.status == "True"}
+    assert not toy.stopped("three")[0], "and runs on"
+    toy.end("three")
+    assert all("Finished" in toy.true(name) for name in toy.workloads)
+    notes = [n.message for n in toy.world.journal.notes if n.kind == "SettingsRecorded"]
+    assert notes[-2:] == ["queueing.workloads groups", "queueing.workloads all"]
+    replayed(toy)
+
+
+def test_a_restart_has_nothing_to_add() -> None:
+    toy = spare(cpu=1)
+    for name in ("foo", "bar"):
+        toy.pod(name)
+    again = reloaded(toy.world)
+    step(again, toy.position + 1, toy.now, Batch(source="watch", events=()))
+    assert not again.journal.decisions
+
+
+def test_a_workload_of_its_name_is_its_own_all_the_same() -> None:
+    toy = spare()
+    toy.pod("foo")
+    switch(toy, Policy())
+    switch(toy, GROUPS)
+    (name,) = toy.workloads
+    toy.delete_workload(name)
+    assert toy.stopped("foo") != ("", ""), "who deletes it stops its pod"
+
+
+def test_after_a_creation_that_was_refused_it_is_tried_again() -> None:
+    toy = Toy()
+    toy.refusing = "not now"
+    toy.pod("foo")
+    switch(toy, GROUPS)
+    toy.refusing = ""
+    toy.wait(60)
+    assert len(toy.workloads) == 1
