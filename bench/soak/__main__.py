@@ -34,11 +34,12 @@ from bench.soak.users import SIZES, Users, most_there
 from bench.soak.watching import PodWatch
 from podgroup.runtime import eventloop
 from podgroup.runtime.embedded import EmbeddedNats
-from tests.support.processes import TOKEN, Api, Child, Simulator, make_queue
+from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator, make_queue
 
 RESULTS = Path(__file__).parents[1] / "soak.json"
 NAMESPACES = ["team-a", "team-b", "team-c"]
 DRAIN_S = 180.0
+EXPORT_S = 900.0
 TELL_S = 30.0
 """Seconds between two lines on how it goes."""
 EVENT_TTL_S = 60
@@ -111,7 +112,9 @@ async def _left(api: Api) -> dict[str, int]:
     return {"pods": len(pods), "finalizers": held, "workloads": len(workloads)}
 
 
-async def _run(minutes: float, rate: float, seed: int, every_s: float) -> dict[str, Any]:
+async def _run(
+    minutes: float, rate: float, seed: int, every_s: float, export: Path | None
+) -> dict[str, Any]:
     seconds = minutes * 60
     with processes.folder() as place:
         async with processes.nats(place) as server:
@@ -126,7 +129,23 @@ async def _run(minutes: float, rate: float, seed: int, every_s: float) -> dict[s
                             await make_queue(api, namespace, cpu=str(quota))
                         soak = Soak(place, server, cluster, ours)
                         await soak.ready()
-                        return await _soak(soak, api, ours, seconds, rate, seed, every_s)
+                        found = await _soak(soak, api, ours, seconds, rate, seed, every_s)
+                    if export is not None:
+                        for name, words in (("log.jsonl.gz", []), ("days", ["--format=parquet"])):
+                            await _gatelog(place, env, "export", str(export / name), *words)
+                        found["database_bytes"] = soak.database.stat().st_size
+                    return found
+
+
+async def _gatelog(place: Path, env: dict[str, str], *words: str) -> None:
+    """Run a command to its end."""
+    child = Child(words[0], [GATELOG, *words], env, place)
+    child.start()
+    assert child.process is not None
+    try:
+        assert await asyncio.to_thread(child.process.wait, EXPORT_S) == 0, child.tail()
+    finally:
+        child.stop()
 
 
 async def _soak(
@@ -244,8 +263,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--every", type=float, default=10, help="seconds between samples")
     parser.add_argument("--keep", type=Path, default=RESULTS, help="where the summary is kept")
+    parser.add_argument(
+        "--export", type=Path, help="existing folder for the log, to be played, and as Parquet"
+    )
     asked = parser.parse_args()
-    found = eventloop.run(_run(asked.minutes, asked.rate, asked.seed, asked.every))
+    found = eventloop.run(_run(asked.minutes, asked.rate, asked.seed, asked.every, asked.export))
     _show(found, Console(width=None if sys.stdout.isatty() else 140))
     asked.keep.write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
     said = wrong(found)

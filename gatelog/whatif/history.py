@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from gatelog.whatif.arrivals import Arrival, Life
 from gatelog.whatif.objects import Key, key_of
-from podgroup.commands import DeletePod
+from podgroup.commands import DeletePod, StopPod, UngatePod
 from podgroup.events import ObjectApplied, ObjectDeleted, PodApplied, RelistStarted
 from podgroup.ids import PodUID
 from podgroup.names import ADMISSION_GATE, QUEUE_NAME, TERMINATION_TARGET
@@ -43,6 +43,10 @@ class _Seen(Struct, gc=False):
     group: str
     role: str
     gated: bool
+    decided_at: datetime | None = None
+    """When it was decided to let it in, and so when a play would."""
+    told_at: datetime | None = None
+    """When it was decided to stop it."""
     let_in_at: datetime | None = None
     ran_at: datetime | None = None
     deleted_at: datetime | None = None
@@ -90,10 +94,18 @@ class Gathered(Struct):
             elif isinstance(event, ObjectApplied | ObjectDeleted):
                 self._object(at, event)
         for decision in entry.recorded.values():
-            if isinstance(decision.command, DeletePod):
-                seen = self.pods.get(decision.command.target.uid)
-                if seen is not None:
-                    seen.surplus = True
+            command = decision.command
+            if not isinstance(command, UngatePod | StopPod | DeletePod):
+                continue
+            seen = self.pods.get(command.target.uid)
+            if seen is None:
+                continue
+            if isinstance(command, UngatePod):
+                seen.decided_at = seen.decided_at or at
+            elif isinstance(command, StopPod):
+                seen.told_at = seen.told_at or at
+            else:
+                seen.surplus = True
         for uid, pod in world.gone_pods.items():
             self._pod(at, pod)
             seen = self.pods[uid]
@@ -194,11 +206,11 @@ class History:
         stops: list[float] = []
         for seen in self._pods.values():
             if seen.ran_at is not None and seen.let_in_at is not None:
-                starts.append((seen.ran_at - seen.let_in_at).total_seconds())
+                starts.append(_start_s(seen, seen.ran_at))
             if seen.stopped:
                 self.victims += 1
                 if seen.ended_at is not None and seen.deleted_at is not None:
-                    stops.append(max(0.0, (seen.ended_at - seen.deleted_at).total_seconds()))
+                    stops.append(_stop_s(seen))
             elif _by_itself(seen):
                 shape = _shape(seen)
                 self._longest[shape] = max(self._longest.get(shape, 0.0), _ran_s(seen))
@@ -256,7 +268,7 @@ class History:
                 removed_s = max(0.0, (seen.deleted_at - seen.ended_at).total_seconds())
                 by_itself = True
         elif seen.stopped and seen.ended_at is not None and seen.deleted_at is not None:
-            stop_s = max(0.0, (seen.ended_at - seen.deleted_at).total_seconds())
+            stop_s = _stop_s(seen)
         if not by_itself and not (started and seen.deleted_at is not None and not seen.stopped):
             longest = self._longest.get(_shape(seen))
             if longest is None:
@@ -264,9 +276,9 @@ class History:
             ran_s = max(ran_s, GUESS_S if longest is None else longest)
         start_s = self._starts_s
         if seen.ran_at is not None and seen.let_in_at is not None:
-            start_s = (seen.ran_at - seen.let_in_at).total_seconds()
-        elif seen.phase and started:
-            start_s = 0.0  # too short to have been seen running
+            start_s = _start_s(seen, seen.ran_at)
+        elif seen.phase and seen.let_in_at is not None:
+            start_s = _start_s(seen, seen.let_in_at)  # too short to have been seen running
         failed = seen.phase == "Failed" and not seen.stopped
         return Life(
             run_s=ran_s * self._factor,
@@ -287,6 +299,20 @@ def _by_itself(seen: _Seen) -> bool:
 
 def _ran_s(seen: _Seen) -> float:
     begin = seen.ran_at or seen.let_in_at
+    if begin is None or seen.ended_at is None:
+        return 0.0
+    return max(0.0, (seen.ended_at - begin).total_seconds())
+
+
+def _start_s(seen: _Seen, at: datetime) -> float:
+    """Return how long it took from the decision to let it in until then."""
+    begin = seen.decided_at or seen.let_in_at or at
+    return max(0.0, (at - begin).total_seconds())
+
+
+def _stop_s(seen: _Seen) -> float:
+    """Return how long it took from the decision to stop it until its end."""
+    begin = seen.told_at or seen.deleted_at
     if begin is None or seen.ended_at is None:
         return 0.0
     return max(0.0, (seen.ended_at - begin).total_seconds())

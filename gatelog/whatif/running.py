@@ -87,9 +87,10 @@ def play(
     )
     with collecting_rarely():
         try:
-            end = run.run(begin, until)
+            last = run.run(begin, until)
         except PlayFailed as error:
             raise CommandFailed(str(error)) from None
+    end = until or last  # what is compared covers the same time, whoever is left at its end
     counting.finish(run.world, end)
     if sink is not None:
         sink.write(run.world, end, [])

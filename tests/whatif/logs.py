@@ -1,7 +1,8 @@
 """A log as a live gatelog would have written it, made of a play: what follows is known of it."""
 
+import heapq
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from gatelog.whatif.objects import read_objects, with_namespaces
 from gatelog.whatif.playing import Heard, Later, Play
 from gatelog.whatif.trace import Trace
 from podgroup import events as e
+from podgroup.commands import StopPod, UngatePod
 from podgroup.engine import take
 from podgroup.objects import QueueObject
 from podgroup.policy import Policy
@@ -40,12 +42,47 @@ class _Kept(Play):
         return made
 
 
-def log_of(trace: Path, objects: Path, to: Path, policy: Policy | None = None) -> int:
-    """Write what comes of a trace as an export; returns how many events it has."""
+class _Late(_Kept):
+    """Takes gates off, and stops pods, `lag_s` after that was decided, as a busy actuator does."""
+
+    def __init__(self, *args: Any, lag_s: float, **given: Any):
+        super().__init__(*args, **given)
+        self._lag = timedelta(seconds=lag_s)
+        self._open: dict[str, e.Decision] = {}
+
+    def _step(self, said: list[e.Event]) -> list[e.Decision]:
+        made = super()._step(said)
+        if not self._lag:
+            return made
+        late = [one for one in made if isinstance(one.command, UngatePod | StopPod)]
+        for one in late:
+            self._open[one.id] = one
+            self._serial += 1
+            at = self._cluster.now + self._lag
+            heapq.heappush(self._due, (at, self._serial, _CARRY_OUT, one.id))
+        return [one for one in made if one.id not in self._open]
+
+    def _happen(self, what: int, uid: str) -> None:
+        if what == _CARRY_OUT:
+            self._cluster.carry_out(self._open.pop(uid))
+        else:
+            super()._happen(what, uid)
+
+
+_CARRY_OUT = -1
+
+
+def log_of(
+    trace: Path, objects: Path, to: Path, policy: Policy | None = None, lag_s: float = 0.0
+) -> int:
+    """Write what comes of a trace as an export; returns how many events it has.
+
+    With `lag_s` pods are let in and stopped so long after it was decided.
+    """
     jobs = Trace(trace)
     found = read_objects([objects])
     found = with_namespaces(found + jobs.classes(found), jobs.namespaces)
-    return write_log(jobs, found, to, jobs.begin, policy=policy or Policy())
+    return write_log(jobs, found, to, jobs.begin, policy=policy or Policy(), lag_s=lag_s)
 
 
 def write_log(
@@ -56,10 +93,11 @@ def write_log(
     *,
     policy: Policy,
     later: Iterable[Later] = (),
+    lag_s: float = 0.0,
 ) -> int:
     """Write what comes of arrivals as an export; returns how many events it has."""
     header = Header(cluster="past", mode="builtin", policy=policy)
     with Export(to, header) as export:
-        kept = _Kept(export, source, objects, policy=policy, later=later)
+        kept = _Late(export, source, objects, policy=policy, later=later, lag_s=lag_s)
         kept.run(begin)
         return kept.events

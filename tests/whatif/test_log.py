@@ -50,6 +50,20 @@ def test_with_nothing_changed_it_comes_to_what_happened(
     assert "what_if" not in found
 
 
+def test_what_a_busy_actuator_takes_is_played_as_well(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Quota is held from the decision on: who is let in late keeps others waiting as long."""
+    log = tmp_path / "late.jsonl.gz"
+    text = mixed(40).replace(",5,red", ",0,red").replace(",5,blue", ",0,blue")
+    log_of(jobs(tmp_path, text), queues(tmp_path, 6), log, lag_s=3.5)
+    found = what_if(capsys, log, "--since", "2000-01-01")
+    calibration = found["calibration"]
+    assert found["then"]["waits"][0]["total_s"] > 100
+    assert calibration["both"] == calibration["in_order"] == 40
+    assert calibration["p50_s"] == calibration["p99_s"] == 0
+
+
 def test_of_a_log_follows_what_follows_of_its_trace(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
