@@ -255,7 +255,12 @@ class Assigner:
         while_borrowing = preemption.borrow_within_cohort not in ("", "Never") or (
             self._shares_decide and preemption.reclaim_within_cohort != "Never"
         )
-        if node.nominal.get(key, 0) >= value or within_smaller or while_borrowing:
+        within_own = (
+            self._ways.own_when_larger
+            and self._shares_decide
+            and preemption.within_cluster_queue not in ("", "Never")
+        )
+        if node.nominal.get(key, 0) >= value or within_smaller or while_borrowing or within_own:
             return _simulated(request, key, value, level, search), why, ""
         return Rating(Kind.NO_FIT, level), why, PENDING_WAITING_FOR_QUOTA
 

@@ -52,14 +52,14 @@ def search(
     preemptor.node.take(requests)
     try:
         run = _Search(field, preemptor, needs, requests)
-        done = run.first(listed) or run.second()
+        done = run.first(listed) or run.second() or run.again(listed)
     finally:
         preemptor.node.give(requests)
     if not done:
         for victim in run.taken:
             restore(field, victim.holding)
         return []
-    return fill_back(field, preemptor, requests, run.taken, True)
+    return fill_back(field, preemptor, requests, run.taken, True, own_too=not run.by_giving_up)
 
 
 def _everyone(preemptor: Preemptor, needs: Set[FlavorResource]) -> list[Holding]:
@@ -161,6 +161,8 @@ class _Search:
         self.by_right = preemptor.node.within(needs)
         self.taken: list[Victim] = []
         self.later: list[Holding] = []
+        self.by_giving_up = False
+        """Others are fair game because its ClusterQueue gives something up itself."""
 
     def first(self, found: list[Holding]) -> bool:
         """Take by the first strategy; True once the request fits."""
@@ -185,6 +187,18 @@ class _Search:
                         return True
                     break
                 self.later.append(other)
+        return False
+
+    def again(self, found: list[Holding]) -> bool:
+        """Go on with those left while somebody is taken: what it gives up changes its share."""
+        self.by_giving_up = True
+        before = 0
+        while self.field.look_again and before < len(self.taken):
+            before = len(self.taken)
+            gone = {victim.holding.id for victim in self.taken}
+            self.later = []
+            if self.first([other for other in found if other.id not in gone]) or self.second():
+                return True
         return False
 
     def second(self) -> bool:

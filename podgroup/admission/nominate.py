@@ -108,7 +108,9 @@ class Nominator:
         book, waiter = self._book, head.waiter
 
         def search(needs: Set[FlavorResource], requests: Usage) -> list[Victim]:
-            field = Field(book.forest, book.by_use, book.configuration, book.used_by)
+            field = Field(
+                book.forest, book.by_use, book.configuration, book.used_by, self._ways.look_again
+            )
             preemptor = Preemptor(
                 waiter.id,
                 head.offer.queue,

@@ -47,6 +47,8 @@ class Field(NamedTuple):
     configuration: Configuration
     used_by: Callable[[tuple[str, str]], float | None]
     """Use of a LocalQueue over time; None where LocalQueues do not share by it."""
+    look_again: bool = False
+    """Shares are looked at again after some were taken."""
 
 
 def candidates(
@@ -136,11 +138,22 @@ def restore(field: Field, other: Holding) -> None:
 
 
 def fill_back(
-    field: Field, preemptor: Preemptor, requests: Usage, taken: list[Victim], may_borrow: bool
+    field: Field,
+    preemptor: Preemptor,
+    requests: Usage,
+    taken: list[Victim],
+    may_borrow: bool,
+    own_too: bool = True,
 ) -> list[Victim]:
-    """Spare whom it turns out not to need, the last chosen first; the very last is needed."""
+    """Spare whom it turns out not to need, the last chosen first; the very last is needed.
+
+    `own_too` says that those of its own ClusterQueue may be spared.
+    """
     needed = taken[-1:]
     for victim in reversed(taken[:-1]):
+        if not own_too and victim.holding.cluster_queue == preemptor.queue.name:
+            needed.append(victim)
+            continue
         restore(field, victim.holding)
         if not has_room(preemptor.node, requests, may_borrow):
             remove(field, victim.holding)

@@ -53,6 +53,13 @@ class Ways(Struct, frozen=True, kw_only=True):
     """What a LocalQueue uses is looked at before it changes, so no use is forgotten for which
     nobody looked while it lasted."""
 
+    look_again: bool = True
+    """A search for victims by shares goes on as long as taking some makes others fair game."""
+
+    own_when_larger: bool = True
+    """With fair sharing a workload that is larger than its ClusterQueue's nominal quota may preempt
+    within that ClusterQueue, if its policy says so."""
+
 
 BETTER = Ways()
 KUEUE = Ways(**dict.fromkeys(Ways.__struct_fields__, False))

@@ -40,7 +40,7 @@ MOST_NAMED = 16
 """Missing flavors and checks that are named in a message."""
 NO_USAGE = "queueing.usage_half_life_s is not set"
 NO_SHARES = "queueing.fair_sharing is not set"
-THRESHOLD = "preemption.borrowWithinCohort.maxPriorityThreshold"
+BORROW = "preemption.borrowWithinCohort"
 
 
 def queueing(d: Deciding) -> None:
@@ -112,8 +112,9 @@ def cluster_queue_active(world: World, queue: ClusterQueueView) -> Said:
         but.append(f"admissionScope ({NO_USAGE})")
     if queue.weight_nano != WHOLE and not policy.fair_sharing:
         but.append(f"fairSharing.weight ({NO_SHARES})")
-    if queue.max_priority_threshold is not None and policy.fair_sharing:
-        but.append(f"{THRESHOLD} (queueing.fair_sharing is set)")
+    borrows = queue.borrow_within_cohort != "Never" or queue.max_priority_threshold is not None
+    if borrows and policy.fair_sharing:
+        but.append(f"{BORROW} (queueing.fair_sharing is set)")
     return "True", ACTIVE_READY, f"Can admit new workloads{_not_heeded(but, queue)}"
 
 

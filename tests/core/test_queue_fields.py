@@ -110,7 +110,11 @@ def test_what_settings_leave_out_is_named(fair: bool) -> None:
     heavy = msgspec.structs.replace(red, weight_nano=3, max_priority_threshold=1)
     said = cluster_queue_active(toy.world, heavy)[2]
     assert ("fairSharing.weight (queueing.fair_sharing is not set)" in said) is not fair
-    assert ("maxPriorityThreshold (queueing.fair_sharing is set)" in said) is fair
+    borrows = "preemption.borrowWithinCohort (queueing.fair_sharing is set)"
+    assert (borrows in said) is fair
+    whoever = msgspec.structs.replace(red, borrow_within_cohort="LowerPriority")
+    assert (borrows in cluster_queue_active(toy.world, whoever)[2]) is fair
+    assert "borrowWithinCohort" not in cluster_queue_active(toy.world, red)[2]
     lab = view("Cohort", {"fairSharing": {"weight": "2"}})
     assert ("fairSharing.weight" in cohort_active(toy.world, lab)[2]) is not fair
     local = view("LocalQueue", {"clusterQueue": "red", "fairSharing": {"weight": "2"}})

@@ -1,4 +1,4 @@
-"""Each way in which gatelog decides better than Kueue (docs/differences.md, Q1 to Q13), alone."""
+"""Each way in which gatelog decides better than Kueue (docs/differences.md, Q1 to Q16), alone."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -404,6 +404,100 @@ def test_q12_victims_of_several_queues_come_in_one_order_where_use_counts() -> N
         tuple(one.id for one in in_order(field, asks, given)) for given in permutations(holders)
     }
     assert len(orders) == 1
+
+
+def test_q15_what_a_queue_gives_up_itself_makes_others_fair_game() -> None:
+    """Of 12 cores `a` owns 2 and `b` none; whoever comes to `a` may take from its own as well."""
+
+    def victims(ways: Ways) -> set[str]:
+        tree = Tree(
+            ways,
+            queue(
+                "a",
+                {"f": {"cpu": 2}},
+                cohort="c",
+                preemption=Preemption(
+                    within_cluster_queue="LowerPriority", reclaim_within_cohort="Any"
+                ),
+            ),
+            queue("b", {"f": {"cpu": 0}}, cohort="c"),
+            queue("idle", {"f": {"cpu": 10}}, cohort="c"),
+            fair=True,
+        )
+        tree.submit("own", "a", requests={"cpu": 2})
+        for name in ("b1", "b2", "b3"):
+            tree.submit(name, "b", requests={"cpu": 3})
+        tree.settle()
+        tree.submit("new", "a", priority=5, requests={"cpu": 7})
+        return {one.id for one in tree.decide().preempted}
+
+    assert not victims(without("look_again"))
+    found = victims(BETTER)
+    assert "own" in found and len(found) == 3, "with its own kept it would have the larger share"
+
+
+def test_q16_within_its_own_queue_one_that_is_larger_than_nominal_may_preempt() -> None:
+    def victims(ways: Ways) -> list[tuple[str, str]]:
+        tree = Tree(
+            ways,
+            queue("a", {"f": {"cpu": 2}}, cohort="c", preemption=LOWER),
+            queue("b", {"f": {"cpu": 2}}, cohort="c"),
+            fair=True,
+        )
+        tree.submit("low", "a", requests={"cpu": 4})
+        tree.settle()
+        tree.submit("high", "a", priority=5, requests={"cpu": 3})
+        return tree.settle()
+
+    assert not victims(without("own_when_larger"))
+    assert victims(BETTER) == [("low", "high")]
+
+
+def test_a_large_workload_starves_where_the_strategy_lets_others_pass() -> None:
+    """The choice is the queue's; docs/differences.md says so."""
+
+    def admitted(strategy: Any) -> bool:
+        tree = Tree(BETTER, queue("a", {"f": {"cpu": 4}}, strategy=strategy))
+        tree.submit("first", "a", requests={"cpu": 1})
+        tree.settle()
+        tree.submit("large", "a", requests={"cpu": 4})
+        for number in range(6):
+            tree.submit(f"small{number}", "a", requests={"cpu": 1})
+            tree.settle()
+            ends = min(name for name in (*tree.holding, "small9") if name != "large")
+            tree.book.remove(ends)
+            tree.settle()
+        return "large" in tree.holding
+
+    assert admitted("StrictFIFO")
+    assert not admitted("BestEffortFIFO")
+
+
+def test_equal_workloads_are_one_question() -> None:
+    """A thousand wait; what becomes free is offered to one, and refused by one."""
+    tree = Tree(BETTER, queue("a", {"f": {"cpu": 2}}))
+    tree.submit("first", "a", requests={"cpu": 2})
+    tree.settle()
+    for number in range(1000):
+        tree.submit(f"w{number:04}", "a", requests={"cpu": 2})
+    tree.decide()
+    tree.book.remove("first")
+    assert [head.id for head in tree.decide().heads] == ["w0000", "w0001"]
+
+
+def test_a_strict_head_blocks_its_own_queue_and_no_other() -> None:
+    tree = Tree(
+        BETTER,
+        queue("a", {"f": {"cpu": 2}}, cohort="c", strategy="StrictFIFO"),
+        queue("b", {"g": {"cpu": 2}}, cohort="c", strategy="StrictFIFO"),
+    )
+    tree.submit("running", "a", requests={"cpu": 1})
+    tree.settle()
+    tree.submit("head", "a", requests={"cpu": 2})
+    tree.submit("behind", "a", requests={"cpu": 1})
+    tree.submit("other", "b", requests={"cpu": 2})
+    tree.settle()
+    assert tree.holding == {"running", "other"}
 
 
 def test_an_unselected_namespace_waits_for_its_labels() -> None:

@@ -49,7 +49,7 @@ FIELDS: dict[tuple[str, str], Field] = {
     ("ClusterQueue", "namespaceSelector.matchExpressions[].key"): Field("team", _SELECTS),
     ("ClusterQueue", "namespaceSelector.matchExpressions[].operator"): Field("NotIn", _SELECTS),
     ("ClusterQueue", "namespaceSelector.matchExpressions[].values"): Field(["b"], _SELECTS),
-    ("ClusterQueue", "queueingStrategy"): Field("StrictFIFO", ("k101334", "strategy")),
+    ("ClusterQueue", "queueingStrategy"): Field("StrictFIFO", ("k104324", "strategy")),
     ("ClusterQueue", "cohortName"): Field("other", ("k100042", "cohort")),
     ("ClusterQueue", "flavorFungibility.whenCanBorrow"): Field(
         "TryNextFlavor", ("k100908", "flavorFungibility.whenCanBorrow")
@@ -68,7 +68,9 @@ FIELDS: dict[tuple[str, str], Field] = {
         "Any", ("k100474", "preemption.reclaimWithinCohort")
     ),
     ("ClusterQueue", "preemption.borrowWithinCohort.policy"): Field(
-        "LowerPriority", ("k102161", "preemption.borrowWithinCohort.policy")
+        "LowerPriority",
+        ("k102161", "preemption.borrowWithinCohort.policy"),
+        "`queueing.fair_sharing` is set",
     ),
     ("ClusterQueue", "preemption.borrowWithinCohort.maxPriorityThreshold"): Field(
         7,

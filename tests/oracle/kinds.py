@@ -23,6 +23,8 @@ ORDER = (
     "hear_every_release",
     "ask_for_older",
     "worst_resource",
+    "own_when_larger",
+    "look_again",
     "every_flavor",
     "pass_hopeless",
     "no_circles",
