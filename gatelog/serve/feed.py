@@ -63,6 +63,7 @@ class Feed:
         self._poll_s = poll_s
         self._watchers = 0
         self._task: asyncio.Task[None] | None = None
+        self._starting = asyncio.Lock()
         self._moved = asyncio.Condition()
         self._kept: deque[tuple[int, LifeRow]] = deque(maxlen=KEPT)
         self._positions: dict[int, int] = {}
@@ -79,12 +80,13 @@ class Feed:
             TooOld: that version is too far back.
             Busy: the database does not answer.
         """
-        if self._watchers == 0:
-            self._positions = await self._asking.run(position)
-            self.version = self._floor = sum(self._positions.values())
-            self._kept.clear()
-            self._task = asyncio.create_task(self._follow())
-        self._watchers += 1
+        async with self._starting:  # two who come at once must not begin twice
+            if self._task is None:
+                self._positions = await self._asking.run(position)
+                self.version = self._floor = sum(self._positions.values())
+                self._kept.clear()
+                self._task = asyncio.create_task(self._follow())
+            self._watchers += 1
         try:
             begin = self.version if version is None else version
             missed: list[LifeRow] = []
@@ -134,6 +136,8 @@ class Feed:
                 await self._look()
             except Busy as error:
                 log.warning("watch_waits", problem=str(error))
+            except Exception:  # whoever watches would wait for ever
+                log.exception("watch_failed")
 
     async def _look(self) -> None:
         now = await self._asking.run(position)
