@@ -14,6 +14,7 @@ Invariant: what has no rate costs nothing, and is told (`Rates.unknown`).
 """
 
 import tomllib
+from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
 
@@ -40,6 +41,12 @@ def unit_name(resource: str) -> str:
     if resource == "cpu":
         return "core-h"
     return "GiB-h" if unit(resource) == _GIB else "h"
+
+
+def missing(unpriced: Iterable[tuple[str, str]]) -> str:
+    """Say which (flavor, resource) have no rate: the end of a sentence that says where."""
+    names = ", ".join(f"{r} in {f}" if f else r for f, r in unpriced)
+    return f"no rate for {names}: counted as free"
 
 
 class Rates(Struct, frozen=True, forbid_unknown_fields=True):

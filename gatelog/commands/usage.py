@@ -142,8 +142,7 @@ def usage(
         raise CommandFailed(f"--by {by} gives more than {sums.MOST_ROWS} sums: ask for less time")
     shares, unpriced = sums.added_up(found, known)
     if unpriced and known is not None:
-        names = ", ".join(f"{r} in {f}" if f else r for f, r in unpriced)
-        notes.append(f"{rates} has no rate for {names}: counted as free")
+        notes.append(f"{rates} has {prices.missing(unpriced)}")
     if picture is not None:
         from gatelog.pictures import spent
 

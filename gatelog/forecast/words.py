@@ -49,6 +49,12 @@ def short(
     return "now" if seconds < 1 else f"~{rough(seconds)}"
 
 
+def short_of(expected: str | None, latest: str | None, never: str | None, now: datetime) -> str:
+    """Say `short` of times as the API writes them."""
+    at, last = (datetime.fromisoformat(text) if text else None for text in (expected, latest))
+    return short(at, last, never, now)
+
+
 def rough(seconds: float) -> str:
     """Return a span in one unit, or two where one would hide much: `12 min`, `3 h`, `4 d`."""
     for size, unit, most in ((1, "s", 90), (60, "min", 90), (3600, "h", 36)):

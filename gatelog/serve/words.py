@@ -1,9 +1,10 @@
 """Times, spans and amounts as people and Kubernetes write them.
 
-Invariant: pure; amounts come as the read model has them: cpu in thousandths, all else whole.
+Invariant: pure but for the clock of `ago`; amounts come as the read model has them: cpu in
+thousandths, all else whole.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 _BINARY = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _BYTES = ("memory", "ephemeral-storage", "storage")
@@ -31,6 +32,13 @@ def amount(resource: str, number: float) -> str:
             power += 1
         return f"{whole}{_BINARY[power - 1]}" if power else str(whole)
     return str(whole)
+
+
+def ago(text: str | None) -> str:
+    """Return how long ago a time of the API was, "" for none."""
+    if not text:
+        return ""
+    return span((datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds())
 
 
 def span(seconds: float) -> str:

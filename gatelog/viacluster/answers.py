@@ -9,8 +9,8 @@ from typing import Any
 
 from gatelog.answers.rows import GroupRow
 from gatelog.answers.timeline import TimelineEntry, duration, plain
-from gatelog.forecast.words import short
-from gatelog.serve.words import span
+from gatelog.forecast.words import short_of
+from gatelog.serve.words import ago
 
 
 def columns(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -23,22 +23,12 @@ def columns(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     )
 
 
-def ago(text: str | None) -> str:
-    """Return how long ago a time of the API was."""
-    if not text:
-        return ""
-    return span((datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds())
-
-
 def starts(found: Any) -> str:
     """Return when a group starts, of its `expectedStart`, in a word; "" where nobody knows."""
     if not found:
         return ""
-    at, latest = (
-        datetime.fromisoformat(found[name]) if found.get(name) else None
-        for name in ("time", "latestTime")
-    )
-    return short(at, latest, found.get("never", ""), datetime.now(UTC))
+    times = found.get("time"), found.get("latestTime")
+    return short_of(*times, found.get("never", ""), datetime.now(UTC))
 
 
 def pending(groups: Iterable[Any], positions: Iterable[Any], everywhere: bool) -> str:

@@ -13,14 +13,14 @@ from typing import Any
 from msgspec import Struct
 
 from gatelog.answers.readmodel import ReadModel
-from gatelog.forecast.words import short
+from gatelog.forecast.words import short_of
 from gatelog.serve.api import finding as f
 from gatelog.serve.api import objects as o
 from gatelog.serve.api.finding import Page
 from gatelog.serve.api.params import Listing
 from gatelog.serve.api.selectors import Term
 from gatelog.serve.rows import LifeRow
-from gatelog.serve.words import span
+from gatelog.serve.words import ago, span
 
 Cells = list[list[Any]]
 
@@ -65,9 +65,7 @@ NAME = Column("Name", "Name of the group, or of a single pod", 0, "string", "nam
 
 def _age(text: str | None) -> str:
     """Return how long ago a time was, as kubectl writes it."""
-    if not text:
-        return "<none>"
-    return span((datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds())
+    return _none(ago(text))
 
 
 def _took(begin: str | None, end: str | None) -> str:
@@ -99,10 +97,7 @@ def _why(one: o.PodGroup) -> str:
 def _starts(one: o.ExpectedStart | None) -> str:
     if one is None:
         return "<none>"
-    at, latest = (
-        datetime.fromisoformat(text) if text else None for text in (one.time, one.latest_time)
-    )
-    return short(at, latest, one.never, datetime.now(UTC))
+    return short_of(one.time, one.latest_time, one.never, datetime.now(UTC))
 
 
 def _group_cells(one: o.PodGroup) -> Cells:
