@@ -19,10 +19,12 @@ import msgspec
 from gatelog.answers import rates
 from gatelog.answers.readmodel import ReadModel
 from gatelog.shell.errors import CommandFailed
+from podgroup.runtime.log import get_logger
 from podgroup.runtime.settings import Settings
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
+log = get_logger("serve")
 
 
 class Busy(Exception):
@@ -73,9 +75,16 @@ class Asking:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._threads, question, self.model)
         except CommandFailed as error:
-            raise Busy(str(error)) from error
+            log.warning("database_refused", problem=str(error))
+            raise Busy(self._told(str(error))) from error
         finally:
             self._slots.release()
+
+    def _told(self, said: str) -> str:
+        """Return what users are told: not where the database is, nor what it says of itself."""
+        if said.startswith(self.model.place):
+            return said.replace(self.model.place, "the database", 1)
+        return "the database does not answer: try again; the log of gatelog serve says why"
 
     async def rows(self, kind: type[S], query: str, given: Mapping[str, Any]) -> list[S]:
         """Return the rows of a statement; its columns are the fields of `kind`.

@@ -117,6 +117,11 @@ async def _learn(kube: KubeClient, door: Door, certificates: Certificates) -> st
     """Read whom to believe; return what is wrong. What was known before stays."""
     try:
         status, found = await kube.json("GET", CONFIG_MAP)
+        if status == 404:
+            return (
+                f"GET {CONFIG_MAP}: 404; the API server has no aggregation layer "
+                "(kube-apiserver --requestheader-client-ca-file)"
+            )
         if status != 200 or not isinstance(found, dict):
             return (
                 f"GET {CONFIG_MAP}: {status}; our service account needs Role "

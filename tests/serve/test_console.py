@@ -1,24 +1,30 @@
 """The console: every page on both databases, accessible, escaped, within rights, at any moment."""
 
 import asyncio
+import html
 import json
 import re
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 import sqlalchemy as sa
 
+from gatelog.serve.asking import Asking
 from gatelog.serve.bootstrap import local_console
 from gatelog.serve.console import picture
 from gatelog.serve.console.html import Html, h, join
+from gatelog.serve.feed import Feed
 from podgroup.runtime.settings import DatabaseSettings, ServeSettings, Settings
-from projector import tables
+from projector import migrate, tables
 from projector.database import reader, writer
+from projector.packing import pack
 from tests.projector.support import Writer
 from tests.serve import pages
 from tests.serve.conftest import World
@@ -155,6 +161,8 @@ async def test_nonsense_is_refused_with_a_page_and_a_sentence(small: Any):
         ("/queues/none", 404),
         ("/groups/ns/nobody", 404),
         ("/?at=yesterday", 400),
+        ("/preemptions?at=0001-01-01T00:00:00Z", 400),
+        ("/usage?at=0001-01-01T00:00:00%2B23:59", 400),
         ("/?format=xml", 400),
         ("/groups?label=a%20b", 400),
         ("/groups?namespace=N!", 400),
@@ -355,18 +363,121 @@ async def test_in_a_cluster_pages_need_rights(world: World):
 
 
 async def test_a_page_made_for_others_is_not_had_by_naming_two_namespaces(world: World):
-    """The first is the one that is checked; it must be the one that is shown."""
     ann, bob = ({"Authorization": f"Bearer {user}-token"} for user in ("ann", "bob"))
+    assert (await ask(world, "/groups?namespace=other", bob))[0] == 200
+    for given in ("namespace=other&namespace=ns", "namespace=ns&namespace=other"):
+        for path in ("/", "/groups", "/usage", "/preemptions", "/groups/ns/a", "/events"):
+            status, text = await ask(world, f"{path}?{given}", ann)
+            assert status == 400, path
+            assert "given twice" in str(text)
 
-    async def seen(namespaces: str, user: dict[str, str]) -> set[str]:
-        status, found = await ask(world, f"/groups?{namespaces}&format=json", user)
-        assert status == 200
-        return {one["metadata"]["namespace"] for one in found["groups"]}
 
-    for namespaces, user, shown in (
-        ("namespace=ns", ann, "ns"),
-        ("namespace=other", bob, "other"),
-        ("namespace=other&namespace=ns", bob, "other"),
-        ("namespace=ns&namespace=other", ann, "ns"),
-    ):
-        assert await seen(namespaces, user) == {shown}
+async def test_who_sees_one_namespace_finds_its_queues_and_no_dead_links(world: World):
+    ann = {"Authorization": "Bearer ann-token"}
+    status, text = await ask(world, "/?namespace=ns", ann)
+    assert (status, pages.problems(text)) == (200, [])
+    for words in ("Queues of ns", "holds 6 cpu (f)", "1 waiting", "ns/c", "WaitingForQuota"):
+        assert words in text
+    _, found = await ask(world, "/?namespace=ns&format=json", ann)
+    assert [(one["name"], one["place"]) for one in found["waiting"]] == [("c", 0)]
+    _, text = await ask(world, "/groups/ns/c", ann)
+    links = re.findall(r'href="([^"#]+)"', text)
+    for link in {"/?namespace=ns", "/groups?namespace=ns", "/usage?namespace=ns"}:
+        assert link in links
+    for link in links:
+        if not link.startswith(("/assets", "data:")) and link != "/":  # its name: the first page
+            assert (await ask(world, html.unescape(link), ann))[0] == 200, link
+    for path in ("/?namespace=other", "/?namespace=ns&at=yesterday"):
+        assert (await ask(world, path, ann))[0] in (400, 403)
+    # Who may see quota has its links, whoever asked for the page before.
+    root = {"Authorization": f"Bearer {world.cluster.token}"}
+    assert "/queues/cq" in (await ask(world, "/groups/ns/c", root))[1]
+
+
+async def test_queues_beyond_a_thousand_are_pages_and_one_cohort(small: Any):
+    address, (url, one, _) = small
+    queue = one.world.cluster_queues["cq"]
+    engine = writer(url)
+    with engine.begin() as connection:
+        row = dict(
+            connection.execute(
+                sa.select(tables.objects).where(tables.objects.c.kind == "ClusterQueue")
+            )
+            .mappings()
+            .one()
+        )
+        made = []
+        for number in range(1200):
+            name = f"q{number:04}"
+            view = msgspec.structs.replace(queue, name=name, uid=name, cohort="all")
+            made.append({**row, "name": name, "uid": name, "folded": pack(view)})
+        connection.execute(sa.insert(tables.objects), made)
+    engine.dispose()
+    _, text, _ = await get(address + "/?format=json")
+    found = json.loads(text)
+    assert (found["queuesInAll"], len(found["queues"])) == (1201, 50)
+    _, text, _ = await get(address + "/?offset=1200")
+    assert "/queues/q1199" in text
+    assert pages.problems(text) == []
+    status, text, _ = await get(address + "/queues/q1150?format=json")
+    assert status == 200
+    assert json.loads(text)["usage"][0]["nominal"] == "6"
+    # All of the cohort is asked for, also what lies behind the first thousand by name.
+    status, text, _ = await get(address + "/queues/q1150?format=sql")
+    assert status == 200
+    assert "q0198" in text
+
+
+async def test_an_error_of_our_own_is_a_page_with_a_sentence(small: Any):
+    address, (url, *_) = small
+    engine = writer(url)
+    with engine.begin() as connection:
+        connection.execute(sa.text("UPDATE groups SET priority = 'high' WHERE name = 'c'"))
+    engine.dispose()
+    status, text, headers = await get(address + "/groups/ns/c")
+    assert (status, pages.problems(text)) == (500, [])
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert "its log" in text
+
+
+async def test_users_are_not_told_where_the_database_is(tmp_path: Path):
+    url = f"sqlite:///{tmp_path}/secret-place.sqlite3"
+    migrate.upgrade(url)
+    async for address in served(url):
+        engine = writer(url)
+        with engine.begin() as connection:
+            connection.execute(sa.text("DROP TABLE groups"))
+        engine.dispose()
+        status, text, _ = await get(address + "/groups")
+        assert status == 503
+        assert "the database has no read model" in text
+        assert "secret-place" not in text
+
+
+async def test_a_name_is_sought_by_its_beginning_letter_by_letter(console: Any):
+    address, _ = console
+
+    async def names(begins: str) -> list[str]:
+        _, text, _ = await get(address + f"/groups?name={begins}&gone=1&format=json")
+        return [one["metadata"]["name"] for one in json.loads(text)["groups"]]
+
+    assert await names("s") == ["single"]
+    assert await names("singles") == []
+    assert await names("%25") == []
+    assert await names("S") == []
+
+
+async def test_who_comes_at_once_shares_one_follower(sqlite_model: Model):
+    settings = Settings(cluster="test", database=DatabaseSettings(url=sqlite_model[0]))
+    asking = Asking(sqlite_model[0], settings)
+    feed = Feed(asking)
+
+    async def follow() -> None:
+        async with feed.watching(None):
+            await together.wait()
+
+    before, together = asyncio.all_tasks(), asyncio.Barrier(5)
+    await asyncio.gather(*(follow() for _ in range(5)))
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before, "nobody watches, and nobody asks"
+    asking.close()

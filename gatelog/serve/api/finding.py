@@ -42,6 +42,7 @@ DETAILS = 50
 """Objects of one page of a kind that asks a question for each."""
 DAYS = 7
 MOST_ROWS = 100_000
+_AT_ONCE = 1000
 _COMPOSING, _BLOCKED = "Composing", "Blocked"
 
 Page = tuple[list[Any], PageStart | None]
@@ -347,14 +348,12 @@ def queues_page(model: ReadModel, namespace: str, asked: Listing) -> Page:
     found = []
     for row in rows:
         key = (row.namespace, row.name)
-        view = view_of(row)
-        queue = view.cluster_queue if isinstance(view, LocalQueueView) else ""
         found.append(
             o.QueueUsage(
                 kind="QueueUsage",
                 api_version=o.API_VERSION,
                 metadata=o.ObjectMeta(name=row.name, namespace=row.namespace, uid=row.uid),
-                cluster_queue=queue,
+                cluster_queue=cluster_queue_of(row),
                 groups=counted(by_queue[key]),
                 usage=[
                     o.FlavorUsage(
@@ -376,7 +375,7 @@ def cluster_queues_page(model: ReadModel, _: str, asked: Listing) -> Page:
     held: dict[str, list[HeldRow]] = defaultdict(list)
     for one in held_at(model, datetime.now(UTC)):
         held[one.cluster_queue].append(one)
-    lent = lending_of(queue_objects(model, "ClusterQueue"), held)
+    lent = lending_of(all_queues(model), held)
     return [
         cluster_queue(row, counts[row.name], held[row.name], lent.get(row.name, {})) for row in rows
     ], going_on
@@ -392,6 +391,12 @@ def nominal_of(view: Any) -> dict[lending.Key, int]:
         for flavor in group.flavors
         for resource, quota in flavor.resources.items()
     }
+
+
+def cluster_queue_of(row: ObjectRow) -> str:
+    """Return the ClusterQueue of a LocalQueue, "" for none that can be read."""
+    view = view_of(row)
+    return view.cluster_queue if isinstance(view, LocalQueueView) else ""
 
 
 def cohort_of(view: Any) -> str:
@@ -513,9 +518,9 @@ def queue_objects(
     namespace: str = "",
     name: str = "",
     after: PageStart | None = None,
-    limit: int = 1000,
+    limit: int = _AT_ONCE,
 ) -> list[ObjectRow]:
-    """Return queue objects of a kind, by namespace and name."""
+    """Return queue objects of a kind, by namespace and name, `limit` of them."""
     begin = after or PageStart()
     given = {
         "kind": kind,
@@ -526,6 +531,19 @@ def queue_objects(
         "limit": limit,
     }
     return list(model.rows(ObjectRow, sql.OBJECTS, given))
+
+
+def all_queues(
+    model: ReadModel, kind: str = "ClusterQueue", namespace: str = ""
+) -> list[ObjectRow]:
+    """Return all queue objects of a kind, by namespace and name, however many there are."""
+    found: list[ObjectRow] = []
+    while True:
+        last = PageStart(found[-1].namespace, found[-1].name) if found else PageStart()
+        page = queue_objects(model, kind, namespace, after=last)
+        found += page
+        if len(page) < _AT_ONCE:
+            return found
 
 
 def view_of(row: ObjectRow) -> Any:

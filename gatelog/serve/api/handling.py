@@ -23,11 +23,15 @@ from gatelog.serve.api.status import Refused, not_found
 from gatelog.serve.asking import Asking, Busy
 from gatelog.serve.feed import Feed, TooOld, position
 from gatelog.serve.rows import LifeRow
+from podgroup.runtime.log import get_logger
 
+log = get_logger("serve")
 _encode = msgspec.json.Encoder().encode
 _JSON = "application/json"
 _WATCH_S = 1800
 MOST_WATCHES = 1000
+_BEGUN = "begun"
+"""Mark on a request whose answer has begun: nothing else can be said."""
 
 
 class Path(msgspec.Struct, frozen=True):
@@ -83,6 +87,14 @@ class Handling:
             return refusal(Refused(503, str(error)))
         except TooOld as error:
             return refusal(Refused(410, str(error)))
+        except ConnectionError:
+            raise  # nobody is there to be told
+        except Exception:
+            if request.get(_BEGUN):
+                raise
+            log.exception("request_failed", path=request.path[:200])
+            text = "an error of gatelog's own: its log (gatelog serve) says which"
+            return refusal(Refused(500, text))
 
     async def _answer(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         path = request.path
@@ -214,6 +226,7 @@ class Handling:
         async with self._feed.watching(version) as batches:
             response = web.StreamResponse(headers={"Content-Type": _JSON})
             response.enable_chunked_encoding()
+            request[_BEGUN] = True
             await response.prepare(request)
             writing = _Writing(response, kind, include if as_table else None)
             if fresh:

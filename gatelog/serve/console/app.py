@@ -14,9 +14,11 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 from aiohttp import web
+from msgspec import structs
 
 from gatelog.answers.readmodel import ReadModel
 from gatelog.serve.access.callers import Caller, CannotTell, Deed, NotAllowed
@@ -30,6 +32,7 @@ from gatelog.serve.console.queries import Asked
 from gatelog.serve.console.views import Page, Seen
 from gatelog.serve.feed import Feed, TooOld
 from gatelog.serve.words import rfc
+from podgroup.runtime.log import get_logger
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
@@ -48,9 +51,12 @@ _NAV = (
     ("/usage", "Usage"),
     ("/health", "Health"),
 )
+log = get_logger("serve")
 _LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?")
 _STREAM_S = 600
 MOST_STREAMS = 500
+_BEGUN = "begun"
+"""Mark on a request whose answer has begun: nothing else can be said."""
 
 SHARED_S = 1.0
 """Seconds for which a page that was made is shown to others who ask for the same."""
@@ -82,6 +88,14 @@ class Console:
             return self._refusal(request, 403, f"{error}. Choose a namespace you may see.")
         except (Busy, CannotTell) as error:
             return self._refusal(request, 503, str(error))
+        except ConnectionError:
+            raise  # nobody is there to be told
+        except Exception:
+            if request.get(_BEGUN):
+                raise
+            log.exception("page_failed", path=request.path[:200])
+            text = "an error of gatelog's own: its log (gatelog serve) says which; try another page"
+            return self._refusal(request, 500, text)
 
     async def _answer(self, request: web.Request, caller: Caller | None) -> web.StreamResponse:
         if request.method not in ("GET", "HEAD"):
@@ -97,6 +111,9 @@ class Console:
                 raise Refused(
                     400, f"parameter {key[:40]!r} is longer than 500 bytes or holds a NUL"
                 )
+            if len(request.query.getall(key)) > 1:
+                # So that nothing is checked of one value and found by the other.
+                raise Refused(400, f"parameter {key[:40]!r} is given twice: once is allowed")
         now = datetime.now(UTC)
         at = views.read_moment(request.query.get("at", ""), now)
         seen = Seen(at=at, query=request.query, now=now)
@@ -104,12 +121,13 @@ class Console:
             await self._permit_any(caller, request.query.get("namespace", ""))
             return await self._events(request)
         view = await self._view(request.path, seen, caller)
+        seen = structs.replace(seen, quota=await self._may(caller, "clusterqueueusages", ""))
 
         def look(model: ReadModel) -> Found:
             asked = Asked(model)
             return view(asked, seen), asked.statements
 
-        page, statements = await self._shared(request, look)
+        page, statements = await self._shared(request, seen.quota, look)
         match request.query.get("format", ""):
             case "json":
                 body = msgspec.json.encode(page.data)
@@ -118,21 +136,23 @@ class Console:
                 text = "\n\n".join(f"-- {title}\n{query}" for title, query in statements)
                 return web.Response(text=text + "\n", headers=HEADERS)
             case "":
-                return self._html(request, seen, page.title, page.body)
+                everywhere = await self._may(caller, "podgroups", "")
+                return self._html(request, seen, page.title, page.body, everywhere=everywhere)
             case other:
                 raise Refused(400, f"format is {other[:40]!r}: json or sql are allowed")
 
-    async def _shared(self, request: web.Request, look: Callable[[ReadModel], Found]) -> Found:
+    async def _shared(
+        self, request: web.Request, quota: bool, look: Callable[[ReadModel], Found]
+    ) -> Found:
         """Return what a question finds, or found within `SHARED_S` for somebody else.
 
-        Whoever asks had the right checked before; a page is the same for all who may see it. Who
-        was told of a change is not shown a page from before it.
+        Whoever asks had the right checked before; a page is the same for all who may see it, but
+        for links to pages of quota. Who was told of a change is not shown a page from before it.
         """
         now = asyncio.get_running_loop().time()
         self._pages = {k: one for k, one in self._pages.items() if now - one[0] < SHARED_S}
-        # In the order they came: of two values of one name the first is obeyed, and was checked.
         asked = tuple(pair for pair in request.query.items() if pair[0] != "format")
-        key = (self._feed.version, request.path, asked)
+        key = (self._feed.version, request.path, asked, quota)
         if key not in self._pages:
             self._pages[key] = now, asyncio.ensure_future(self._asking.run(look))
         # Whoever goes away must not take the page away from the others.
@@ -143,6 +163,9 @@ class Console:
         if namespace:
             params.name(namespace, "namespace")
         match path.strip("/").split("/"):
+            case [""] if namespace:
+                await self._permit(caller, "queueusages", namespace)
+                return lambda asked, seen: views.local_queues(asked, seen, namespace)
             case [""]:
                 await self._quota(caller)
                 return views.queues
@@ -177,17 +200,16 @@ class Console:
         await self._permit(caller, "clusterqueueusages", "")
 
     async def _permit(self, caller: Caller | None, plural: str, namespace: str) -> None:
+        if self._reviews is not None:
+            assert caller is not None
+            await self._reviews.permit(caller, _listing(plural, namespace))
+
+    async def _may(self, caller: Caller | None, plural: str, namespace: str) -> bool:
+        """Tell whether somebody may list a kind: which links are of use to them."""
         if self._reviews is None:
-            return
+            return True
         assert caller is not None
-        deed = Deed(
-            verb="list",
-            group=objects.GROUP,
-            version=objects.VERSION,
-            resource=plural,
-            namespace=namespace,
-        )
-        await self._reviews.permit(caller, deed)
+        return await self._reviews.may(caller, _listing(plural, namespace))
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         """Say when something changed; what, the page asks for itself."""
@@ -198,6 +220,7 @@ class Console:
             async with self._feed.watching(None) as batches:
                 headers = {**HEADERS, "Content-Type": "text/event-stream"}
                 response = web.StreamResponse(headers=headers)
+                request[_BEGUN] = True
                 await response.prepare(request)
                 await response.write(b"retry: 5000\n\n")
                 try:
@@ -212,26 +235,37 @@ class Console:
             self._streams -= 1
 
     def _html(
-        self, request: web.Request, seen: Seen, title: str, body: Html, status: int = 200
+        self,
+        request: web.Request,
+        seen: Seen,
+        title: str,
+        body: Html,
+        status: int = 200,
+        *,
+        everywhere: bool = True,
     ) -> web.Response:
         path = request.path
+        within = request.query.get("namespace", "").strip()
+        if path.startswith("/groups/"):
+            within = path.split("/")[2]
         same = {k: v for k, v in request.query.items() if k not in ("format", "at")}
         live = None if seen.at or status != 200 else "/events"
-        if live and request.query.get("namespace"):
-            live = f"/events?namespace={request.query['namespace']}"
-        elif live and path.startswith("/groups/"):
-            live = f"/events?namespace={path.split('/')[2]}"
+        if live and within:
+            live = f"/events?{urlencode({'namespace': within})}"
+        # Who may see some namespaces only stays in this one.
+        stays = {"/": not seen.quota, "/health": False}
         nav = [
             h(
                 "li",
                 h(
                     "a",
                     word,
-                    href=seen.link(to),
+                    href=seen.link(to, namespace=within if stays.get(to, not everywhere) else None),
                     aria_current="page" if _within(path, to) else None,
                 ),
             )
             for to, word in _NAV
+            if seen.quota or to != "/health"
         ]
         footer = [
             h("a", "This page as JSON", href=seen.link(path, **same, format="json")),
@@ -276,7 +310,13 @@ class Console:
             )
         now = datetime.now(UTC)
         seen = Seen(at=None, query={}, now=now)
-        titles = {401: "Not logged in", 403: "Not yours to see", 404: "Not found", 503: "Try again"}
+        titles = {
+            401: "Not logged in",
+            403: "Not yours to see",
+            404: "Not found",
+            503: "Try again",
+            500: "Something broke",
+        }
         title = titles.get(code, "That cannot be answered")
         body = h(
             "div",
@@ -302,6 +342,16 @@ class Console:
     def refuse(self, request: web.Request, code: int, message: str) -> web.Response:
         """Return a page that says why not."""
         return self._refusal(request, code, message)
+
+
+def _listing(plural: str, namespace: str) -> Deed:
+    return Deed(
+        verb="list",
+        group=objects.GROUP,
+        version=objects.VERSION,
+        resource=plural,
+        namespace=namespace,
+    )
 
 
 def _within(path: str, to: str) -> bool:

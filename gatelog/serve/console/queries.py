@@ -19,28 +19,49 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 _EXPECTED = "e.expected_at, e.latest_at, e.never"
 
-WAITING_AT = f"""
+_PLACE = """row_number() OVER (PARTITION BY g.cluster_queue
+                          ORDER BY g.priority DESC, {since}, g.id) - 1 AS place"""
+_LINE_AT = f"""
+WITH line AS (
 SELECT g.id, g.namespace, g.name, g.queue, g.cluster_queue, g.priority, w.reason, w.message,
-       w.from_at AS since, {_EXPECTED}
+       w.from_at AS since,
+       {_PLACE.format(since="w.from_at")}
   FROM waits w JOIN groups g ON g.cluster = w.cluster AND g.id = w.group_id
-  LEFT JOIN estimates e ON e.cluster = g.cluster AND e.group_id = g.id AND e.given_at <= :at
-   AND (e.replaced_at IS NULL OR e.replaced_at > :at) AND (e.came_at IS NULL OR e.came_at > :at)
  WHERE w.cluster = :cluster AND w.from_at <= :at AND (w.to_at IS NULL OR w.to_at > :at)
-   AND (g.cluster_queue = :queue OR :queue = '')
- ORDER BY g.cluster_queue, g.priority DESC, w.from_at, g.id LIMIT :limit OFFSET :offset
-"""
-
-WAITING_NOW = f"""
+   AND (g.cluster_queue = :queue OR :queue = ''))"""
+_LINE_NOW = f"""
+WITH line AS (
 SELECT g.id, g.namespace, g.name, g.queue, g.cluster_queue, g.priority,
        CASE WHEN g.wait_reason <> '' THEN g.wait_reason ELSE g.reason END AS reason,
        CASE WHEN g.wait_reason <> '' THEN g.wait_message ELSE g.message END AS message,
-       g.queued_at AS since, {_EXPECTED}
+       g.queued_at AS since,
+       {_PLACE.format(since="g.queued_at")}
   FROM groups g
-  LEFT JOIN estimates e ON e.cluster = g.cluster AND e.group_id = g.id AND {STANDING}
  WHERE g.cluster = :cluster AND g.gone_at IS NULL AND g.state = 'Queued'
-   AND (g.cluster_queue = :queue OR :queue = '')
- ORDER BY g.cluster_queue, g.priority DESC, g.queued_at, g.id LIMIT :limit OFFSET :offset
+   AND (g.cluster_queue = :queue OR :queue = ''))"""
+
+_WAITING = """{line}
+SELECT g.*, {expected}
+  FROM line g
+  LEFT JOIN estimates e ON e.cluster = :cluster AND e.group_id = g.id AND {standing}
+ WHERE (g.namespace = :namespace OR :namespace = '')
+ ORDER BY g.cluster_queue, g.place LIMIT :limit OFFSET :offset
 """
+_STOOD = """e.given_at <= :at
+   AND (e.replaced_at IS NULL OR e.replaced_at > :at) AND (e.came_at IS NULL OR e.came_at > :at)"""
+
+WAITING_AT = _WAITING.format(line=_LINE_AT, expected=_EXPECTED, standing=_STOOD)
+WAITING_NOW = _WAITING.format(line=_LINE_NOW, expected=_EXPECTED, standing=STANDING)
+
+_LENGTHS = """{line}
+SELECT cluster_queue, namespace, queue, count(*) AS groups, min(since) AS since
+  FROM line g
+ WHERE (namespace = :namespace OR :namespace = '')
+ GROUP BY cluster_queue, namespace, queue
+ ORDER BY cluster_queue, namespace, queue LIMIT :limit
+"""
+LENGTHS_AT = _LENGTHS.format(line=_LINE_AT)
+LENGTHS_NOW = _LENGTHS.format(line=_LINE_NOW)
 
 HOLDING = """
 SELECT g.id, g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resources
@@ -139,8 +160,18 @@ class Asked:
         self.statements.append((title, self.model.statement(query, given)))
 
 
+class LengthRow(msgspec.Struct, frozen=True):
+    """How many wait in a LocalQueue, and since when the first of them does."""
+
+    cluster_queue: str
+    namespace: str
+    queue: str
+    groups: int
+    since: datetime | None
+
+
 class WaitingRow(msgspec.Struct, frozen=True):
-    """Somebody who waits."""
+    """Somebody who waits, behind `place` others of the ClusterQueue."""
 
     id: str
     namespace: str
@@ -151,6 +182,7 @@ class WaitingRow(msgspec.Struct, frozen=True):
     reason: str
     message: str
     since: datetime | None
+    place: int
     expected_at: datetime | None
     latest_at: datetime | None
     never: str | None

@@ -6,6 +6,7 @@ JSON) with its HTML. It runs in a thread, so a page is one turn of a connection.
 Invariant: lists are pages of at most `ROWS`; a name that is a link leads to a page that is there.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -16,7 +17,7 @@ from msgspec import Struct, structs
 from gatelog.answers import timeline
 from gatelog.answers import usage as sums
 from gatelog.answers.phrases import QUIET_ACTIONS
-from gatelog.answers.rates import unit_name
+from gatelog.answers.rates import missing, unit_name
 from gatelog.answers.rows import WaitRow
 from gatelog.answers.timeline import plain
 from gatelog.forecast.words import sentence
@@ -33,11 +34,13 @@ from gatelog.serve.words import amount, rfc, span
 
 ROWS = 50
 _MOST = 5000
+_MOST_CARDS = 200
 _STORY = 300
 """Pods up to which a group's story is told line by line on its page."""
 _DRAWN = 20_000
 _WINDOWS = {1: "hour", 6: "6 hours", 24: "day", 168: "week"}
 """Windows that are drawn, in hours."""
+_FIRST_YEAR = 1971
 _DIVIDED = ("namespace", "localqueue", "queue", "flavor")
 _PARTS = ("ran", "wasted", "held", "waited")
 _STATES = (
@@ -52,6 +55,8 @@ class Seen(Struct, frozen=True, kw_only=True):
     at: datetime | None
     query: Mapping[str, str]
     now: datetime
+    quota: bool = True
+    """Whoever looks may see quota: pages of ClusterQueues."""
 
     @property
     def moment(self) -> datetime:
@@ -108,6 +113,11 @@ def group_link(seen: Seen, namespace: str, name: str, uid: str = "") -> Html:
     return h("a", f"{namespace}/{name}", href=seen.link(f"/groups/{namespace}/{name}", life=uid))
 
 
+def queue_link(seen: Seen, name: str) -> Html:
+    """Return a ClusterQueue's name, as a link for those who may see it."""
+    return h("a", name, href=seen.link(f"/queues/{name}")) if seen.quota else h("span", name)
+
+
 def pager(seen: Seen, path: str, shown: int, **query: Any) -> Html | None:
     """Return links to the pages before and after."""
     before, behind = seen.offset > 0, shown > ROWS
@@ -136,70 +146,122 @@ def held_text(resources: Mapping[str, Mapping[str, int]]) -> str:
 
 
 def queues(asked: Asked, seen: Seen) -> Page:
-    """Return all ClusterQueues: quota, what is held, who waits."""
+    """Return ClusterQueues: quota, what is held, who waits."""
     model = asked.model
-    objects = finding.queue_objects(model, "ClusterQueue")
-    given = {"namespace": "", "queue": "", "limit": _MOST, "at": seen.moment}
-    held: dict[str, list[HeldRow]] = {}
-    for one in asked.rows("what is held", HeldRow, sql.HELD[model.dialect], given):
-        held.setdefault(one.cluster_queue, []).append(one)
-    waiting = _waiting(asked, seen, "", _MOST, 0)
-    lines: dict[str, list[queries.WaitingRow]] = {}
-    for row in waiting:
-        lines.setdefault(row.cluster_queue, []).append(row)
+    objects = finding.all_queues(model)
+    held: dict[str, list[HeldRow]] = defaultdict(list)
+    for one in _held(asked, seen, ""):
+        held[one.cluster_queue].append(one)
+    lengths: dict[str, list[queries.LengthRow]] = defaultdict(list)
+    for row in _lengths(asked, seen, ""):
+        lengths[row.cluster_queue].append(row)
     lent = finding.lending_of(objects, held)
     cards, data = [], []
-    for known in objects:
-        queue = finding.cluster_queue(known, (), held.get(known.name, ()), lent.get(known.name, {}))
-        pending = lines.get(known.name, [])
-        since = [row.since for row in pending if row.since is not None]
+    for known in objects[seen.offset : seen.offset + ROWS]:
+        queue = finding.cluster_queue(known, (), held[known.name], lent.get(known.name, {}))
+        pending = sum(row.groups for row in lengths[known.name])
         data.append(
-            {
-                "name": known.name,
-                "cohort": queue.cohort,
-                "pending": len(pending),
-                "usage": queue.usage,
-            }
+            {"name": known.name, "cohort": queue.cohort, "pending": pending, "usage": queue.usage}
         )
-        bars = [
-            _bar(u.flavor, u.resource, u.used, u.nominal, held.get(known.name, ()))
-            for u in queue.usage
-        ]
         cards.append(
             h(
                 "li",
                 h("h2", h("a", known.name, href=seen.link(f"/queues/{known.name}"))),
                 h("p", f"cohort {queue.cohort}", class_="quiet") if queue.cohort else None,
-                bars or h("p", "no quota", class_="quiet"),
+                [_bar(u.flavor, u.resource, u.used, u.nominal) for u in queue.usage]
+                or h("p", "no quota", class_="quiet"),
                 [
                     h("p", f"lends {u.lent} {u.resource} ({u.flavor})", class_="quiet")
                     for u in queue.usage
                     if u.lent
                 ],
-                h(
-                    "p",
-                    f"{len(pending)} waiting",
-                    [", the first for ", span((seen.moment - min(since)).total_seconds())]
-                    if since
-                    else None,
-                ),
+                _wait_line(lengths[known.name], seen),
             )
         )
+    waiting = sum(row.groups for rows in lengths.values() for row in rows)
     body = [
         h("h1", "Queues"),
-        h("p", f"Waiting groups: {len(waiting)}. ClusterQueues: {len(objects)}.", class_="quiet"),
+        h("p", f"Waiting groups: {waiting:,}. ClusterQueues: {len(objects):,}.", class_="quiet"),
         h("ul", cards, class_="cards")
         if cards
         else h("p", "No ClusterQueue is known yet.", class_="notice"),
+        pager(seen, "/", len(objects) - seen.offset),
     ]
-    return Page(title="Queues", data={"queues": data}, body=h("div", body))
+    data_ = {"queues": data, "queuesInAll": len(objects), "waiting": waiting}
+    return Page(title="Queues", data=data_, body=h("div", body))
 
 
-def _number(resource: str, held: Iterable[HeldRow], flavor: str) -> float:
-    return sum(one.amount for one in held if (one.flavor, one.resource) == (flavor, resource))
+def local_queues(asked: Asked, seen: Seen, namespace: str) -> Page:
+    """Return the LocalQueues of a namespace: what its groups hold, and who of them waits."""
+    objects = finding.all_queues(asked.model, "LocalQueue", namespace)
+    held: dict[str, list[HeldRow]] = defaultdict(list)
+    for one in _held(asked, seen, namespace):
+        held[one.queue].append(one)
+    lengths: dict[str, list[queries.LengthRow]] = defaultdict(list)
+    for row in _lengths(asked, seen, namespace):
+        lengths[row.queue].append(row)
+    waiting = _waiting(asked, seen, "", ROWS + 1, seen.offset, namespace)
+    cards, data = [], []
+    for known in objects[:_MOST_CARDS]:
+        usage = [
+            {"flavor": u.flavor, "resource": u.resource, "used": amount(u.resource, u.amount)}
+            for u in held[known.name]
+        ]
+        pending = sum(row.groups for row in lengths[known.name])
+        cluster_queue = finding.cluster_queue_of(known)
+        data.append(
+            {
+                "name": known.name,
+                "clusterQueue": cluster_queue,
+                "pending": pending,
+                "usage": usage,
+            }
+        )
+        cards.append(
+            h(
+                "li",
+                h("h2", known.name),
+                h("p", "of ClusterQueue ", queue_link(seen, cluster_queue), class_="quiet")
+                if cluster_queue
+                else None,
+                [h("p", f"holds {u['used']} {u['resource']} ({u['flavor']})") for u in usage]
+                or h("p", "holds nothing"),
+                _wait_line(lengths[known.name], seen),
+            )
+        )
+    body = [
+        h("h1", f"Queues of {namespace}"),
+        h("ul", cards, class_="cards")
+        if cards
+        else h("p", f"Namespace {namespace} has no LocalQueue.", class_="notice"),
+        h("h2", "Who waits"),
+        h("p", _forecast(asked, seen), class_="quiet") if waiting else None,
+        _line(waiting, seen),
+        pager(seen, "/", len(waiting), namespace=namespace),
+    ]
+    data_ = {"namespace": namespace, "queues": data, "waiting": waiting[:ROWS]}
+    return Page(title=f"Queues of {namespace}", data=data_, body=h("div", body))
 
 
-def _bar(flavor: str, resource: str, used: str, nominal: str, held: Iterable[HeldRow]) -> Html:
+def _held(asked: Asked, seen: Seen, namespace: str) -> list[HeldRow]:
+    given = {"namespace": namespace, "queue": "", "limit": finding.MOST_ROWS, "at": seen.moment}
+    return asked.rows("what is held", HeldRow, sql.HELD[asked.model.dialect], given)
+
+
+def _lengths(asked: Asked, seen: Seen, namespace: str) -> list[queries.LengthRow]:
+    query = queries.LENGTHS_AT if seen.at else queries.LENGTHS_NOW
+    given = {"queue": "", "namespace": namespace, "limit": finding.MOST_ROWS, "at": seen.moment}
+    return asked.rows("how many wait", queries.LengthRow, query, given)
+
+
+def _wait_line(rows: Iterable[queries.LengthRow], seen: Seen) -> Html:
+    """Say how many wait, and for how long."""
+    since = [row.since for row in rows if row.since is not None]
+    longest = f", the first for {span((seen.moment - min(since)).total_seconds())}" if since else ""
+    return h("p", f"{sum(row.groups for row in rows):,} waiting{longest}")
+
+
+def _bar(flavor: str, resource: str, used: str, nominal: str) -> Html:
     from podgroup.quantity_text import parse
 
     words = f"{resource}: {used} of {nominal} ({flavor})"
@@ -211,11 +273,30 @@ def _bar(flavor: str, resource: str, used: str, nominal: str, held: Iterable[Hel
 
 
 def _waiting(
-    asked: Asked, seen: Seen, queue: str, limit: int, offset: int
+    asked: Asked, seen: Seen, queue: str, limit: int, offset: int, namespace: str = ""
 ) -> list[queries.WaitingRow]:
-    given = {"queue": queue, "limit": limit, "offset": offset, "at": seen.moment}
+    given = {"queue": queue, "namespace": namespace, "limit": limit, "offset": offset}
     query = queries.WAITING_AT if seen.at else queries.WAITING_NOW
-    return asked.rows("who waits", queries.WaitingRow, query, given)
+    return asked.rows("who waits", queries.WaitingRow, query, {**given, "at": seen.moment})
+
+
+def _line(waiting: Sequence[queries.WaitingRow], seen: Seen) -> Html:
+    """Return who waits, with everybody's place in the ClusterQueue."""
+    rows = [
+        [
+            str(one.place),
+            group_link(seen, one.namespace, one.name, one.id),
+            one.queue,
+            str(one.priority),
+            when(one.since, seen),
+            one.reason,
+            plain(one.message),
+            _start(one, seen),
+        ]
+        for one in waiting[:ROWS]
+    ]
+    head = ["position", "group", "LocalQueue", "priority", "waits since", "reason", "why", "start"]
+    return table(head, rows, "In the order of the queue", "nobody waits")
 
 
 def queue(asked: Asked, seen: Seen, name: str) -> Page:
@@ -243,19 +324,6 @@ def queue(asked: Asked, seen: Seen, name: str) -> Page:
         )
         for one in series[:8]
     ]
-    rows = [
-        [
-            str(seen.offset + number),
-            group_link(seen, one.namespace, one.name, one.id),
-            one.queue,
-            str(one.priority),
-            when(one.since, seen),
-            one.reason,
-            plain(one.message),
-            _start(one, seen),
-        ]
-        for number, one in enumerate(waiting[:ROWS])
-    ]
     holders = [
         [
             group_link(seen, one.namespace, one.name, one.id),
@@ -265,7 +333,6 @@ def queue(asked: Asked, seen: Seen, name: str) -> Page:
         ]
         for one in holding[:ROWS]
     ]
-    head = ["position", "group", "LocalQueue", "priority", "waits since", "reason", "why", "start"]
     path = f"/queues/{name}"
     others = [
         h(
@@ -298,8 +365,8 @@ def queue(asked: Asked, seen: Seen, name: str) -> Page:
         [*charts, picture.usage_legend()] if charts else h("p", "nothing", class_="quiet"),
         h("h2", "Who waits"),
         h("p", forecast, class_="quiet") if waiting else None,
-        table(head, rows, "In the order of the queue", "nobody waits"),
-        pager(seen, path, len(waiting)),
+        _line(waiting, seen),
+        pager(seen, path, max(len(waiting), len(holding)), hours=hours if hours != 24 else None),
         h("h2", "Who holds"),
         table(["group", "priority", "since", "holds"], holders, "Oldest admission first", "nobody"),
     ]
@@ -331,7 +398,7 @@ def _over_time(
     """Return what a queue held over a window, and what it holds and lends at its end."""
     members = {mine.name: finding.view_of(mine)}
     if cohort := finding.cohort_of(members[mine.name]):
-        for row in finding.queue_objects(asked.model, "ClusterQueue"):
+        for row in finding.all_queues(asked.model):
             view = finding.view_of(row)
             if finding.cohort_of(view) == cohort and len(members) < lending.MOST_QUEUES:
                 members[row.name] = view
@@ -399,8 +466,9 @@ def groups(asked: Asked, seen: Seen) -> Page:
     also: list[str] = []
     given: dict[str, Any] = {}
     if name:
-        also.append("g.name >= :begins AND g.name < :ends")
-        given |= {"begins": name, "ends": name + "\uffff"}
+        # Letter by letter, whatever order of letters the database has.
+        also.append("substr(g.name, 1, :length) = :begins")
+        given |= {"begins": name, "length": len(name)}
     if seen.at is not None:
         also.append("g.created_at <= :at AND (g.gone_at IS NULL OR g.gone_at > :at)")
         given["at"] = seen.at
@@ -425,6 +493,9 @@ def groups(asked: Asked, seen: Seen) -> Page:
     body = [
         h("h1", "Groups"),
         _search(seen, chosen),
+        h("p", h("a", f"Queues of {namespace}", href=seen.link("/", namespace=namespace)))
+        if namespace
+        else None,
         table(
             ["group", "state", "queue", "pods", "reason", "created"],
             shown,
@@ -567,12 +638,7 @@ def _life(asked: Asked, seen: Seen, namespace: str, name: str) -> LifeRow:
 def _standing(life: LifeRow, seen: Seen) -> Html:
     what = "single pod" if life.kind == "single" else f"group of {life.total_count} pods"
     cluster_queue = (
-        [
-            " of ClusterQueue ",
-            h("a", life.cluster_queue, href=seen.link(f"/queues/{life.cluster_queue}")),
-        ]
-        if life.cluster_queue
-        else None
+        [" of ClusterQueue ", queue_link(seen, life.cluster_queue)] if life.cluster_queue else None
     )
     message = plain(life.wait_message or life.message)
     return h(
@@ -673,7 +739,8 @@ def _in_line(asked: Asked, seen: Seen, life: LifeRow) -> Html | None:
     at = place.position
     link = h("a", "who holds the quota", href=seen.link(f"/queues/{at.cluster_queue}"))
     before = at.position_in_cluster_queue or "Nobody"
-    return h("p", f"{before} before it in ClusterQueue {at.cluster_queue}: ", link, ".")
+    holds = [": ", link] if seen.quota else None
+    return h("p", f"{before} before it in ClusterQueue {at.cluster_queue}", holds, ".")
 
 
 def _story(asked: Asked, life: LifeRow, seen: Seen) -> Html:
@@ -848,10 +915,7 @@ def _cost_note(priced: bool, unpriced: Sequence[tuple[str, str]]) -> str:
         return "What it cost is shown where rates are set (serve.rates_file)."
     if not unpriced:
         return "Cost is of all that was taken: what ran, and what was held without running."
-    names = ", ".join(
-        f"{resource} in {flavor}" if flavor else resource for flavor, resource in unpriced
-    )
-    return f"There is no rate for {names}: counted as free."
+    return f"There is {missing(unpriced)}."
 
 
 def operators(asked: Asked, seen: Seen) -> Page:
@@ -920,9 +984,11 @@ def read_moment(text: str, now: datetime) -> datetime | None:
         return None
     try:
         at = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
-    except ValueError:
+        at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, OverflowError):
         raise bad(f"at is {text[:40]!r}: a time such as 2026-11-22T10:00:00Z is allowed") from None
-    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    if at.year < _FIRST_YEAR:
+        raise bad(f"at is {text[:40]!r}: a time from {_FIRST_YEAR} on is allowed")
     if at > now:
         return None
     return at
