@@ -57,6 +57,8 @@ async def test_parameters_are_named_with_what_is_allowed(
 
 
 async def test_paths_methods_and_forms(world: World):
+    for day in ("9999-12-31", "20261122", "2026-w01-1", "0000-01-01"):
+        assert (await refused(world, f"{OWN}/namespaces/ns/namespaceusages/{day}"))[0] == 404
     assert (await refused(world, f"{OWN}/podgroups", "POST"))[0] == 405
     assert (await refused(world, f"{OWN}/namespaces/ns/podgroups/a", "DELETE"))[0] == 405
     status, message = await refused(world, f"{OWN}/podgroups", "PATCH")

@@ -585,12 +585,13 @@ def usage_of(model: ReadModel, namespace: str, day: str) -> list[o.NamespaceUsag
     """Return what namespaces used on a day (YYYY-MM-DD)."""
     given = {"namespace": namespace, "day": day, "limit": MOST_ROWS}
     try:
-        since = datetime.fromisoformat(day).replace(tzinfo=UTC)
-    except ValueError:
+        since = datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC)
+        until = since + timedelta(days=1)
+    except (ValueError, OverflowError):
         return []  # a name that no day has
     spent = {
         (one.key, one.resource): one
-        for one in spent_by(model, "namespace", since, since + timedelta(days=1), namespace)[0]
+        for one in spent_by(model, "namespace", since, until, namespace)[0]
     }
     by_namespace: dict[str, dict[str, UsageRow]] = defaultdict(dict)
     for row in model.rows(UsageRow, sql.USAGE, given):
