@@ -21,17 +21,17 @@ AHEAD = timedelta(hours=3)
 LOAD = Load("", hours=HOURS, waves=True, busy=0.85, spread=0.7, urgent=0.05, preempt=True)
 
 
-def made(folder: Path, now: datetime) -> list[list[str]]:
-    """Return the commands, with what they read; the log is written."""
-    begin = now + AHEAD - timedelta(hours=HOURS)
-    head, *lines = jobs(LOAD).splitlines()
+def made(folder: Path, now: datetime, load: Load = LOAD) -> list[list[str]]:
+    """Return the commands, with what they read; the log is written. The first makes the model."""
+    begin = now + AHEAD - timedelta(hours=load.hours)
+    head, *lines = jobs(load).splitlines()
     rows = []
     for line in lines:
         submit, rest = line.split(",", 1)
         rows.append(f"{(begin + timedelta(seconds=float(submit))).isoformat()},{rest}")
     trace, objects, log = folder / "jobs.csv", folder / "queues.yaml", folder / "day.jsonl.gz"
     trace.write_text("\n".join([head, *rows]) + "\n")
-    objects.write_text(queues(LOAD))
+    objects.write_text(queues(load))
     log_of(trace, objects, log)
     model = folder / "day.sqlite3"
     of_log = ["what-if", str(log), "--since", begin.isoformat(), "--until", now.isoformat()]

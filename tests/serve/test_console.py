@@ -241,6 +241,9 @@ def test_phases_of_a_pod_follow_each_other():
     ]
     counts = picture.counted([pod], START, START + timedelta(seconds=60))
     assert all(sum(column) == 1 for column in zip(*counts.values(), strict=True))
+    counts = picture.counted([pod] * 7, START, START + timedelta(days=300))
+    assert {sum(column) for column in zip(*counts.values(), strict=True)} == {7}, "once each"
+    assert counts["failed"] == [7] * picture.BUCKETS
 
 
 def enlarge(url: str, uid: str, pods: int) -> None:
@@ -262,6 +265,7 @@ def enlarge(url: str, uid: str, pods: int) -> None:
                 "started_at": START + timedelta(seconds=120 + i % 300),
                 "ended_at": START + timedelta(seconds=1200 + i % 900) if i % 3 else None,
                 "exit_reason": "OOMKilled" if i % 50 == 1 else "",
+                "fate": "",
                 "phase": "Succeeded" if i % 3 else "Running",
                 "gone_at": None,
             }

@@ -13,6 +13,8 @@ class Html(str):
     __slots__ = ()
 
 
+_SENTENCE = 32
+"""Letters from which on a cell needs room."""
 _VOID = frozenset({"input", "br", "meta", "link", "hr"})
 
 
@@ -43,6 +45,11 @@ def join(children: Any) -> Html:
     return Html(escape(str(children), quote=False))
 
 
+def _long(cell: Any) -> str | None:
+    """Return the class of a cell with a sentence, which is not squeezed into a column of words."""
+    return "long" if type(cell) is str and len(cell) > _SENTENCE else None
+
+
 def table(head: list[Any], rows: list[list[Any]], caption: str, empty: str = "none") -> Html:
     """Return a table with a caption; the first cell of each row is its header."""
     if not rows:
@@ -59,7 +66,7 @@ def table(head: list[Any], rows: list[list[Any]], caption: str, empty: str = "no
                     h(
                         "tr",
                         h("th", row[0], scope="row"),
-                        [h("td", cell) for cell in row[1:]],
+                        [h("td", cell, class_=_long(cell)) for cell in row[1:]],
                     )
                     for row in rows
                 ],

@@ -222,15 +222,25 @@ def _areas(scale: Scale, pods: Sequence[PodRow], y: int) -> Html:
 
 
 def counted(pods: Iterable[PodRow], begin: datetime, end: datetime) -> dict[str, list[int]]:
-    """Return how many pods were in a phase, in each of `BUCKETS` equal parts of the time."""
+    """Return how many pods were in a phase, in each of `BUCKETS` equal parts of the time.
+
+    A pod counts once in each part: for the phase that it was in when the part ended, or at last.
+    """
     seconds = max((end - begin).total_seconds(), 1.0)
     change = {phase: [0] * (BUCKETS + 1) for phase in PHASES}
+
+    def part(at: datetime) -> int:
+        return min(max(int((at - begin).total_seconds() / seconds * BUCKETS), 0), BUCKETS)
+
     for pod in pods:
-        for one in spans(pod, end):
-            first = int((one.begin - begin).total_seconds() / seconds * BUCKETS)
-            last = int((one.end - begin).total_seconds() / seconds * BUCKETS)
-            change[one.phase][min(max(first, 0), BUCKETS)] += 1
-            change[one.phase][min(max(last, first + 1), BUCKETS)] -= 1
+        phases = spans(pod, end)
+        for number, one in enumerate(phases):
+            first, last = part(one.begin), part(one.end)
+            if number + 1 == len(phases):
+                first = min(first, BUCKETS - 1)
+                last = max(last, first + 1)
+            change[one.phase][first] += 1
+            change[one.phase][last] -= 1
     found: dict[str, list[int]] = {}
     for phase, steps in change.items():
         now, series = 0, []
@@ -316,7 +326,7 @@ def usage(title: str, series: Series, begin: datetime, end: datetime) -> Html:
         role="img",
         aria_label=title,
     )
-    return h("div", svg, class_="picture", tabindex="0", role="region", aria_label=title)
+    return h("div", svg, class_="picture newest", tabindex="0", role="region", aria_label=title)
 
 
 def usage_legend() -> Html:
@@ -326,4 +336,7 @@ def usage_legend() -> Html:
         "borrowed": "borrowed from its cohort",
         "lent": "lent to its cohort",
     }
-    return h("ul", [h("li", _box(name), words) for name, words in names.items()], class_="legend")
+    line = h("line", x1=0, x2=10, y1=5, y2=5, class_="quota")
+    quota = h("li", h("svg", line, viewBox="0 0 10 10", aria_hidden="true"), "its quota")
+    boxes = [h("li", _box(name), words) for name, words in names.items()]
+    return h("ul", boxes, quota, class_="legend")

@@ -636,7 +636,7 @@ def _life(asked: Asked, seen: Seen, namespace: str, name: str) -> LifeRow:
 
 
 def _standing(life: LifeRow, seen: Seen) -> Html:
-    what = "single pod" if life.kind == "single" else f"group of {life.total_count} pods"
+    what = "single pod" if life.kind == "single" else f"group of {life.total_count:,} pods"
     cluster_queue = (
         [" of ClusterQueue ", queue_link(seen, life.cluster_queue)] if life.cluster_queue else None
     )

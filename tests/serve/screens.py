@@ -1,0 +1,290 @@
+"""The console as people see it: `python -m tests.serve.screens [--axe axe.min.js] [--all FOLDER]`.
+
+A real Chromium without a window, spoken to by its own protocol, looks at every page and state: a
+day of two teams, a cluster where nothing waits, a group of 10,000 pods, refusals and errors; wide
+and on a phone, light and dark. Each must log no error, load nothing it may not, and not scroll
+sideways; with axe-core (a file of npm's package) accessibility is looked at, too. The pictures of
+docs/console.md are made anew; times in them are those of their making.
+
+It is no test of the suite, which must run where no browser is: `tests.serve.pages` checks there
+what can be checked without.
+"""
+
+import argparse
+import asyncio
+import base64
+import contextlib
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import sqlalchemy as sa
+
+from bench.forecasting import Load
+from bench.generated import story
+from gatelog import cli
+from gatelog.serve.bootstrap import local_console
+from podgroup.runtime.settings import DatabaseSettings, ServeSettings, Settings
+from projector import migrate
+from projector.database import writer
+from tests.deploy.pictures import HERE, made
+from tests.projector.support import Writer, busy_toy
+from tests.serve.test_console import enlarge
+
+WIDE, PHONE = (1200, 900), (390, 844)
+LOAD = Load("", hours=18.0, busy=1.35, spread=0.7, urgent=0.05, preempt=True, cohort=True)
+RATES = 'currency = "EUR"\n[rates]\ncpu = 0.04\n'
+KEPT = {
+    ("day", "queue", WIDE, "light"): "queue-light.png",
+    ("day", "queue", PHONE, "dark"): "queue-phone-dark.png",
+    ("day", "usage", WIDE, "light"): "usage-light.png",
+    ("day", "namespace", WIDE, "dark"): "namespace-dark.png",
+    ("story", "group", WIDE, "light"): "group-light.png",
+    ("story", "group", PHONE, "dark"): "group-phone-dark.png",
+    ("huge", "group", WIDE, "light"): "huge-light.png",
+    ("empty", "queues", WIDE, "dark"): "queues-dark.png",
+    ("empty", "refused", WIDE, "light"): "error-light.png",
+}
+"""Pictures of the docs, by state, page, size and scheme."""
+_AXE = """axe.run(document, {runOnly:
+["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]})
+.then(r => r.violations.map(v => v.id + ": " + v.nodes[0].target.join(" ") + " " + v.help))"""
+
+
+class Tab:
+    """One page of the browser."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+        self._number = 0
+        self._answers: dict[int, asyncio.Future[Any]] = {}
+        self.said: list[str] = []
+        self.loaded = asyncio.Event()
+        self._task = asyncio.create_task(self._hear())
+
+    async def _hear(self) -> None:
+        async for message in self._socket:
+            found = json.loads(message.data)
+            match found.get("method", ""):
+                case "":
+                    self._answers.pop(found["id"]).set_result(found)
+                case "Page.loadEventFired":
+                    self.loaded.set()
+                case "Runtime.exceptionThrown":
+                    self.said.append(found["params"]["exceptionDetails"]["text"])
+                case "Log.entryAdded" if found["params"]["entry"]["level"] == "error":
+                    entry = found["params"]["entry"]
+                    if entry.get("source") != "network":  # the answer's own code, 404 and so on
+                        self.said.append(entry["text"])
+
+    async def do(self, method: str, **params: Any) -> Any:
+        """Send a command and return its result."""
+        self._number += 1
+        answer = self._answers[self._number] = asyncio.get_running_loop().create_future()
+        await self._socket.send_json({"id": self._number, "method": method, "params": params})
+        found = await asyncio.wait_for(answer, 120)
+        if "error" in found:
+            raise RuntimeError(f"{method}: {found['error']}")
+        return found["result"]
+
+    async def value(self, expression: str) -> Any:
+        """Evaluate JavaScript past the page's policy."""
+        found = await self.do(
+            "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
+        )
+        if "exceptionDetails" in found:
+            raise RuntimeError(found["exceptionDetails"])
+        return found["result"].get("value")
+
+    async def open(self, url: str, size: tuple[int, int], scheme: str) -> None:
+        """Show a page."""
+        self.said.clear()
+        self.loaded.clear()
+        width, height = size
+        await self.do(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=size == PHONE,
+        )
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        await self.do("Emulation.setEmulatedMedia", features=features)
+        await self.do("Page.navigate", url=url)
+        await asyncio.wait_for(self.loaded.wait(), 120)
+
+    async def picture(self, most: int) -> bytes:
+        """Return the whole page as PNG, up to a height."""
+        whole = (await self.do("Page.getLayoutMetrics"))["cssContentSize"]
+        clip = {"x": 0, "y": 0, "scale": 1, "width": whole["width"]}
+        found = await self.do(
+            "Page.captureScreenshot",
+            captureBeyondViewport=True,
+            clip={**clip, "height": min(whole["height"], most)},
+        )
+        return base64.b64decode(found["data"])
+
+
+@contextlib.asynccontextmanager
+async def browser(folder: Path) -> AsyncIterator[Tab]:
+    """A Chromium of our own; yields its page."""
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        raise SystemExit("no chromium on PATH")
+    process = await asyncio.create_subprocess_exec(
+        program,
+        *("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
+        *("--remote-debugging-port=0", "--remote-allow-origins=*", f"--user-data-dir={folder}"),
+        "about:blank",
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        file = folder / "DevToolsActivePort"
+        async with asyncio.timeout(60):
+            while not file.exists() or not file.read_text().strip():
+                await asyncio.sleep(0.1)
+        port = int(file.read_text().split()[0])
+        async with aiohttp.ClientSession() as http:
+            async with http.get(f"http://127.0.0.1:{port}/json/list") as answer:
+                found = await answer.json(content_type=None)
+            (url,) = [one["webSocketDebuggerUrl"] for one in found if one["type"] == "page"][:1]
+            async with http.ws_connect(url, max_msg_size=0) as socket:
+                tab = Tab(socket)
+                for domain in ("Page", "Runtime", "Log"):
+                    await tab.do(f"{domain}.enable")
+                await tab.do("Page.setBypassCSP", enabled=True)  # for axe; policies are tested
+                yield tab
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+def models(folder: Path) -> Iterator[tuple[str, str, str, dict[str, str]]]:
+    """Make read models; yields state, URL, cluster, and the paths of pages by name."""
+    now = datetime.now(UTC)
+    day = folder / "day"
+    day.mkdir()
+    if code := cli.run(made(day, now, LOAD)[0]):
+        raise SystemExit(code)
+    model = f"{day}/day.sqlite3"
+    if code := cli.run(["forecast", "--db", model, "--cluster", "what-if"]):
+        raise SystemExit(code)
+    at = f"{now:%Y-%m-%dT%H:%M:%SZ}"
+    yield (
+        "day",
+        f"sqlite:///{model}",
+        "what-if",
+        {
+            "queues": "/",
+            "queue": "/queues/red",
+            "then": f"/queues/blue?hours=6&at={at}",
+            "groups": "/groups?state=Queued",
+            "namespace": "/?namespace=red",
+            "preemptions": "/preemptions",
+            "usage": f"/usage?by=queue&at={now - timedelta(hours=3):%Y-%m-%dT%H:%M:%SZ}",
+            "health": "/health",
+        },
+    )
+    for state in ("story", "huge", "empty", "broken", "away"):
+        url = f"sqlite:///{folder}/{state}.sqlite3"
+        migrate.upgrade(url)
+        if state != "empty":
+            toy = story(2) if state == "story" else busy_toy()
+            one = Writer(url).feed(toy.messages)
+            one.store.close()
+        engine = writer(url)
+        with engine.begin() as connection:
+            if state == "huge":
+                (uid,) = connection.execute(sa.text("SELECT id FROM groups WHERE name = 'a'")).one()
+            if state == "broken":
+                connection.execute(sa.text("UPDATE groups SET priority = 'high'"))
+            if state == "away":
+                connection.execute(sa.text("DROP TABLE groups"))
+        engine.dispose()
+        if state == "huge":
+            enlarge(url, uid, 10_000)
+        pages = {
+            "story": {
+                "group": "/groups/ns/sweep?at=2026-01-01T00:12:30Z",
+                "then": "/queues/cq?hours=1&at=2026-01-01T00:05:00Z",
+                "preemptions": "/preemptions?at=2026-01-01T01:00:00Z",
+                "search": "/groups?gone=1&label=team%3Dred",
+            },
+            "huge": {
+                "group": "/groups/ns/a?at=2026-01-01T00:40:00Z",
+                "page": "/groups/ns/a?offset=5000",
+            },
+            "empty": {
+                **{"queues": "/", "groups": "/groups", "namespace": "/?namespace=ns"},
+                **{"preemptions": "/preemptions", "usage": "/usage", "health": "/health"},
+                **{"refused": "/?at=yesterday", "nothing": "/groups/ns/nobody"},
+            },
+            "broken": {"error": "/groups/ns/c"},
+            "away": {"error": "/groups"},
+        }
+        yield state, url, "test", pages[state]
+
+
+async def look(axe: str, everything: Path | None) -> int:
+    """Look at every page; returns how many have something wrong."""
+    bad = 0
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
+        folder = Path(place)
+        (folder / "rates.toml").write_text(RATES)
+        found = await asyncio.to_thread(lambda: list(models(folder)))
+        async with browser(folder / "browser") as tab, AsyncExitStack() as stack:
+            for state, url, cluster, paths in found:
+                settings = Settings(
+                    cluster=cluster,
+                    database=DatabaseSettings(url=url),
+                    serve=ServeSettings(rates_file=str(folder / "rates.toml")),
+                )
+                address = await stack.enter_async_context(local_console(settings))
+                for name, path in paths.items():
+                    for size in (WIDE, PHONE):
+                        for scheme in ("light", "dark"):
+                            await tab.open(address.rstrip("/") + path, size, scheme)
+                            problems = await _problems(tab, axe)
+                            shot = await tab.picture(2600 if size == PHONE else 1800)
+                            title = f"{state}-{name}-{size[0]}-{scheme}"
+                            if everything is not None:
+                                (everything / f"{title}.png").write_bytes(shot)
+                            if kept := KEPT.get((state, name, size, scheme)):
+                                (HERE / kept).write_bytes(shot)
+                            bad += bool(problems)
+                            print(title, "; ".join(problems) or "well", flush=True)
+    return bad
+
+
+async def _problems(tab: Tab, axe: str) -> list[str]:
+    wide = await tab.value("document.documentElement.scrollWidth - innerWidth")
+    problems = [f"scrolls {wide} px sideways"] if wide > 0 else []
+    if axe:
+        await tab.value(axe + "; 0")
+        problems += await tab.value(_AXE)
+    return problems + tab.said
+
+
+def main() -> int:
+    """Look, and print what is wrong."""
+    parser = argparse.ArgumentParser(prog="python -m tests.serve.screens")
+    parser.add_argument("--axe", type=Path, help="axe.min.js of npm's package axe-core")
+    parser.add_argument("--all", type=Path, help="folder for a picture of everything")
+    given = parser.parse_args()
+    if given.all is not None:
+        given.all.mkdir(parents=True, exist_ok=True)
+    bad = asyncio.run(look(given.axe.read_text() if given.axe else "", given.all))
+    print(f"{bad} with something wrong")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
