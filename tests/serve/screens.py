@@ -233,8 +233,8 @@ def models(folder: Path) -> Iterator[tuple[str, str, str, dict[str, str]]]:
         yield state, url, "test", pages[state]
 
 
-async def look(axe: str, everything: Path | None) -> int:
-    """Look at every page; returns how many have something wrong."""
+async def look(axe: str, everything: Path | None, only: str) -> int:
+    """Look at every page (`only`: of a state); returns how many have something wrong."""
     bad = 0
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
         folder = Path(place)
@@ -242,6 +242,8 @@ async def look(axe: str, everything: Path | None) -> int:
         found = await asyncio.to_thread(lambda: list(models(folder)))
         async with browser(folder / "browser") as tab, AsyncExitStack() as stack:
             for state, url, cluster, paths in found:
+                if only not in ("", state):
+                    continue
                 settings = Settings(
                     cluster=cluster,
                     database=DatabaseSettings(url=url),
@@ -278,10 +280,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.serve.screens")
     parser.add_argument("--axe", type=Path, help="axe.min.js of npm's package axe-core")
     parser.add_argument("--all", type=Path, help="folder for a picture of everything")
+    parser.add_argument("--only", default="", help="the pages of one state: day, story, huge, ...")
     given = parser.parse_args()
     if given.all is not None:
         given.all.mkdir(parents=True, exist_ok=True)
-    bad = asyncio.run(look(given.axe.read_text() if given.axe else "", given.all))
+    bad = asyncio.run(look(given.axe.read_text() if given.axe else "", given.all, given.only))
     print(f"{bad} with something wrong")
     return 1 if bad else 0
 

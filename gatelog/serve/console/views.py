@@ -286,16 +286,16 @@ def _line(waiting: Sequence[queries.WaitingRow], seen: Seen) -> Html:
         [
             str(one.place),
             group_link(seen, one.namespace, one.name, one.id),
+            _start(one, seen),
+            one.reason,
+            when(one.since, seen),
+            plain(one.message),
             one.queue,
             str(one.priority),
-            when(one.since, seen),
-            one.reason,
-            plain(one.message),
-            _start(one, seen),
         ]
         for one in waiting[:ROWS]
     ]
-    head = ["position", "group", "LocalQueue", "priority", "waits since", "reason", "why", "start"]
+    head = ["position", "group", "start", "reason", "waits since", "why", "LocalQueue", "priority"]
     return table(head, rows, "In the order of the queue", "nobody waits")
 
 
