@@ -52,6 +52,26 @@ COMPARED: Final = tuple(table for table, how in _WRITTEN.values() if how.compare
 """What a replay holds against the live read model."""
 OWNERS: Final = {name: how.owner for name, (_, how) in _WRITTEN.items() if how.owner is not None}
 """Tables without a shard: (column, table and key of the row they belong to)."""
+
+
+def _steady(table: sa.Table) -> tuple[str, ...]:
+    found: set[str] = set()
+    for index in table.indexes:
+        where = index.dialect_options["sqlite"]["where"]
+        if where is not None:
+            if str(where) != f"{table.name}.{GONE_AT} IS NULL":
+                continue
+            found.add(GONE_AT)
+        found.update(index.columns.keys())
+    if GONE_AT not in found:
+        return ()
+    return tuple(c.name for c in table.columns if c.name in found and not c.primary_key)
+
+
+GONE_AT: Final = "gone_at"
+"""Null in the row of whoever is alive."""
+STEADY: Final = {table.name: found for table in TABLES if (found := _steady(table))}
+"""Columns by which a row is found while its subject is alive; they hardly ever change then."""
 KEPT: Final = {name: how.kept for name, (_, how) in _WRITTEN.items() if how.kept}
 """What of a table is from before position `:floor`, as a condition on `{t}`."""
 MERGED: Final = (

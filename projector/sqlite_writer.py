@@ -20,7 +20,7 @@ from typing import Any
 
 from projector import statements
 from projector.checkpoint import Checkpoint
-from projector.layout import COLUMNS, Row
+from projector.layout import COLUMNS, GONE_AT, STEADY, Row
 from projector.rows import Rows
 from projector.tables import UtcTime, metadata
 from projector.tables.base import Document, utc_text
@@ -120,9 +120,30 @@ def _checkpoint(connection: sqlite3.Connection, new: Checkpoint, old: Checkpoint
 
 
 def _put(connection: sqlite3.Connection, table: str, rows: list[Row], texts: Texts) -> None:
+    if steady := STEADY.get(table, ()):
+        gone_at = COLUMNS[table].index(GONE_AT)
+        # What SQLite is told to assign it writes to the indexes again, changed or not.
+        rows = [
+            *_put_steady(connection, table, [r for r in rows if r[gone_at] is None], texts, steady),
+            *(row for row in rows if row[gone_at] is not None),
+        ]
     for part in _chunks(rows, len(COLUMNS[table])):
         sql = statements.insert_values(table, "?", len(part))
         connection.execute(sql, parameters(table, part, texts))
+
+
+def _put_steady(
+    connection: sqlite3.Connection,
+    table: str,
+    rows: list[Row],
+    texts: Texts,
+    steady: tuple[str, ...],
+) -> Iterator[Row]:
+    """Write rows whose `steady` columns are as they were; give back the pieces in which some are not."""
+    for part in _chunks(rows, len(COLUMNS[table])):
+        sql = statements.insert_values(table, "?", len(part), steady)
+        if connection.execute(sql, parameters(table, part, texts)).rowcount < len(part):
+            yield from part
 
 
 def parameters(table: str, rows: Iterable[Row], texts: Texts) -> list[Any]:

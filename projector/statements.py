@@ -32,8 +32,12 @@ def _quoted(names: Sequence[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
 
 
-def on_conflict(table: str) -> str:
-    """Return the ON CONFLICT clause of a table."""
+def on_conflict(table: str, steady: Sequence[str] = ()) -> str:
+    """Return the ON CONFLICT clause of a table.
+
+    With `steady` a row that is there is left alone unless it has the same in those columns, and
+    they are not written again.
+    """
     mode = MODES[table]
     if mode == "append":
         return ""
@@ -46,18 +50,20 @@ def on_conflict(table: str) -> str:
         if name in kept
         else f'"{name}" = excluded."{name}"'
         for name in COLUMNS[table]
-        if name not in keys
+        if name not in keys and name not in steady
     )
-    return f" ON CONFLICT ({_quoted(keys)}) DO UPDATE SET {sets}"
+    same = " AND ".join(f'"{table}"."{name}" IS excluded."{name}"' for name in steady)
+    where = f" WHERE {same}" if steady else ""
+    return f" ON CONFLICT ({_quoted(keys)}) DO UPDATE SET {sets}{where}"
 
 
 @cache
-def insert_values(table: str, mark: str, rows: int = 1) -> str:
-    """Return the statement that writes `rows` rows given as parameters."""
+def insert_values(table: str, mark: str, rows: int = 1, steady: Sequence[str] = ()) -> str:
+    """Return the statement that writes `rows` rows given as parameters; see `on_conflict`."""
     columns = COLUMNS[table]
     place = "(" + ", ".join([mark] * len(columns)) + ")"
     values = ", ".join([place] * rows)
-    return f'INSERT INTO "{table}" ({_quoted(columns)}) VALUES {values}{on_conflict(table)}'
+    return f'INSERT INTO "{table}" ({_quoted(columns)}) VALUES {values}{on_conflict(table, steady)}'
 
 
 def insert_from(table: str, source: str, order: str = "") -> str:
