@@ -17,6 +17,7 @@ from podgroup.facts import cluster_queue_name, find_object
 from podgroup.folding import Taken
 from podgroup.ids import GroupID, PodUID
 from podgroup.members import Flag, Members
+from podgroup.objects import PodView
 from podgroup.quota import QueueKey
 from podgroup.standing import Standing, Told
 from podgroup.state import Group, Pod, Role, World
@@ -30,6 +31,7 @@ _role_row = row_of(tables.roles)
 _pod_row = row_of(tables.pods)
 _object_row = row_of(tables.objects)
 _standing_row = row_of(tables.standings)
+_NONE = as_json({})
 
 
 class Rows(Struct):
@@ -129,7 +131,14 @@ def _groups(world: World, changed: Iterable[str], gone: dict[GroupID, Group]) ->
 
 
 def _group(world: World, group: Group, shard: int, admitted: dict[str, Any]) -> Row:
-    roles = group.roles.values()
+    seen = ungated = succeeded = failed = excess = replaced = 0
+    for role in group.roles.values():
+        seen += role.seen
+        ungated += role.ungated
+        succeeded += role.succeeded
+        failed += role.failed
+        excess += role.excess
+        replaced += role.replaced
     holding, wait = group.quota.holding, group.explained.wait
     members = world.members.get(group.id) if group.ending.gone_at is None else None
     return _group_row(
@@ -148,14 +157,14 @@ def _group(world: World, group: Group, shard: int, admitted: dict[str, Any]) -> 
         reason=group.explained.reason,
         message=group.explained.message,
         workload_name=_workload_name(group),
-        pods_seen=sum(role.seen for role in roles),
+        pods_seen=seen,
         pods_gated=_now(members, Flag.GATED),
-        pods_ungated=sum(role.ungated for role in roles),
+        pods_ungated=ungated,
         pods_running=_now(members, Flag.RUNNING),
-        pods_succeeded=sum(role.succeeded for role in roles),
-        pods_failed=sum(role.failed for role in roles),
-        pods_excess=sum(role.excess for role in roles),
-        pods_replaced=sum(role.replaced for role in roles),
+        pods_succeeded=succeeded,
+        pods_failed=failed,
+        pods_excess=excess,
+        pods_replaced=replaced,
         wait_reason=wait.reason if wait is not None else "",
         wait_message=wait.message if wait is not None else "",
         wait_since=wait.from_at if wait is not None else None,
@@ -208,6 +217,10 @@ def _role(cluster: str, group: str, role: Role, members: Members | None) -> Row:
     )
 
 
+def _controller(view: PodView) -> str:
+    return next((f"{one.kind}/{one.name}" for one in view.owners if one.controller), "")
+
+
 def _pod(world: World, pod: Pod, shard: int) -> Row:
     view, used = pod.view, pod.measured
     return _pod_row(
@@ -235,10 +248,10 @@ def _pod(world: World, pod: Pod, shard: int) -> Row:
         deleted_at=view.deleted_at,
         gone_at=pod.gone_at,
         qos=view.qos,
-        owner=next((f"{one.kind}/{one.name}" for one in view.owners if one.controller), ""),
-        restarts=sum([end.restarts for end in view.ends]),
-        used_mean=as_json(used.mean() if used is not None else {}),
-        used_peak=as_json(used.peak if used is not None else {}),
+        owner=_controller(view) if view.owners else "",
+        restarts=sum([end.restarts for end in view.ends]) if view.ends else 0,
+        used_mean=as_json(used.mean()) if used is not None else _NONE,
+        used_peak=as_json(used.peak) if used is not None else _NONE,
         used_samples=used.samples if used is not None else 0,
         used_from=used.from_at if used is not None else None,
         used_to=used.to_at if used is not None else None,

@@ -32,7 +32,7 @@ tenth more."""
 _WAL_BYTES = 32 * 1024 * 1024
 """When the log is copied back. At the default of 1,000 pages each full batch would be written twice
 and synced."""
-_CHUNKS = (512, 64, 8, 1)
+_CHUNKS = (512, 128, 32, 16, 8, 4, 2, 1)
 _MAX_PARAMETERS = 32_000  # SQLITE_MAX_VARIABLE_NUMBER is 32,766 since 3.32
 
 
@@ -139,7 +139,7 @@ def _put_steady(
     texts: Texts,
     steady: tuple[str, ...],
 ) -> Iterator[Row]:
-    """Write rows whose `steady` columns are as they were; give back the pieces in which some are not."""
+    """Write rows whose `steady` columns are as they were; give back pieces where some are not."""
     for part in _chunks(rows, len(COLUMNS[table])):
         sql = statements.insert_values(table, "?", len(part), steady)
         if connection.execute(sql, parameters(table, part, texts)).rowcount < len(part):

@@ -1,5 +1,6 @@
 """What the projector's tests share: stories on the toy cluster, and writing them to a store."""
 
+import weakref
 from datetime import UTC, datetime
 from typing import Any
 
@@ -54,6 +55,7 @@ class Writer:
 
     def __init__(self, url: str, size: int = 7, cluster: str = "test") -> None:
         self.store = SqlStore(url, cluster)
+        weakref.finalize(self, self.store.close)
         self.size = size
         self.world = new_world(cluster)
         self.checkpoint: Checkpoint | None = None

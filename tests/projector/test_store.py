@@ -287,6 +287,27 @@ def test_few_and_many_rows_are_written_alike(url: str) -> None:
         assert stripped(one) == stripped(two), table.name
 
 
+def test_what_a_living_pod_is_found_by_may_change_all_the_same(url: str) -> None:
+    toy = Toy(cpu=1000)
+    toy.act = False
+    for i in range(12):
+        toy.pod(f"p{i}", "g", 12)
+    writer = Writer(url, 10_000).feed(toy.messages)
+    pods = sorted(writer.world.pods.values(), key=lambda pod: pod.view.name)
+    for pod in pods:
+        # Of all a column that no index reads, of one and of another each a column that one does.
+        pod.view = msgspec.structs.replace(pod.view, node="node-7")
+        writer.world.journal.pods.add(pod.view.uid)
+    pods[3].view = msgspec.structs.replace(pods[3].view, created_at=T0 - timedelta(days=9))
+    pods[7].gone_at = T0 + timedelta(hours=1)
+    writer.commit()
+    found = {row["uid"]: row for row in rows_of(url, tables.pods)}
+    for pod in pods:
+        row = found[pod.view.uid]
+        assert (row["node"], row["created_at"]) == ("node-7", pod.view.created_at)
+        assert (row["gone_at"], row["folded"] is None) == (pod.gone_at, pod.gone_at is not None)
+
+
 def test_pods_share_what_they_say_as_soon_as_they_are_read(url: str) -> None:
     toy = Toy(cpu=1000)
     for i in range(30):
