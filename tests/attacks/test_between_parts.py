@@ -20,13 +20,11 @@ from podgroup import subjects
 from podgroup.codec import encode_decision
 from podgroup.commands import DeletePod, ObjectRef
 from podgroup.events import Decision
-from podgroup.runtime.embedded import server_binary
 from podgroup.runtime.health import Checks
 from podgroup.runtime.jetstream import Bus, connect
 from podgroup.runtime.settings import (
     ActuatorSettings,
     KubernetesSettings,
-    NatsSettings,
     Settings,
     StreamSettings,
 )
@@ -34,8 +32,7 @@ from podgroup.runtime.signing import Signer
 from simcluster.cluster import SimCluster
 from simcluster.settings import Settings as SimSettings
 from tests.actuator.commands import decision, pod, pod_ref
-from tests.deploy.compose import free_port
-from tests.deploy.manifests import DEPLOY
+from tests.support.shippednats import ShippedNats
 
 pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
 
@@ -45,34 +42,10 @@ CLUSTERS = ("default", "west_1")
 OWN = {"ingest": "watch", "projector": "projector", "actuator": "actuator", "operator": "operator"}
 
 
-class Server:
-    """nats-server with deploy/components/nats/nats.conf and passwords of deploy/secrets.sh."""
-
-    def __init__(self, folder: Path) -> None:
-        self.secrets = folder / "secrets"
-        command = ["sh", str(DEPLOY / "secrets.sh"), str(self.secrets), "db", *CLUSTERS]
-        subprocess.run(command, check=True, capture_output=True)
-        self.port = free_port()
-        text = (DEPLOY / "components" / "nats" / "nats.conf").read_text()
-        text = text.replace("0.0.0.0:4222", f"127.0.0.1:{self.port}")
-        text = text.replace('http: "0.0.0.0:8222"', "").replace("/data", str(folder / "data"))
-        text = text.replace("../nats-secrets/passwords.conf", "secrets/passwords.conf")
-        (folder / "nats.conf").write_text(text)
-        arguments = [server_binary(), "-c", str(folder / "nats.conf")]
-        self.process = subprocess.Popen(arguments, stderr=subprocess.DEVNULL)
-
-    def settings(self, user: str) -> NatsSettings:
-        return NatsSettings(
-            url=f"nats://127.0.0.1:{self.port}",
-            user=user,
-            password_file=str(self.secrets / user),
-        )
-
-
 class Attacker:
     """Somebody with the password of one user and a client of their own."""
 
-    def __init__(self, server: Server, user: str) -> None:
+    def __init__(self, server: ShippedNats, user: str) -> None:
         self.server = server
         self.user = user
         self.complaints: list[str] = []
@@ -105,17 +78,16 @@ class Attacker:
 
 
 @pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[Server]:
-    found = Server(tmp_path)
+async def server(tmp_path: Path) -> AsyncIterator[ShippedNats]:
+    found = ShippedNats(tmp_path, CLUSTERS)
     try:
         yield found
     finally:
-        found.process.terminate()
-        found.process.wait(20)
+        found.stop()
 
 
 @pytest.fixture
-async def bus(server: Server) -> AsyncIterator[Bus]:
+async def bus(server: ShippedNats) -> AsyncIterator[Bus]:
     """As `streams`, who makes what `gatelog migrate` does."""
     one = await connect(server.settings("streams"), "migrate", deadline_s=20)
     await one.ensure_streams(StreamSettings())
@@ -134,7 +106,7 @@ async def sim() -> AsyncIterator[SimCluster]:
 
 @pytest.fixture
 async def actuator(
-    server: Server, bus: Bus, sim: SimCluster, tmp_path: Path
+    server: ShippedNats, bus: Bus, sim: SimCluster, tmp_path: Path
 ) -> AsyncIterator[Checks]:
     keys = str(server.secrets / "decision-keys.pem")
     settings = Settings(
@@ -183,7 +155,7 @@ def refused(checks: Checks) -> int:
 
 @pytest.mark.parametrize("user", USERS)
 async def test_nobody_makes_a_way_to_where_they_may_not_speak(
-    server: Server, bus: Bus, user: str
+    server: ShippedNats, bus: Bus, user: str
 ) -> None:
     to_decisions = {"src": ">", "dest": DECISIONS}
     mirror = {"name": "EVIL", "sources": [{"name": "EVENTS"}], "republish": to_decisions}
@@ -222,7 +194,7 @@ async def test_nobody_makes_a_way_to_where_they_may_not_speak(
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 async def test_nobody_but_actuators_touches_their_consumer(
-    server: Server, bus: Bus, cluster: str
+    server: ShippedNats, bus: Bus, cluster: str
 ) -> None:
     consumer = subjects.actuator_consumer(cluster)
     for user in USERS:
@@ -239,7 +211,7 @@ async def test_nobody_but_actuators_touches_their_consumer(
 
 
 async def test_answers_led_among_the_decisions_are_nobodys(
-    server: Server, bus: Bus, actuator: Checks, sim: SimCluster
+    server: ShippedNats, bus: Bus, actuator: Checks, sim: SimCluster
 ) -> None:
     """Where an answer goes is no matter of permissions: what comes so is set aside, in the open."""
     target = await victim(sim)
@@ -264,7 +236,7 @@ async def test_answers_led_among_the_decisions_are_nobodys(
 
 
 async def test_only_what_the_projector_signed_is_carried_out(
-    server: Server, bus: Bus, actuator: Checks, sim: SimCluster, tmp_path: Path
+    server: ShippedNats, bus: Bus, actuator: Checks, sim: SimCluster, tmp_path: Path
 ) -> None:
     """Even with the projector's own account: the key is not in the log server."""
     target, other = await victim(sim), await victim(sim, "other")
@@ -313,7 +285,11 @@ async def test_only_what_the_projector_signed_is_carried_out(
 
 
 async def test_an_old_message_that_is_stored_again_is_refused(
-    server: Server, bus: Bus, actuator: Checks, sim: SimCluster, monkeypatch: pytest.MonkeyPatch
+    server: ShippedNats,
+    bus: Bus,
+    actuator: Checks,
+    sim: SimCluster,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     target = await victim(sim)
     body = encode_decision(decision(DeletePod(target=target)))
@@ -332,7 +308,7 @@ async def test_an_old_message_that_is_stored_again_is_refused(
 
 
 async def test_keys_change_without_a_restart_and_without_a_gap(
-    server: Server, bus: Bus, actuator: Checks, sim: SimCluster, tmp_path: Path
+    server: ShippedNats, bus: Bus, actuator: Checks, sim: SimCluster, tmp_path: Path
 ) -> None:
     """Both keys are known for a while; then the old one is not any more."""
     new_key = tmp_path / "new.pem"
@@ -367,7 +343,7 @@ async def test_keys_change_without_a_restart_and_without_a_gap(
 
 
 async def test_a_part_says_what_to_do_where_the_streams_are_not_made(
-    server: Server, sim: SimCluster, tmp_path: Path
+    server: ShippedNats, sim: SimCluster, tmp_path: Path
 ) -> None:
     settings = Settings(
         nats=server.settings("actuator"),

@@ -2,28 +2,39 @@
 
 Groups of pods come and go all the time while, one after the other, the leader of ingest, that of
 the projector and an actuator are killed, and others are stopped, taken over from, and woken up
-again. Then every process is restarted in turn. Taking over is measured from outside: from the
-signal to the start of a pod that was created after it.
+again. Passwords and keys of log and database change as docs/operations.md says, under the same
+processes. The log server ends and comes back, one of two nodes is lost with all that ran there, and
+then every process is restarted in turn, as when nodes are drained. Taking over is measured from
+outside: from the signal to the start of a pod that was created after it.
+
+The log server is the shipped one, each part has its own user and the rights of the manifests, and
+the projector comes to PostgreSQL with a password from a connection service file.
 """
 
 import asyncio
 import json
 import signal
+import subprocess
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
+import psycopg
 import pytest
 import sqlalchemy as sa
+from msgspec import structs
+from psycopg import sql
 
-from podgroup.runtime.embedded import EmbeddedNats
+from podgroup.runtime.jetstream import LoginRefused, connect
 from projector.database import reader
 from tests.support.diagnosis import explained
 from tests.support.invariants import QuotaWatch, hold_against_the_log, verified
 from tests.support.load import Load
 from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator, make_queue
+from tests.support.shippednats import ShippedNats
 
 pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
 
@@ -52,9 +63,9 @@ class Users(Load):
 class Replicas:
     """Two processes of each deployment."""
 
-    def __init__(self, env: dict[str, str], folder: Path) -> None:
+    def __init__(self, env: Callable[[str], dict[str, str]], folder: Path) -> None:
         self.all = {
-            part: [Child(f"{part}-{n}", [GATELOG, command], env, folder) for n in (1, 2)]
+            part: [Child(f"{part}-{n}", [GATELOG, command], env(part), folder) for n in (1, 2)]
             for part, command in COMMANDS.items()
         }
 
@@ -78,23 +89,91 @@ class Replicas:
         return leader
 
 
+class Database:
+    """The read model's PostgreSQL, with a role for the projector that needs a password."""
+
+    ROLE = "gatelog"
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        parts = urlsplit(url)
+        self.name = parts.path.removeprefix("/")
+        self.host = parse_qs(parts.query)["host"][0]
+        with psycopg.connect(url, autocommit=True) as connection:
+            hba = Path(connection.execute("SHOW hba_file").fetchone()[0])  # type: ignore[index]
+            self._rules = (hba, hba.read_text())
+            # The server of the tests trusts everybody; this one shall say who it is.
+            hba.write_text(f"local all {self.ROLE} scram-sha-256\n{hba.read_text()}")
+            role, name = sql.Identifier(self.ROLE), sql.Identifier(self.name)
+            connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(role))
+            connection.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(name, role))
+            connection.execute(sql.SQL("ALTER SCHEMA public OWNER TO {}").format(role))
+            connection.execute("SELECT pg_reload_conf()")
+
+    def give(self, password: str) -> None:
+        """Change the password of the role."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            change = sql.SQL("ALTER ROLE {} PASSWORD {}")
+            connection.execute(change.format(sql.Identifier(self.ROLE), sql.Literal(password)))
+
+    def end_sessions(self) -> int:
+        """End what the role has open, as a failover does; return how many sessions it were."""
+        end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            return len(connection.execute(end, (self.ROLE,)).fetchall())
+
+    def close(self) -> None:
+        """Leave the server as it was."""
+        hba, text = self._rules
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            role = sql.Identifier(self.ROLE)
+            self.end_sessions()
+            connection.execute(sql.SQL("REASSIGN OWNED BY {} TO CURRENT_USER").format(role))
+            connection.execute(sql.SQL("DROP OWNED BY {}").format(role))
+            connection.execute(sql.SQL("DROP ROLE {}").format(role))
+            hba.write_text(text)
+            connection.execute("SELECT pg_reload_conf()")
+
+
+@pytest.fixture
+def database(postgres_database: str) -> Iterator[Database]:
+    found = Database(postgres_database)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def log(database: Database, tmp_path: Path) -> Iterator[ShippedNats]:
+    found = ShippedNats(tmp_path, (CLUSTER,), database.host)
+    database.give((found.secrets / "postgres").read_text())
+    yield found
+    found.stop()
+
+
 @asynccontextmanager
 async def replicas(
-    database: str, nats: EmbeddedNats, kubeconfig: Path, folder: Path
+    database: Database, log: ShippedNats, kubeconfig: Path, folder: Path
 ) -> AsyncIterator[Replicas]:
-    log = nats.settings()
-    env = {
-        "GATELOG_CLUSTER": CLUSTER,
-        "GATELOG_DATABASE_URL": database,
-        "GATELOG_NATS_URL": log.url,
-        "GATELOG_NATS_USER": log.user,
-        "GATELOG_NATS_PASSWORD_FILE": log.password_file,
-        "KUBECONFIG": str(kubeconfig),
-        "GATELOG_LOG_FORMAT": "json",
-        "GATELOG_STATE_DIR": str(folder / "state"),
-        "GATELOG_LEASE_ENABLED": "true",
-    }
-    migrate = Child("migrate", [GATELOG, "migrate"], env, folder)
+    def env(user: str) -> dict[str, str]:
+        nats = log.settings(user)
+        return {
+            "GATELOG_CLUSTER": CLUSTER,
+            "GATELOG_DATABASE_URL": f"postgresql:///{database.name}",
+            "PGSERVICEFILE": str(log.secrets / "pg_service.conf"),
+            "PGSERVICE": "gatelog",
+            "GATELOG_NATS_URL": nats.url,
+            "GATELOG_NATS_USER": nats.user,
+            "GATELOG_NATS_PASSWORD_FILE": nats.password_file,
+            "GATELOG_STREAMS_CREATE": "false",
+            "GATELOG_PROJECTOR_SIGNING_KEY_FILE": str(log.secrets / "decision-key.pem"),
+            "GATELOG_ACTUATOR_DECISION_KEYS_FILE": str(log.secrets / "decision-keys.pem"),
+            "KUBECONFIG": str(kubeconfig),
+            "GATELOG_LOG_FORMAT": "json",
+            "GATELOG_STATE_DIR": str(folder / "state"),
+            "GATELOG_LEASE_ENABLED": "true",
+        }
+
+    migrate = Child("migrate", [GATELOG, "migrate"], env("streams"), folder)
     migrate.start()
     assert migrate.process is not None
     assert await asyncio.to_thread(migrate.process.wait, 60) == 0, migrate.tail()
@@ -115,9 +194,61 @@ def told(child: Child, event: str) -> list[dict[str, Any]]:
     return [line for line in lines if line.get("event") == event]
 
 
+async def told_by(api: Api, children: Iterable[Child], event: str, times: int = 1) -> None:
+    """Wait until each of them has told it so many times."""
+    for child in children:
+
+        async def so_often(child: Child = child) -> bool:
+            return len(told(child, event)) >= times
+
+        await api.until(f"{child.name} tells {event} {times} times", so_often)
+
+
+async def secrets_of_the_log_change(api: Api, parts: Replicas, log: ShippedNats) -> None:
+    """Passwords and the key of decisions, as docs/operations.md has it."""
+    old = {part: (log.secrets / part).read_text() for part in COMMANDS}
+    for part in COMMANDS:
+        (log.secrets / part).unlink()
+    log.make_secrets()
+    keys, new = log.secrets / "decision-keys.pem", log.secrets / "new.pem"
+    command = ["openssl", "genpkey", "-algorithm", "ed25519", "-out", str(new)]
+    subprocess.run(command, check=True, capture_output=True)
+    command = ["openssl", "pkey", "-in", str(new), "-pubout"]
+    with keys.open("ab") as file:
+        file.write(subprocess.run(command, check=True, capture_output=True).stdout)
+    seen = {child.name: len(told(child, "nats_reconnected")) for child in parts}
+    log.reload()
+    for child in parts:
+        await told_by(api, [child], "nats_reconnected", seen[child.name] + 1)
+    new.replace(log.secrets / "decision-key.pem")  # read by the projector's next start
+    for part, password in old.items():
+        assert (log.secrets / part).read_text() != password
+        stolen = log.secrets / f"old-{part}"
+        stolen.write_text(password)
+        settings = structs.replace(log.settings(part), password_file=str(stolen))
+        with pytest.raises(LoginRefused):
+            await connect(settings, "thief", deadline_s=10)
+
+
+async def password_of_the_database_changes(
+    api: Api, parts: Replicas, log: ShippedNats, database: Database
+) -> None:
+    """Files first, then the role; between the two a lost session is not to be had again."""
+    leader = await parts.leader(api, "projector")
+    (log.secrets / "postgres").unlink()
+    (log.secrets / "pg_service.conf").unlink()
+    log.make_secrets()
+    seen = len(told(leader, "database_unavailable"))
+    assert await asyncio.to_thread(database.end_sessions) >= 1
+    await told_by(api, [leader], "database_unavailable", seen + 1)
+    said = told(leader, "database_unavailable")[-1]["error"]
+    await asyncio.to_thread(database.give, (log.secrets / "postgres").read_text())
+    assert (log.secrets / "postgres").read_text() not in leader.text(), said
+
+
 @pytest.mark.timeout(300)
 async def test_a_replica_may_die_stand_still_or_be_replaced(
-    postgres_database: str, own_nats: EmbeddedNats, tmp_path: Path
+    database: Database, log: ShippedNats, tmp_path: Path
 ) -> None:
     simulator = Simulator(tmp_path, "--kubelet", "scripted")
     simulator.start()
@@ -125,7 +256,7 @@ async def test_a_replica_may_die_stand_still_or_be_replaced(
     try:
         async with (
             Api(simulator.url, TOKEN) as api,
-            replicas(postgres_database, own_nats, simulator.kubeconfig, tmp_path) as parts,
+            replicas(database, log, simulator.kubeconfig, tmp_path) as parts,
         ):
             await make_queue(api, NAMESPACE, cpu=str(QUOTA))
             # With a quota of its own a probe does not wait behind those who waited longer.
@@ -154,6 +285,21 @@ async def test_a_replica_may_die_stand_still_or_be_replaced(
                 took[f"{part} woken up"] = await probes.probe()
                 assert leader.running, leader.tail()
 
+            await secrets_of_the_log_change(api, parts, log)
+            took["passwords of the log changed"] = await probes.probe()
+            await password_of_the_database_changes(api, parts, log, database)
+            took["password of the database changed"] = await probes.probe()
+            log.stop()
+            log.start()
+            took["log server drained"] = await probes.probe()
+            # One node had a replica of each part.
+            for children in parts.all.values():
+                await asyncio.to_thread(children[0].kill)
+            took["node lost"] = await probes.probe()
+            for children in parts.all.values():
+                children[0].start()
+                await told_by(api, children[:1], "started", children[0].starts)
+
             slowest = 0.0
             for child in parts:
                 child.send(signal.SIGTERM)
@@ -165,13 +311,13 @@ async def test_a_replica_may_die_stand_still_or_be_replaced(
                 slowest = max(slowest, await probing)
             took["rolling restart, slowest"] = slowest
             await load.stop()
-            async with explained(api, NAMESPACE, postgres_database, parts, own_nats.settings()):
+            async with explained(api, NAMESPACE, database.url, parts, log.settings("logreader")):
                 for each in (load, probes):
                     await api.until("the undisturbed end", each.all_done, 60)
             assert watch.most <= QUOTA, f"{watch.most} pods of 1 cpu past the gate at once"
             watching.cancel()
             # Its last writes are seen by the projector too, however busy the machine is.
-            await api.until("every group is over", lambda: _over(postgres_database), 30)
+            await api.until("every group is over", lambda: _over(database.url), 30)
             await asyncio.sleep(1)
             print(f"\n{load.pods} pods in {load.groups} groups; at most {watch.most} at once")
             for what, seconds in took.items():
@@ -179,11 +325,12 @@ async def test_a_replica_may_die_stand_still_or_be_replaced(
             assert max(took.values()) <= TAKEOVER_S, took
             # Who was woken up did nothing more than notice.
             assert not [line for child in parts for line in told(child, "failed")]
+            await api.until("no decision was refused", lambda: _none_parked(database.url), 1)
     finally:
         simulator.stop()
     groups, pods = load.groups + probes.groups, load.pods + probes.pods
-    await hold_against_the_log(postgres_database, own_nats.settings(), CLUSTER, groups)
-    await verified(postgres_database, own_nats.settings(), CLUSTER, pods)
+    await hold_against_the_log(database.url, log.settings("logreader"), CLUSTER, groups)
+    await verified(database.url, log.settings("logreader"), CLUSTER, pods)
 
 
 async def _over(database: str) -> bool:
@@ -192,5 +339,14 @@ async def _over(database: str) -> bool:
         with engine.connect() as connection:
             left = "SELECT count(*) FROM groups WHERE state <> 'Finished'"
             return not connection.execute(sa.text(left)).scalar()
+    finally:
+        engine.dispose()
+
+
+async def _none_parked(database: str) -> bool:
+    engine = reader(database)
+    try:
+        with engine.connect() as connection:
+            return not connection.execute(sa.text("SELECT count(*) FROM parked")).scalar()
     finally:
         engine.dispose()

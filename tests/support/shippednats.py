@@ -1,0 +1,58 @@
+"""nats-server as it is shipped: deploy/components/nats/nats.conf with the users of each part.
+
+Invariant: passwords and keys are made by deploy/secrets.sh and nowhere else, so that what an
+operator does to change one can be done here word for word.
+"""
+
+import signal
+import subprocess
+from pathlib import Path
+
+from podgroup.runtime.embedded import server_binary
+from podgroup.runtime.settings import NatsSettings
+from tests.deploy.compose import free_port
+from tests.deploy.manifests import DEPLOY
+
+
+class ShippedNats:
+    """One server on loopback; its files are in `folder`, secrets in `folder`/secrets."""
+
+    def __init__(self, folder: Path, clusters: tuple[str, ...], database_host: str = "db") -> None:
+        self.secrets = folder / "secrets"
+        self._host = database_host
+        self.make_secrets(*clusters)
+        self.port = free_port()
+        text = (DEPLOY / "components" / "nats" / "nats.conf").read_text()
+        text = text.replace("0.0.0.0:4222", f"127.0.0.1:{self.port}")
+        text = text.replace('http: "0.0.0.0:8222"', "").replace("/data", str(folder / "data"))
+        text = text.replace("../nats-secrets/passwords.conf", "secrets/passwords.conf")
+        self._config = folder / "nats.conf"
+        self._config.write_text(text)
+        self.start()
+
+    def make_secrets(self, *clusters: str) -> None:
+        """Run deploy/secrets.sh, which makes what is not there."""
+        command = ["sh", str(DEPLOY / "secrets.sh"), str(self.secrets), self._host, *clusters]
+        subprocess.run(command, check=True, capture_output=True)
+
+    def start(self) -> None:
+        """Start on the same port and store."""
+        arguments = [server_binary(), "-c", str(self._config)]
+        self.process = subprocess.Popen(arguments, stderr=subprocess.DEVNULL)
+
+    def reload(self) -> None:
+        """Have the configuration read again, as `nats-server --signal reload` does."""
+        self.process.send_signal(signal.SIGHUP)
+
+    def stop(self) -> None:
+        """Let it end in order."""
+        self.process.terminate()
+        self.process.wait(20)
+
+    def settings(self, user: str) -> NatsSettings:
+        """How this user logs in."""
+        return NatsSettings(
+            url=f"nats://127.0.0.1:{self.port}",
+            user=user,
+            password_file=str(self.secrets / user),
+        )
