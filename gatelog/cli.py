@@ -149,7 +149,7 @@ def run(arguments: Sequence[str]) -> int:
     debug = DEBUG in arguments
     rest = [argument for argument in arguments if argument != DEBUG]
     try:
-        result = app(args=rest, prog_name="gatelog", standalone_mode=False)
+        result = app(args=stopping.plain_dry_run(rest), prog_name="gatelog", standalone_mode=False)
     except BrokenPipeError:
         raise
     except (Exception, KeyboardInterrupt) as error:

@@ -23,6 +23,9 @@ from podgroup.runtime.kube import KubeClient
 
 What = Literal["clusterqueue", "localqueue", "group"]
 Stop = Literal["None", "Hold", "HoldAndDrain"]
+DryRun = Literal["none", "client", "server"]
+"""Whether a write is kept, only shown (client), or checked by the API server and not stored."""
+NEWEST = "v1beta2"
 _PLURALS = {
     "clusterqueue": "clusterqueues",
     "localqueue": "localqueues",
@@ -41,7 +44,7 @@ class Done(NamedTuple):
 
 
 async def set_queue(
-    kube: KubeClient, what: What, namespace: str, name: str, stop: Stop, reason: str, *, dry: bool
+    kube: KubeClient, what: What, namespace: str, name: str, stop: Stop, reason: str, *, dry: DryRun
 ) -> Done:
     """Set the stop policy of a queue.
 
@@ -60,7 +63,7 @@ async def set_queue(
 
 
 async def set_group(
-    kube: KubeClient, namespace: str, name: str, reason: str, *, active: bool, dry: bool
+    kube: KubeClient, namespace: str, name: str, reason: str, *, active: bool, dry: DryRun
 ) -> Done:
     """Set whether a group may be admitted, in the Workload that stands for it.
 
@@ -79,8 +82,14 @@ async def set_group(
     raise CommandFailed(f"{path} changes all the time: try again")
 
 
+def drafted(what: str, body: dict[str, Any], reason: str) -> Done:
+    """Return what `create` would send, asking nobody: so it does not say who gave the reason."""
+    marks: dict[str, str | None] = {REASON_ANNOTATION: _one_line(reason)} if reason else {}
+    return Done(_object(NEWEST, body, marks), _title(what, body["metadata"]["name"]))
+
+
 async def create(
-    kube: KubeClient, what: str, namespace: str, body: dict[str, Any], reason: str, *, dry: bool
+    kube: KubeClient, what: str, namespace: str, body: dict[str, Any], reason: str, *, dry: DryRun
 ) -> Done:
     """Create a queue or flavor; `body` has the fields of kueue.x-k8s.io/v1beta2.
 
@@ -89,22 +98,23 @@ async def create(
     """
     path = await _path(kube, what, namespace)
     version = path.split("/")[3]
-    spec = dict(body["spec"])
-    if version == "v1beta1" and "cohortName" in spec:
-        spec["cohort"] = spec.pop("cohortName")
-    meta = {**body["metadata"]}
-    if reason:
-        meta["annotations"] = await _reason(kube, reason)
-    made = {
-        "apiVersion": f"{clusterinfo.KUEUE_GROUP}/{version}",
-        **body,
-        "metadata": meta,
-        "spec": spec,
-    }
+    made = _object(version, body, await _reason(kube, reason) if reason else {})
+    meta = made["metadata"]
     status, answer = await kube.json("POST", path, body=made, params=_params(dry))
     if status not in (200, 201):
         raise CommandFailed(f"cannot create {what} {meta['name']}: {_said(status, answer)}")
     return Done(answer, _title(what, meta["name"]))
+
+
+def _object(version: str, body: dict[str, Any], marks: dict[str, str | None]) -> dict[str, Any]:
+    spec = dict(body["spec"])
+    if version == "v1beta1" and "cohortName" in spec:
+        spec["cohort"] = spec.pop("cohortName")
+    meta = {**body["metadata"]}
+    if marks:
+        meta["annotations"] = marks
+    head = {"apiVersion": f"{clusterinfo.KUEUE_GROUP}/{version}"}
+    return {**head, **body, "metadata": meta, "spec": spec}
 
 
 async def there(kube: KubeClient, what: str, namespace: str, name: str) -> bool:
@@ -141,11 +151,16 @@ async def _patched(
     spec: dict[str, Any],
     reason: str,
     *,
-    dry: bool,
+    dry: DryRun,
 ) -> dict[str, Any] | None:
     """Patch; None when it was changed meanwhile. Without a reason the one before goes."""
     meta = found["metadata"]
     marks = await _reason(kube, reason) if reason else _NO_REASON
+    if dry == "client":
+        kept = {**(meta.get("annotations") or {}), **marks}
+        annotations = {name: text for name, text in kept.items() if text is not None}
+        shown = {**meta, "annotations": annotations}
+        return {**found, "metadata": shown, "spec": {**found["spec"], **spec}}
     guard = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], "annotations": marks}
     status, answer = await kube.json(
         "PATCH",
@@ -165,10 +180,17 @@ _NO_REASON = {REASON_ANNOTATION: None, REASON_BY_ANNOTATION: None}
 
 
 async def _reason(kube: KubeClient, reason: str) -> dict[str, str | None]:
+    return {
+        REASON_ANNOTATION: _one_line(reason),
+        REASON_BY_ANNOTATION: await clusterinfo.user(kube) or None,
+    }
+
+
+def _one_line(reason: str) -> str:
     text = " ".join(reason.split())
     if len(text) > MAX_REASON:
         raise CommandFailed(f"--reason has {len(text)} characters, {MAX_REASON} are taken")
-    return {REASON_ANNOTATION: text, REASON_BY_ANNOTATION: await clusterinfo.user(kube) or None}
+    return text
 
 
 async def _workload_of(kube: KubeClient, namespace: str, name: str) -> str:
@@ -193,8 +215,8 @@ async def _workload_of(kube: KubeClient, namespace: str, name: str) -> str:
     )
 
 
-def _params(dry: bool) -> dict[str, str]:
-    return {"dryRun": "All"} if dry else {}
+def _params(dry: DryRun) -> dict[str, str]:
+    return {"dryRun": "All"} if dry == "server" else {}
 
 
 def _title(what: str, name: str) -> str:

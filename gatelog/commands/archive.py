@@ -35,6 +35,7 @@ def archive(
         str | None,
         typer.Option("--to", metavar="DIR|URL", help="Where; default: the setting archive.url."),
     ] = None,
+    output: options.Form = None,
     as_json: options.AsJson = False,
     config: options.Config = None,
     state_dir: options.StateDirOption = None,
@@ -48,6 +49,7 @@ def archive(
     from gatelog.terminal import lookup
     from projector.archive.writing import Archived
 
+    output = options.form(output, as_json=as_json)
     settings = options.with_archive(
         lookup.read_settings(config, assign, state_dir, db, cluster), to
     )
@@ -58,8 +60,8 @@ def archive(
 
     with Shown(Console(stderr=True), "archiving") as shown:
         done = asyncio.run(run(shown))
-    if as_json:
-        sys.stdout.write(document(done, "json"))
+    if output is not None:
+        sys.stdout.write(document(done, output))
     else:
         for name in done.segments:
             print(name)

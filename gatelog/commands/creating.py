@@ -6,7 +6,7 @@ Invariant: one object is created, or with --dry-run none; what is there already 
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,9 +14,12 @@ from gatelog.commands.stopping import Dry, Namespace, Reason, place, tell
 from gatelog.shell import options
 from gatelog.shell.errors import CommandFailed, UsageFailed
 
+if TYPE_CHECKING:
+    from gatelog.cluster.intent import DryRun
+
 HELP = (
-    "Create a ClusterQueue, a LocalQueue or a ResourceFlavor. --dry-run lets the API server check "
-    "it and stores nothing; with -o yaml it prints what to keep in git."
+    "Create a ClusterQueue, a LocalQueue or a ResourceFlavor. --dry-run=server lets the API server "
+    "check it and stores nothing; --dry-run=client -o yaml prints what to keep in git."
 )
 EPILOG = """[bold]Examples[/]
 
@@ -26,7 +29,7 @@ gatelog create clusterqueue research --nominal-quota "default:cpu=40;memory=160G
 
 gatelog create localqueue user-queue -n team-a -c research
 
-gatelog create clusterqueue research --nominal-quota "default:cpu=40" --dry-run -o yaml"""
+gatelog create clusterqueue research --nominal-quota "default:cpu=40" --dry-run=client -o yaml"""
 
 app = typer.Typer(help=HELP, epilog=EPILOG, no_args_is_help=True)
 _Config = Annotated[
@@ -73,7 +76,7 @@ def clusterqueue(
         list[str] | None, typer.Option("--lending-limit", metavar="QUOTA", help="As above.")
     ] = None,
     reason: Reason = "",
-    dry_run: Dry = False,
+    dry_run: Dry = "none",
     output: options.Output = None,
     config: options.Config = None,
     kubeconfig: options.Kubeconfig = None,
@@ -116,7 +119,7 @@ def localqueue(
         typer.Option("--ignore-unknown-cq", "-i", help="Though the ClusterQueue is not there."),
     ] = False,
     reason: Reason = "",
-    dry_run: Dry = False,
+    dry_run: Dry = "none",
     output: options.Output = None,
     config: _Config = None,
     kubeconfig: options.Kubeconfig = None,
@@ -153,7 +156,7 @@ def resourceflavor(
         ),
     ] = None,
     reason: Reason = "",
-    dry_run: Dry = False,
+    dry_run: Dry = "none",
     output: options.Output = None,
     config: options.Config = None,
     kubeconfig: options.Kubeconfig = None,
@@ -179,18 +182,22 @@ def _create(
     name: str,
     body: dict[str, Any],
     reason: str,
-    dry: bool,
+    dry: "DryRun",
     output: Any,
     where: tuple[Any, Any, Any, Any],
     behind: str = "",
 ) -> None:
-    from gatelog.cluster.intent import Done, create, there
+    from gatelog.cluster.intent import Done, create, drafted, there
     from podgroup.names import is_dns_subdomain
     from podgroup.runtime.kube import connect
 
     if not is_dns_subdomain(name):
         raise UsageFailed(f"{name!r} is no name of an object: small letters, digits, - and .")
     settings = options.of_cluster(*where)
+
+    if dry == "client":
+        tell(drafted(what, body, reason), "created", output, dry=dry)
+        return
 
     async def run() -> Done:
         kube = await connect(settings.kubernetes, part="create")

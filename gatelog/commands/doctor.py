@@ -30,10 +30,12 @@ def doctor(
     db: options.Database = None,
     cluster: options.Cluster = None,
     assign: options.Assign = None,
+    output: options.Form = None,
     as_json: options.AsJson = False,
     verbose: options.Verbose = False,
 ) -> int | None:
     """Run `gatelog doctor`; see HELP."""
+    output = options.form(output, as_json=as_json)
     settings = options.settings(
         config,
         assign,
@@ -51,8 +53,8 @@ def doctor(
 
     configure(LogSettings(level=settings.log.level if verbose else "error"))
     findings = asyncio.run(examination.examine(settings))
-    if as_json:
-        sys.stdout.write(document(findings, "json"))
+    if output is not None:
+        sys.stdout.write(document(findings, output))
     else:
         out = console.console()
         out.print(examination.table(findings))

@@ -32,6 +32,7 @@ def epochs(
     shard: Annotated[
         int | None, typer.Option("--shard", metavar="N", min=0, help="Default: all shards.")
     ] = None,
+    output: options.Form = None,
     as_json: options.AsJson = False,
     config: options.Config = None,
     state_dir: options.StateDirOption = None,
@@ -43,13 +44,14 @@ def epochs(
     from gatelog.answers import inforce
     from gatelog.terminal import lookup
 
+    output = options.form(output, as_json=as_json)
     settings = lookup.read_settings(config, assign, state_dir, db, cluster, search=True)
     with lookup.open_model(settings) as model:
         lines = [one for one in inforce.epochs(model) if shard in (None, one.shard)]
         shards = sorted({one.shard for one in lines})
         known = {number: inforce.in_force(model, number) for number in shards}
         pruned = model.pruned()
-    if as_json:
+    if output is not None:
         found = [
             {
                 "epoch": one,
@@ -57,7 +59,7 @@ def epochs(
             }
             for one in lines
         ]
-        sys.stdout.write(document(found, "json"))
+        sys.stdout.write(document(found, output))
         return None
     if not lines:
         whose = f"cluster {settings.cluster}" + ("" if shard is None else f", shard {shard}")

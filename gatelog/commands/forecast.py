@@ -81,6 +81,7 @@ def forecast(
         ),
     ] = None,
     namespace: options.Namespace = None,
+    every_namespace: options.AllNamespaces = False,
     picture: options.Picture = None,
     output: options.Output = None,
     no_headers: options.NoHeaders = False,
@@ -110,7 +111,7 @@ def forecast(
         raise UsageFailed("--tell goes with --every: what is told has to be kept true")
     now = datetime.now(UTC)
     found = _made(settings, now, label, budget_s, keep=not dry_run)
-    wanted = options.namespace_of(namespace, every=False)
+    wanted = options.namespace_of(namespace, every=every_namespace)
     _print(found, now, wanted, output, picture, headers=not no_headers)
 
 

@@ -26,7 +26,7 @@ gatelog history team-a/train
 
 gatelog history team-a/train --all --utc
 
-gatelog history team-a/train --follow
+gatelog history train -n team-a --follow
 
 gatelog history team-a/train-worker-3 --json | jq '.[0].entries[].kind'"""
 
@@ -35,6 +35,7 @@ Title = Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="Group or p
 
 def history(
     title: Title,
+    namespace: options.Namespace = None,
     every: Annotated[
         bool, typer.Option("--all", help="All lives of the name, newest first; not the last only.")
     ] = False,
@@ -45,8 +46,10 @@ def history(
         bool, typer.Option("--utc", help="Date and milliseconds (UTC) in every line.")
     ] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on showing what happens until it is over.")
+        bool,
+        typer.Option("--follow", "-f", "--watch", "-w", help="Go on showing it until it is over."),
     ] = False,
+    output: options.Form = None,
     as_json: options.AsJson = False,
     sql: Annotated[
         bool, typer.Option("--sql", help="Print the SQL statement instead of running it.")
@@ -66,9 +69,10 @@ def history(
     from gatelog.answers.waitbars import bars
     from gatelog.terminal import console, lookup
 
-    if follow and (every or as_json or sql):
-        raise UsageFailed("--follow goes with none of --all, --json and --sql")
-    namespace, name = lookup.parse_title(title)
+    output = options.form(output, as_json=as_json)
+    if follow and (every or output is not None or sql):
+        raise UsageFailed("--follow goes with none of --all, -o, --json and --sql")
+    namespace, name = lookup.titled(title, namespace or "")
     settings = lookup.read_settings(config, assign, state_dir, db, cluster, search=True)
     out = console.console()
     with lookup.open_model(settings) as model:
@@ -85,7 +89,7 @@ def history(
         gaps = {group.id: missing(model, group) for group in chosen}
         settled = {group.id: of_group(model, group) for group in chosen}
         pruned = model.pruned()
-    if as_json:
+    if output is not None:
         found: list[dict[str, Any]] = [
             {
                 "group": group,
@@ -95,7 +99,7 @@ def history(
             }
             for group in chosen
         ]
-        sys.stdout.write(document(found, "json"))
+        sys.stdout.write(document(found, output))
         return None
 
     def show(group: GroupRow) -> None:

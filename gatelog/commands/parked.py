@@ -15,12 +15,12 @@ from rich.text import Text
 
 from gatelog.shell import options
 from gatelog.shell.errors import UsageFailed
-from gatelog.terminal import console
-from gatelog.terminal.printing import document
+from gatelog.terminal import console, printing
 from podgroup.runtime.settings import Settings
 
 if TYPE_CHECKING:
     from gatelog.replay.parking import Parked
+    from gatelog.terminal.printing import Output
     from podgroup.parked import ParkedMessage
 
 HELP = (
@@ -32,6 +32,8 @@ HELP = (
 EPILOG = """[bold]Examples[/]
 
 gatelog parked
+
+gatelog parked -n team-a -o wide
 
 gatelog parked show 1234/0
 
@@ -55,6 +57,11 @@ def parked(
     ] = False,
     note: Annotated[str, typer.Option("--note", help="Why; kept in history.")] = "",
     by: Annotated[str | None, typer.Option("--by", help="Who; default: the user.")] = None,
+    namespace: options.Namespace = None,
+    all_namespaces: options.AllNamespaces = False,
+    output: options.Output = None,
+    no_headers: options.NoHeaders = False,
+    watch: options.Watch = False,
     as_json: options.AsJson = False,
     config: options.Config = None,
     state_dir: options.StateDirOption = None,
@@ -66,16 +73,21 @@ def parked(
     from gatelog.replay import parking
     from gatelog.terminal import lookup
 
-    settings = lookup.read_settings(config, assign, state_dir, db, cluster)
+    form = options.form(output, as_json=as_json)
+    where = options.namespace_of(namespace, every=all_namespaces)
+    if action != "list" and (where or watch or form in ("wide", "name")):
+        raise UsageFailed(f"-n, --watch and -o wide|name are for parked list, not for {action}")
+    only_reads = action in ("list", "show")
+    settings = lookup.read_settings(config, assign, state_dir, db, cluster, search=only_reads)
     wanted = list(keys or ())
     if action == "list":
-        _list(parking.found(settings, settled=every), as_json=as_json)
+        _list(settings, where, form, settled=every, headers=not no_headers, watch=watch)
     elif action == "stream":
-        _stream(asyncio.run(parking.stream(settings)), as_json=as_json)
+        _stream(asyncio.run(parking.stream(settings)), form)
     elif action == "show":
         if len(wanted) != 1:
             raise UsageFailed("parked show: name one as SEQ/ORD (gatelog parked list)")
-        _show(parking.one(settings, wanted[0]), as_json=as_json)
+        _show(parking.one(settings, wanted[0]), form)
     else:
         _settle(settings, action, wanted, every=every, by=by or _user(), note=note)
 
@@ -96,30 +108,70 @@ def _settle(
         print(f"{group} goes on (gatelog why {group})")
 
 
-def _list(rows: "list[Parked]", *, as_json: bool) -> None:
-    if as_json:
-        _json(rows)
+def _list(
+    settings: Settings,
+    namespace: str,
+    output: "Output | None",
+    *,
+    settled: bool,
+    headers: bool,
+    watch: bool,
+) -> None:
+    from gatelog.replay import parking
+    from gatelog.terminal import following, lookup
+
+    def read() -> "list[Parked]":
+        return parking.found(settings, settled=settled, namespace=namespace)
+
+    rows = read()
+    _rows(rows, output, headers=headers)
+    if not watch:
         return
-    if not rows:
+    known = {row.key: row for row in rows}
+
+    def again() -> None:
+        nonlocal known
+        found = {row.key: row for row in read()}
+        fresh = [row for key, row in found.items() if known.get(key) != row]
+        known = found
+        if fresh:
+            _rows(fresh, output, headers=False)
+
+    with lookup.open_model(settings) as model:
+        following.whenever_written(model, again)
+
+
+def _rows(rows: "list[Parked]", output: "Output | None", *, headers: bool) -> None:
+    if not rows and output in (None, "wide"):
         print("nothing is parked")
         return
     out = console.console()
-    if out.is_terminal:
+    if output is None and out.is_terminal:
         out.print(_table(rows))
         if first := next((row.key for row in rows if not row.resolution), ""):
             out.print(Text(f"\n→ gatelog parked show {first}, then release or discard", "italic"))
         return
-    for row in rows:
-        state = f"  [{row.resolution} by {row.resolved_by}]" if row.resolution else ""
-        what = f"{row.object or row.group or row.group_id or '(unknown)'}: {row.message}"
-        still = f"; {row.group} stands still" if row.stands else ""
-        print(f"{row.key}  {row.at:%Y-%m-%d %H:%M:%S}Z  {row.reason}  {what}{still}{state}")
+    printing.show(rows, _columns(), output, names=lambda row: row.key, headers=headers)
 
 
-def _stream(rows: "list[ParkedMessage]", *, as_json: bool) -> None:
+def _columns() -> "list[printing.Column[Parked]]":
+    return [
+        printing.Column("KEY", lambda row: row.key),
+        printing.Column("AT", lambda row: f"{row.at:%Y-%m-%d %H:%M:%S}Z"),
+        printing.Column("REASON", lambda row: row.reason),
+        printing.Column("GROUP", lambda row: row.group or row.group_id),
+        printing.Column("STANDS STILL", lambda row: "yes" if row.stands else "no"),
+        printing.Column("OBJECT", lambda row: row.object or "(unknown)"),
+        printing.Column("SETTLED", lambda row: row.resolution, wide=True),
+        printing.Column("BY", lambda row: row.resolved_by, wide=True),
+        printing.Column("MESSAGE", lambda row: row.message),
+    ]
+
+
+def _stream(rows: "list[ParkedMessage]", output: "Output | None") -> None:
     """Print messages of PARKED, each with its body; that of binary ones as far as it is text."""
-    if as_json:
-        sys.stdout.write(document(rows, "json"))
+    if output in ("json", "yaml"):
+        sys.stdout.write(printing.document(rows, output))
         return
     if not rows:
         print("the stream PARKED is empty")
@@ -150,9 +202,9 @@ def _table(rows: "list[Parked]") -> Table:
     return table
 
 
-def _show(row: "Parked", *, as_json: bool) -> None:
-    if as_json:
-        _json([row])
+def _show(row: "Parked", output: "Output | None") -> None:
+    if output in ("json", "yaml"):
+        sys.stdout.write(printing.document([row], output))
         return
     lines = [
         ("parked", f"{row.key} at {row.at:%Y-%m-%d %H:%M:%S}Z"),
@@ -187,10 +239,6 @@ def _readable(raw: str) -> str:
         return msgspec.json.format(raw, indent=2)
     except msgspec.MsgspecError:
         return raw
-
-
-def _json(rows: "list[Parked]") -> None:
-    sys.stdout.write(document(rows, "json"))
 
 
 def _user() -> str:

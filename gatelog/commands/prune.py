@@ -53,6 +53,7 @@ def prune(
             "disk, and the projector waits meanwhile.",
         ),
     ] = False,
+    output: options.Form = None,
     as_json: options.AsJson = False,
     config: options.Config = None,
     state_dir: options.StateDirOption = None,
@@ -64,18 +65,21 @@ def prune(
     from projector import migrate, pruning
     from projector.database import database_url
 
+    output = options.form(output, as_json=as_json)
     settings = lookup.read_settings(config, assign, state_dir, db, None)
     keep = _age(older_than, settings.database.retention_days)
     url = database_url(settings)
     migrate.check(url)
     before = pruning.limit(datetime.now(UTC), keep)
-    if not as_json:
+    if output is None:
         will = "would go" if dry_run else "goes"
         print(f"what was over before {before:%Y-%m-%d} 00:00 UTC {will}:")
-    found = pruning.prune(url, before, dry_run=dry_run, tell=(lambda _: None) if as_json else _tell)
-    if as_json:
+    found = pruning.prune(
+        url, before, dry_run=dry_run, tell=_tell if output is None else (lambda _: None)
+    )
+    if output is not None:
         whole = {"before": before, "dry_run": dry_run, "gone": found}
-        sys.stdout.write(document(whole, "json"))
+        sys.stdout.write(document(whole, output))
     elif not found:
         print("nothing")
     if compact and not dry_run:

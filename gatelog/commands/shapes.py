@@ -7,7 +7,7 @@ import csv
 import sys
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from gatelog.answers.shapes import Row
 from gatelog.terminal.printing import Column, document, table
@@ -39,16 +39,16 @@ FAILURES: Sequence[Column[Row]] = (
 def show(
     rows: Sequence[Row],
     columns: Sequence[Column[Row]],
-    output: str | None,
+    output: Literal["wide", "csv", "json", "yaml"] | None,
     period: tuple[datetime, datetime],
     notes: Sequence[str],
     *,
     headers: bool,
 ) -> None:
     """Print rows; `notes` are what the answer lacks."""
-    if output == "json":
+    if output in ("json", "yaml"):
         found = {"since": period[0], "until": period[1], "rows": rows, "notes": notes}
-        sys.stdout.write(document(found, "json"))
+        sys.stdout.write(document(found, output))
         return
     for note in notes:
         sys.stderr.write(f"gatelog: {note}\n")

@@ -30,6 +30,7 @@ def sql(
     limit: Annotated[
         int, typer.Option("--limit", min=1, max=1_000_000, help="Rows printed at most.")
     ] = 1000,
+    output: options.Form = None,
     as_json: options.AsJson = False,
     no_headers: options.NoHeaders = False,
     config: options.Config = None,
@@ -45,6 +46,7 @@ def sql(
     from gatelog.terminal import lookup, printing
     from projector.database import database_url, reader
 
+    output = options.form(output, as_json=as_json)
     settings = lookup.read_settings(config, assign, state_dir, db, None, search=True)
     engine = reader(database_url(settings))
     try:
@@ -58,8 +60,10 @@ def sql(
     finally:
         engine.dispose()
     more = len(rows) > limit
-    if as_json:
-        found = [dict(zip(names, row, strict=True)) for row in rows[:limit]]
+    found = [dict(zip(names, row, strict=True)) for row in rows[:limit]]
+    if output == "yaml":
+        sys.stdout.write(printing.document(found, output))
+    elif output == "json":
         sys.stdout.write(msgspec.json.encode(found, enc_hook=str).decode() + "\n")
     else:
         cells = [[_cell(value) for value in row] for row in rows[:limit]]

@@ -5,14 +5,15 @@ written, and with --dry-run nothing at all.
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from gatelog.shell import options
 
 if TYPE_CHECKING:
-    from gatelog.cluster.intent import Done, Stop, What
+    from gatelog.cluster.intent import Done, DryRun, Stop, What
     from podgroup.runtime.settings import Settings
 
 HELP = (
@@ -27,7 +28,7 @@ gatelog stop localqueue user-queue -n team-a --reason "budget is spent"
 
 gatelog stop group team-a/train --reason "wrong data set"
 
-gatelog stop clusterqueue research --dry-run"""
+gatelog stop clusterqueue research --dry-run=server"""
 RESUME_HELP = "Let a ClusterQueue, a LocalQueue or a group that was stopped go on."
 RESUME_EPILOG = """[bold]Examples[/]
 
@@ -51,11 +52,17 @@ Reason = Annotated[
     typer.Option("--reason", metavar="TEXT", help="Why: kept in the event log, with your name."),
 ]
 Dry = Annotated[
-    bool, typer.Option("--dry-run", help="Let the API server check it; nothing is stored.")
+    Literal["none", "client", "server"],
+    typer.Option(
+        "--dry-run",
+        help="server: the API server checks it and stores nothing. client: only show what would "
+        "be sent. --dry-run alone is server.",
+    ),
 ]
 Namespace = Annotated[
     str, typer.Option("--namespace", "-n", metavar="NS", help="Of a LocalQueue or group.")
 ]
+_DRY_RUNS = (["none"], ["client"], ["server"])
 _KINDS: "dict[str, What]" = {
     **dict.fromkeys(("clusterqueue", "clusterqueues", "cq"), "clusterqueue"),
     **dict.fromkeys(("localqueue", "localqueues", "lq"), "localqueue"),
@@ -72,7 +79,7 @@ def stop(
         bool,
         typer.Option("--keep-already-running", help="Queues: what is admitted runs on (Hold)."),
     ] = False,
-    dry_run: Dry = False,
+    dry_run: Dry = "none",
     output: options.Output = None,
     config: options.Config = None,
     kubeconfig: options.Kubeconfig = None,
@@ -95,7 +102,7 @@ def resume(
     name: Name,
     namespace: Namespace = "",
     reason: Reason = "",
-    dry_run: Dry = False,
+    dry_run: Dry = "none",
     output: options.Output = None,
     config: options.Config = None,
     kubeconfig: options.Kubeconfig = None,
@@ -105,6 +112,17 @@ def resume(
     """Run `gatelog resume`; see RESUME_HELP."""
     settings = options.of_cluster(config, kubeconfig, context, assign)
     _carry_out(settings, _kind(what), namespace, name, "None", reason, dry_run, output)
+
+
+def plain_dry_run(arguments: Sequence[str]) -> list[str]:
+    """Return the words of a command line with the form that a bare --dry-run stands for."""
+    found = list(arguments)
+    if not set(found[:1]) & {"stop", "resume", "create"}:
+        return found
+    for index, word in enumerate(found):
+        if word == "--dry-run" and found[index + 1 : index + 2] not in _DRY_RUNS:
+            found[index] = "--dry-run=server"
+    return found
 
 
 def _kind(text: str) -> "What":
@@ -142,7 +160,7 @@ def _carry_out(
     name: str,
     policy: "Stop",
     reason: str,
-    dry: bool,
+    dry: "DryRun",
     output: Any,
 ) -> None:
     from gatelog.cluster.intent import set_group, set_queue
@@ -165,7 +183,7 @@ def _carry_out(
     tell(asyncio.run(run()), said, output, dry=dry)
 
 
-def tell(done: "Done", said: str, output: Any, *, dry: bool) -> None:
+def tell(done: "Done", said: str, output: Any, *, dry: "DryRun") -> None:
     """Print what became of an object: a line as kubectl's, or the object."""
     import sys
 
@@ -176,4 +194,5 @@ def tell(done: "Done", said: str, output: Any, *, dry: bool) -> None:
     elif output == "name":
         print(done.title)
     else:
-        print(f"{done.title} {said if done.changed else 'unchanged'}{' (dry run)' if dry else ''}")
+        tried = {"none": "", "client": " (dry run)", "server": " (server dry run)"}[dry]
+        print(f"{done.title} {said if done.changed else 'unchanged'}{tried}")

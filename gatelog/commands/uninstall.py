@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from gatelog.shell import options
+from gatelog.shell import options, statedir
 from gatelog.shell.errors import CommandFailed
 from gatelog.terminal.printing import document
 
@@ -60,8 +60,10 @@ def uninstall(
         str, typer.Option("--namespace", "-n", metavar="NS", help="Where gatelog is installed.")
     ] = "gatelog-system",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")] = False,
+    output: options.Form = None,
     as_json: options.AsJson = False,
     config: options.Config = None,
+    state_dir: options.StateDirOption = None,
     kubeconfig: options.Kubeconfig = None,
     context: options.KubeContext = None,
     assign: options.Assign = None,
@@ -70,17 +72,26 @@ def uninstall(
     from gatelog.removal.removing import Wish
     from gatelog.shell.errors import UsageFailed
 
+    output = options.form(output, as_json=as_json)
     wanted = set(also or ())
     if wanted - {"crds", "data"}:
         raise UsageFailed(f"--also {' '.join(sorted(wanted))}: it knows crds and data")
-    settings = options.of_cluster(config, kubeconfig, context, assign)
+    settings = options.settings(
+        config,
+        assign,
+        kubernetes__kubeconfig=kubeconfig,
+        kubernetes__context=context,
+        state_dir=state_dir,
+    )
+    if not dry_run and (running := statedir.of(settings).in_use()):
+        raise CommandFailed(f"{running}. It would put its labels back")
     wish = Wish(namespace, gates, wanted, dry_run)  # type: ignore[arg-type] # checked above
     if sys.stdin.isatty() and not (yes or dry_run):
         typer.confirm("Remove gatelog from this cluster? --dry-run says what goes", abort=True)
-    steps = asyncio.run(_run(settings, wish, quiet=as_json))
-    if as_json:
+    steps = asyncio.run(_run(settings, wish, quiet=output is not None))
+    if output is not None:
         whole = {"dry_run": dry_run, "steps": [step._asdict() for step in steps]}
-        sys.stdout.write(document(whole, "json"))
+        sys.stdout.write(document(whole, output))
 
 
 async def _run(settings: "Settings", wish: "Wish", *, quiet: bool) -> "list[Step]":

@@ -91,7 +91,7 @@ def usage(
     ] = "user",
     picture: options.Picture = None,
     output: Annotated[
-        Literal["wide", "csv", "json"] | None,
+        Literal["wide", "csv", "json", "yaml"] | None,
         typer.Option("--output", "-o", help="Form of the answer. Default: a table."),
     ] = None,
     no_headers: options.NoHeaders = False,
@@ -149,8 +149,8 @@ def usage(
         rows = [_values(share) for share in shares]
         quota = [_idle_values(one, known) for one in idle]
         svg.write(picture, spent.draw(by, begin, end, rows, quota))
-    if output == "json":
-        _json(by, begin, end, shares, idle, known, notes)
+    if output in ("json", "yaml"):
+        _document(output, by, begin, end, shares, idle, known, notes)
         return
     for note in notes:
         sys.stderr.write(f"gatelog: {note}\n")
@@ -163,7 +163,7 @@ def usage(
 def _shapes(
     settings: "Settings",
     period: tuple[datetime, datetime],
-    output: str | None,
+    output: Literal["wide", "csv", "json", "yaml"] | None,
     *,
     used: bool,
     headers: bool,
@@ -245,7 +245,8 @@ def _idle_values(one: "Idle", rates: "Rates | None") -> "dict[str, Any]":
     }
 
 
-def _json(
+def _document(
+    output: Literal["json", "yaml"],
     by: str,
     begin: datetime,
     end: datetime,
@@ -275,7 +276,7 @@ def _json(
         ],
         "notes": notes,
     }
-    sys.stdout.write(document(found, "json"))
+    sys.stdout.write(document(found, output))
 
 
 def _number(value: Any) -> Any:

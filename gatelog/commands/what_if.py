@@ -16,6 +16,7 @@ from gatelog.shell import options
 from gatelog.shell.errors import FAILED, UsageFailed
 
 if TYPE_CHECKING:
+    from gatelog.terminal.printing import Form
     from gatelog.whatif.tallying import Tally
     from podgroup.runtime.settings import Settings
 
@@ -126,6 +127,7 @@ def what_if(
         ),
     ] = None,
     picture: options.Picture = None,
+    output: options.Form = None,
     as_json: options.AsJson = False,
     config: options.Config = None,
     state_dir: options.StateDirOption = None,
@@ -138,7 +140,15 @@ def what_if(
     small = [text for text in assign or () if {"/", ":"} & set(text.partition("=")[0])]
     settings = [text for text in assign or () if text not in small]
     database = options.database_option(db)
-    wanted = Wanted(change or [], small, runtime, label, database, as_json, picture)
+    wanted = Wanted(
+        change or [],
+        small,
+        runtime,
+        label,
+        database,
+        options.form(output, as_json=as_json),
+        picture,
+    )
     if trace is not None:
         if file or since or until:
             raise UsageFailed("--trace is played as a whole: leave FILE, --since and --until out")
@@ -166,7 +176,7 @@ class Wanted(NamedTuple):
     runtime: float
     label: str
     db: str | None
-    as_json: bool
+    output: "Form | None"
     picture: Path | None
 
 
@@ -201,7 +211,7 @@ def _of_trace(trace: Path, objects: list[Path], queue: str, wanted: Wanted) -> N
         tallies.append(tally)
     then, changes = tallies[0], tallies[1] if two else None
     _draw(wanted, trace.name, then, changes, ("as it is", "changed"))
-    _show(jobs, tallies, as_json=wanted.as_json)
+    _show(jobs, tallies, wanted.output)
 
 
 def _of_log(
@@ -240,10 +250,10 @@ def _of_log(
         shown=lambda what: Shown(console, what, past.gathered.begin or begin, past.end),
     )
     _draw(wanted, past.cluster, past.then, found.other or found.same, ("then", "what-if"))
-    if wanted.as_json:
+    if wanted.output is not None:
         from gatelog.terminal.printing import document
 
-        sys.stdout.write(document(replaying.as_values(past, found), "json"))
+        sys.stdout.write(document(replaying.as_values(past, found), wanted.output))
     else:
         replaying.show(past, found, sys.stdout)
     return FAILED if past.unread else None
@@ -262,12 +272,12 @@ def _draw(
     svg.write(wanted.picture, sheet)
 
 
-def _show(jobs: Any, tallies: list[Any], *, as_json: bool) -> None:
+def _show(jobs: Any, tallies: list[Any], output: "Form | None") -> None:
     from gatelog.terminal.printing import document
     from gatelog.whatif import comparing, reporting
 
     then, other = tallies[0], tallies[1] if len(tallies) > 1 else None
-    if as_json:
+    if output is not None:
         found: dict[str, Any] = {
             "trace": str(jobs.path),
             "jobs": jobs.jobs,
@@ -278,7 +288,7 @@ def _show(jobs: Any, tallies: list[Any], *, as_json: bool) -> None:
         if other is not None:
             found["what_if"] = reporting.as_values(other)
             found["moved"] = comparing.as_values(then, other)
-        sys.stdout.write(document(found, "json"))
+        sys.stdout.write(document(found, output))
         return
     out = sys.stdout
     out.write(

@@ -106,7 +106,7 @@ def why(
     from gatelog.terminal import console, lookup, printing
 
     settings = lookup.read_settings(config, assign, state_dir, db, cluster, search=True)
-    output = "json" if as_json else output
+    output = options.form(output, as_json=as_json)
     chosen = options.namespace_of(namespace, every=all_namespaces)
     if title is None or ("/" not in title and not chosen):
         with lookup.open_model(settings) as model:
@@ -115,9 +115,7 @@ def why(
             )
     if watch:
         raise UsageFailed(f"--watch is for what waits; of one group: gatelog history {title} -f")
-    namespace, name = lookup.parse_title(title if "/" in title else f"{chosen}/{title}")
-    if chosen and namespace != chosen:
-        raise UsageFailed(f"{title} is not in the namespace of -n {chosen}")
+    namespace, name = lookup.titled(title, chosen)
     with lookup.open_model(settings) as model:
         lives = model.groups(namespace, name, limit=1)
         if not lives:

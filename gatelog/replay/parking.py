@@ -77,10 +77,16 @@ def parse_key(text: str) -> tuple[int, int]:
     return int(seq), int(ordinal)
 
 
-def found(settings: Settings, *, settled: bool) -> list[Parked]:
-    """Return what is parked, oldest first; with `settled` also what was released or discarded."""
+def found(settings: Settings, *, settled: bool, namespace: str = "") -> list[Parked]:
+    """Return what is parked, oldest first; with `settled` also what was released or discarded.
+
+    Of a namespace is what concerns a group or an object in it.
+    """
     table = tables.parked
     query = _query(settings).order_by(table.c.seq, table.c.ord).limit(MOST)
+    if namespace:
+        inside = table.c.object.contains(f" {namespace}/", autoescape=True)
+        query = query.where((tables.groups.c.namespace == namespace) | inside)
     if not settled:
         query = query.where(table.c.resolution == "")
     return _rows(settings, query)

@@ -8,7 +8,7 @@ Invariant: a command reads its settings once, here.
 """
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 import typer
@@ -92,7 +92,14 @@ Picture = Annotated[
     Path | None,
     typer.Option("--picture", metavar="FILE.svg", help="Draw the answer as well, as SVG."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON on stdout, for programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
+Form = Annotated[
+    Literal["json", "yaml"] | None,
+    typer.Option("--output", "-o", help="For programs. Default: text for people."),
+]
+_Asked = TypeVar(
+    "_Asked", Literal["json", "yaml"] | None, Literal["wide", "json", "yaml", "name"] | None
+)
 
 
 def settings(config: Path | None, assign: list[str] | None, **given: Any) -> Settings:
@@ -131,6 +138,17 @@ def database_option(value: str | None) -> str | None:
     if value is None or "://" in value:
         return value
     return f"sqlite:///{Path(value).expanduser().resolve()}"
+
+
+def form(output: _Asked, *, as_json: bool) -> _Asked:
+    """Return the form that was asked for by `-o` or by `--json`.
+
+    Raises:
+        UsageFailed: two different ones.
+    """
+    if as_json and output not in (None, "json"):
+        raise UsageFailed(f"--json and -o {output} exclude each other: one form")
+    return "json" if as_json else output
 
 
 def namespace_of(name: str | None, *, every: bool) -> str:

@@ -96,6 +96,17 @@ class StateDir:
             "choose another directory with --state-dir"
         )
 
+    def in_use(self) -> str:
+        """Say who runs on it, in a sentence; "" if nobody does. Makes nothing."""
+        try:
+            with self.lock.open("rb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return ""
+        except OSError:
+            return self._in_use()
+        return ""
+
     def holder(self) -> int | None:
         """Return the process id in the lock file; None when there is none to be read."""
         try:

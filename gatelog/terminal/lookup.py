@@ -34,6 +34,20 @@ def parse_title(title: str) -> tuple[str, str]:
     return namespace, name
 
 
+def titled(title: str, namespace: str) -> tuple[str, str]:
+    """Return namespace and name of what was named as NAMESPACE/NAME, or by name and `-n`.
+
+    Raises:
+        UsageFailed: it is not of that form, or of two namespaces.
+    """
+    if "/" not in title and namespace:
+        title = f"{namespace}/{title}"
+    found, name = parse_title(title)
+    if namespace and found != namespace:
+        raise UsageFailed(f"{title} is not in the namespace of -n {namespace}")
+    return found, name
+
+
 def read_settings(
     config: Path | None,
     assign: list[str] | None,

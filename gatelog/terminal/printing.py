@@ -15,6 +15,7 @@ import msgspec
 
 Row = TypeVar("Row")
 Output = Literal["wide", "json", "yaml", "name"]
+Form = Literal["json", "yaml"]
 
 GAP = "   "
 NARROW = 80
@@ -50,7 +51,7 @@ def show(
         table([column.name for column in shown], cells, headers=headers, out=out)
 
 
-def document(found: Any, output: Literal["json", "yaml"]) -> str:
+def document(found: Any, output: Form) -> str:
     """Return anything msgspec can encode as a document that ends with a newline."""
     encoded = msgspec.json.encode(found, enc_hook=str)
     if output == "json":
