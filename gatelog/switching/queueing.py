@@ -81,13 +81,14 @@ class Queueing:
 
     async def prepare(self, tell: Tell, *, dry: bool) -> None:
         """Hold the queues; see that nothing is admitted, and that Kueue is there, or away."""
+        tried: intent.DryRun = "server" if dry else "none"
         stop: intent.Stop = "HoldAndDrain" if self._drain else "Hold"
         for queue in await self._queues():
             name, present = queue["metadata"]["name"], queue["spec"].get("stopPolicy") or "None"
             if present == stop or not (present == "None" or _held_here(queue)):
                 continue
             await intent.set_queue(
-                self._kube, "clusterqueue", "", name, stop, f"{_REASON} {self._to}", dry=dry
+                self._kube, "clusterqueue", "", name, stop, f"{_REASON} {self._to}", dry=tried
             )
             tell(f"stopped clusterqueue {name} ({stop})")
         held = await self._admitted()
@@ -110,11 +111,12 @@ class Queueing:
                 await probe.remove(self._kube, [_VISIBILITY], tell, dry=dry)
         if not dry:
             await parts.rolled_out(self._kube, self._space, parts.ROLLED_OUT_S)
+        tried: intent.DryRun = "server" if dry else "none"
         for queue in await self._queues():
             if not _held_here(queue):
                 continue
             name = queue["metadata"]["name"]
-            await intent.set_queue(self._kube, "clusterqueue", "", name, "None", "", dry=dry)
+            await intent.set_queue(self._kube, "clusterqueue", "", name, "None", "", dry=tried)
             tell(f"resumed clusterqueue {name}")
 
     async def after(self, tell: Tell) -> None:
