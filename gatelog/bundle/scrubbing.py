@@ -26,8 +26,9 @@ SHORTEST = 4
 """Characters of a value below which it is no secret: replacing it would blank half of a text."""
 _MOST_BYTES = 64 * 1024
 _WORDS = (
-    r"(?:pass(?:word|wd|phrase)|pwd|token|secret|credentials?|authorization|seed"
-    r"|(?:api|private|access|client)[-_]?key(?:[-_]?(?:id|data))?)"
+    r"(?:pass(?:word|wd|phrase|code)|(?<![a-z])pass(?![a-z])|pwd|token|secret|credentials?"
+    r"|authorization|cookie|seed|signature|(?<![a-z])sig(?![a-z])"
+    r"|(?:api|private|access|client|account|shared|storage)[-_]?key(?:[-_]?(?:id|data))?)"
 )
 _IS_SECRET = re.compile(_WORDS, re.IGNORECASE)
 _FILES = (
@@ -38,9 +39,12 @@ _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 _NAMING_FILES = ("PGPASSFILE", "PGSERVICEFILE", "KUBECONFIG")
 _COLONS = 3
 """Colons in a line of a password file of libpq, at least."""
+_PASSWORDS = re.compile(r"://[^\s/:@]*:([^\s,]+)@")
+"""Passwords of URLs whatever is in them: SQLAlchemy takes a / in one that is not quoted."""
 _NAMED = re.compile(rf"(?im)([\w.-]*{_WORDS}[\w-]*)[\"']?[ \t]*[:=][ \t]*[\"']?([^\s\"',}}]+)")
 _FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"-----BEGIN [A-Z0-9 ]+-----.*?(?:-----END [A-Z0-9 ]+-----|\Z)", re.DOTALL), GONE),
+    (re.compile(r"(?<=://)[^\s/:@\"'<>]*:[^\s,\"'<>]+(?=@)"), GONE),  # with / or @ in it, too
     (re.compile(r"(?<=://)[^\s/@\"'<>]+(?=@)"), GONE),
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{4,}"), rf"\1 {GONE}"),
     (
@@ -130,6 +134,9 @@ def _texts(tree: object) -> Iterator[str]:
 
 
 def _of_urls(text: str) -> Iterator[str]:
+    for secret in _PASSWORDS.findall(text):
+        yield secret
+        yield unquote(secret)
     for part in text.split(",") if "://" in text else ():
         try:
             found = urlsplit(part.strip())

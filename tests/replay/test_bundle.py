@@ -198,6 +198,12 @@ def test_without_a_name_it_takes_the_group_that_waits_longest(
         (f"a {PEM} b", f"a {GONE} b"),
         ("pods wait for quota; cpu=3, memory: 4Gi", "pods wait for quota; cpu=3, memory: 4Gi"),
         ("see https://host/path@2", "see https://host/path@2"),
+        ("to postgresql://me:s3/cr@t@db/x: no", f"to postgresql://{GONE}@db/x: no"),
+        ("nats://a:b/c@one:1,nats://d:e@two:2", f"nats://{GONE}@one:1,nats://{GONE}@two:2"),
+        ("DB_PASS=hunter2 bypass=no", f"DB_PASS={GONE} bypass=no"),
+        ("AccountKey=abc/d==;BlobEndpoint=x", f"AccountKey={GONE};BlobEndpoint=x"),
+        ("GET /x?se=1&sig=a%2Fb&n=2", f"GET /x?se=1&sig={GONE}&n=2"),
+        ("Cookie: session=abc", f"Cookie: {GONE}"),
     ],
 )
 def test_forms_of_secrets(text: str, left: str) -> None:
@@ -210,7 +216,15 @@ def test_what_the_process_knows_is_found_in_every_writing(tmp_path: Path) -> Non
     file = tmp_path / "password"
     file.write_text("fi/le+pw\n")
     settings = Settings(nats=NatsSettings(password_file=str(file), url="nats://tok%2Fen@h:1"))
-    found: Any = scrubber(settings, {"DB_PASSWORD": 'q"uote', "HOME_DIR": "kept", "X": "x"})
+    known = {
+        "DB_PASSWORD": 'q"uote',
+        "HOME_DIR": "kept",
+        "X": "x",
+        "DSN": "postgresql://u:s/l4sh@h",
+    }
+    found: Any = scrubber(settings, known)
+    for secret in ("s/l4sh", "s%2Fl4sh"):
+        assert found.text(f"<{secret}>") == f"<{GONE}>", secret
     for secret in ("fi/le+pw", "fi%2Fle%2Bpw", "tok%2Fen", "tok/en", 'q"uote', 'q\\"uote'):
         assert found.text(f"<{secret}>") == f"<{GONE}>", secret
     assert found.text("kept x") == "kept x"
