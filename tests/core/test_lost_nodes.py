@@ -1,0 +1,52 @@
+"""A node is drained or lost: what its pods hold until somebody says that they have ended."""
+
+from podgroup.objects import Condition
+from tests.support.toy import Toy
+
+DISRUPTED = Condition(type="DisruptionTarget", status="True", reason="DeletionByPodGC")
+
+
+def test_pods_in_limbo_hold_their_quota_until_they_are_collected() -> None:
+    """Deleted by the node controller, and no kubelet answers: nobody knows whether they run."""
+    toy = Toy(cpu=4)
+    toy.slow = True
+    toy.pod("p0", "g", 2, cpu=2)
+    toy.pod("p1", "g", 2, cpu=2)
+    toy.run("p0", "p1")
+    toy.pod("waits", cpu=2)
+    toy.delete("p0")  # its node is lost; p1 runs on another one
+    assert toy.named("p0").finalizers and toy.gated("waits")
+    toy.pod("again", "g", 2, cpu=2)
+    assert toy.gated("again"), "p0 may still run"
+    # The node is deleted: the collector of pods fails its pods and removes them.
+    toy.change(toy.named("p0").uid, phase="Failed", conditions=(DISRUPTED,))
+    assert "p0" not in {pod.name for pod in toy.pods.values()}, "its finalizer is off"
+    assert not toy.gated("again") and toy.gated("waits"), "the group keeps its quota"
+
+
+def test_a_single_pod_of_a_lost_node_gives_its_quota_back_when_it_is_collected() -> None:
+    toy = Toy(cpu=2)
+    toy.slow = True
+    toy.pod("lost", cpu=2)
+    toy.run("lost")
+    toy.pod("waits", cpu=2)
+    toy.delete("lost")
+    assert toy.gated("waits")
+    toy.change(toy.named("lost").uid, phase="Failed", conditions=(DISRUPTED,))
+    assert not toy.gated("waits")
+    assert {pod.name for pod in toy.pods.values()} == {"waits"}
+
+
+def test_an_evicted_pod_of_a_group_is_replaced_and_the_others_run_on() -> None:
+    toy = Toy(cpu=2)
+    toy.pod("p0", "g", 2)
+    toy.pod("p1", "g", 2)
+    toy.run("p0", "p1")
+    toy.pod("waits")
+    toy.delete("p0")  # the kubelet of a drained node ends it
+    assert toy.gated("waits"), "its place is the replacement's"
+    toy.pod("again", "g", 2)
+    assert not toy.gated("again") and toy.named("p1").phase == "Running"
+    toy.run("again")
+    toy.end("p1", "again")
+    assert not toy.gated("waits")
