@@ -102,6 +102,7 @@ _SECRET_NAMES = (
     "gatelog-database",
     "gatelog-database-reader",
     "gatelog-webhook-tls",
+    "gatelog-webhook-issued",
     "gatelog-serve-tls",
 )
 _NAMESPACES = _wide("/api/v1", "Namespace")

@@ -1,13 +1,16 @@
 """The generated parts of the documentation: settings, tables and views, rules, a group's life.
 
-    python -m tests.deploy.reference      writes them into the documents that `PARTS` names
+    python -m tests.deploy.reference      writes them into the documents that `PARTS` names, and
+                                          the settings into the chart's schema
 
 A test compares. Between `<!-- begin NAME -->` and `<!-- end NAME -->` nobody writes by hand.
 """
 
+import json
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -25,6 +28,7 @@ from podgroup.runtime.settings_source import FieldDoc, describe
 from tests.deploy import queue_fields
 
 DOCS = Path(__file__).parents[2] / "docs"
+SCHEMA = DOCS.parent / "deploy" / "chart" / "values.schema.json"
 
 NOT_YET: frozenset[str] = frozenset()
 """Settings that are read and checked but that nothing acts on yet; a test keeps the list true."""
@@ -41,6 +45,32 @@ def settings() -> str:
             lines += ["| setting | default | allowed | meaning |", "|---|---|---|---|"]
         lines.append(f"| `{doc.path}` | {_default(doc)} | {_cell(doc.allowed)} | {_meaning(doc)} |")
     return "\n".join(lines).strip()
+
+
+def chart_settings() -> dict[str, Any]:
+    """The schema of the chart's value `settings`: every setting, and no other."""
+    top: dict[str, Any] = {}
+    for doc in describe():
+        fields = top
+        if doc.section:
+            section = {"type": "object", "additionalProperties": False, "properties": {}}
+            fields = top.setdefault(doc.section, section)["properties"]
+        fields[doc.path.rpartition(".")[2]] = {"type": _json_type(doc.default)}
+    return {"type": "object", "additionalProperties": False, "properties": top}
+
+
+def _json_type(default: object) -> str | list[str]:
+    if isinstance(default, bool):
+        return "boolean"
+    if isinstance(default, int | float):
+        return "number"
+    return ["array", "string"] if isinstance(default, tuple) else ["string", "number", "null"]
+
+
+def _write_schema() -> None:
+    schema = json.loads(SCHEMA.read_text())
+    schema["properties"]["settings"] = chart_settings()
+    SCHEMA.write_text(json.dumps(schema, indent=1) + "\n")
 
 
 def _default(doc: FieldDoc) -> str:
@@ -181,7 +211,8 @@ def marks(name: str) -> tuple[str, str]:
 
 
 def main() -> None:
-    """Write every part into its document."""
+    """Write every part into its document, and the settings into the chart's schema."""
+    _write_schema()
     for (file, name), make in PARTS.items():
         path = DOCS / file
         begin, end = marks(name)

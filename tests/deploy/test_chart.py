@@ -1,11 +1,13 @@
 """The chart, by the real helm: it is what kustomize builds, and values do what they say."""
 
 import base64
+import json
 import os
 import re
 import shutil
 import subprocess
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import yaml
 from cryptography import x509
 
 from podgroup.runtime.settings_source import load
-from tests.deploy import helm
+from tests.deploy import helm, reference
 from tests.deploy.manifests import DEPLOY, Json
 
 pytestmark = pytest.mark.skipif(helm.helm() is None, reason="no helm for this machine")
@@ -203,6 +205,114 @@ def test_settings_are_settings() -> None:
         assert wish["values"] == ["kube-system", "gatelog-system", "monitoring"]
 
 
+def test_the_schema_has_every_setting_and_no_other() -> None:
+    """After a change of settings: `python -m tests.deploy.reference`."""
+    schema = json.loads(reference.SCHEMA.read_text())
+    assert schema["properties"]["settings"] == reference.chart_settings()
+
+
+def paths(value: Any, at: str = "") -> Iterator[str]:
+    """Every value that values.yaml names, but for what goes below a free name."""
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from paths(inner, f"{at}/{key}")
+    else:
+        yield at
+
+
+def test_every_value_has_a_place_in_the_schema() -> None:
+    schema = json.loads(reference.SCHEMA.read_text())
+    for path in paths(yaml.safe_load((helm.CHART / "values.yaml").read_text())):
+        node = schema
+        for name in path.strip("/").split("/"):
+            assert node["properties"].get(name), path
+            node = node["properties"][name]
+            while "$ref" in node:
+                node = schema["$defs"][node["$ref"].rpartition("/")[2]]
+            if "properties" not in node:
+                break
+
+
+def test_leases_are_those_of_the_cluster_and_its_shards() -> None:
+    """Rights name the Leases: with others a part would never work."""
+    objects = by_name({"cluster": "prod-1", "mode": "kueue", "settings": {"shards": 2}})
+
+    def named(part: str) -> list[str]:
+        (rule, _) = objects["Role", f"gatelog-{part}-lease"]["rules"]
+        return list(rule["resourceNames"])
+
+    assert named("ingest") == ["gatelog-ingest-prod-1"]
+    assert named("projector") == ["gatelog-projector-prod-1-0", "gatelog-projector-prod-1-1"]
+
+
+@pytest.mark.parametrize("way", ["certManager", "self", "generated"])
+def test_what_is_said_of_the_webhook_is_said_of_each_way(way: str) -> None:
+    hook = {"certificates": way, "secretName": "mine", "failurePolicy": "Ignore"}
+    serve = {"certificates": "certManager", "secretName": "theirs"}
+    admission = {"way": "webhook", "everyPod": True, "webhook": hook | {"timeoutSeconds": 3}}
+    objects = by_name({"admission": admission, "serve": serve})
+    assert objects["Certificate", "gatelog-serve"]["spec"]["secretName"] == "theirs"
+    ingest = containers(objects)["ingest"]
+    if way == "certManager":
+        assert objects["Certificate", "gatelog-webhook"]["spec"]["secretName"] == "mine"
+    if way == "self":
+        said = {k: v for k, v in variables(ingest).items() if k.startswith("GATELOG_WEBHOOK")}
+        found = load(None, said).webhook
+        assert (found.failure_policy, found.timeout_s) == ("Ignore", 3)
+        return
+    assert "mine" in [v["secret"]["secretName"] for v in ingest["volumes"] if "secret" in v]
+    registered = objects["MutatingWebhookConfiguration", "gatelog-pods"]["webhooks"]
+    assert {(h["failurePolicy"], h["timeoutSeconds"]) for h in registered} == {("Ignore", 3)}
+
+
+def test_pods_without_a_queue_are_not_let_past_a_webhook_that_gates_every_pod() -> None:
+    def policies(every: bool) -> dict[str, str]:
+        objects = by_name({"admission": {"way": "webhook", "everyPod": every}})
+        registered = objects["MutatingWebhookConfiguration", "gatelog-pods"]["webhooks"]
+        return {hook["name"]: hook["failurePolicy"] for hook in registered}
+
+    assert policies(every=False)["unqueued.mpod.gatelog"] == "Ignore"
+    assert set(policies(every=True).values()) == {"Fail"}
+
+
+def test_logs_and_databases_of_ones_own() -> None:
+    log, base = (
+        [{"podSelector": {"matchLabels": {"a": "b"}}}],
+        [{"ipBlock": {"cidr": "10.1.0.0/16"}}],
+    )
+    objects = by_name(
+        {
+            "nats": {"install": False, "url": "tls://a:4222", "existingSecret": "my-log"},
+            "database": {
+                "url": "postgresql://db/ledger",
+                "existingSecret": "my-database",
+                "readerSecret": "my-reader",
+            },
+            "networkPolicies": {"logTo": log, "databaseTo": base},
+        }
+    )
+    found = containers(objects)
+    for part in (*PARTS, "migrate", "doctor"):
+        mounted = {v["secret"]["secretName"] for v in found[part]["volumes"] if "secret" in v}
+        assert not mounted & {"gatelog-nats", "gatelog-database", "gatelog-database-reader"}
+        given = variables(found[part])
+        assert given["GATELOG_DATABASE_URL"] == "postgresql://db/ledger"
+        assert part == "serve" or given["GATELOG_NATS_URL"] == "tls://a:4222"
+    assert objects["NetworkPolicy", "gatelog-log"]["spec"]["egress"][0]["to"] == log
+    assert objects["NetworkPolicy", "gatelog-database"]["spec"]["egress"][0]["to"] == base
+    stored = by_name(
+        {
+            "nats": {
+                "image": {"repository": "r/nats", "tag": "3"},
+                "storage": {"size": "7Gi", "className": "fast"},
+            }
+        }
+    )["StatefulSet", "nats"]["spec"]
+    assert stored["template"]["spec"]["containers"][0]["image"] == "r/nats:3"
+    claim = stored["volumeClaimTemplates"][0]["spec"]
+    assert (claim["storageClassName"], claim["resources"]["requests"]["storage"]) == ("fast", "7Gi")
+
+
 def test_another_namespace_is_another_everywhere() -> None:
     for values in ({}, EQUAL["kueue",]):
         done = helm.run("template", "gatelog", str(helm.CHART), "-n", "queueing", values=values)
@@ -315,6 +425,9 @@ def test_what_is_switched_off_is_not_there() -> None:
         "MutatingAdmissionPolicy",
     }
     assert ("ClusterRole", "gatelog-queues-viewer") not in objects
+    ledger = "gatelog-ledger-viewer"
+    assert ("ClusterRole", ledger) in by_name({})
+    assert ("ClusterRole", ledger) not in by_name({"userRoles": {"create": False}})
     assert ("Job", "gatelog-uninstall") not in objects
 
 
@@ -340,6 +453,7 @@ def test_a_release_is_removed_by_a_hook_that_frees_pods_first() -> None:
 
 def test_helm_test_is_the_doctor_with_a_readers_rights() -> None:
     objects = by_name({"mode": "kueue"})
+    assert variables(containers(objects)["doctor"])["GATELOG_MODE"] == "kueue"
     job = objects["Job", "gatelog-doctor"]
     assert job["metadata"]["annotations"]["helm.sh/hook"] == "test"
     (container,) = job["spec"]["template"]["spec"]["containers"]
@@ -372,6 +486,9 @@ def test_a_job_with_another_image_is_another_job() -> None:
         ({"parts": {"ingest": {"replicas": 0}}}, "/parts/ingest/replicas"),
         ({"nats": {"url": "nats:4222"}}, "/nats/url"),
         ({"uninstall": {"also": ["everything"]}}, "/uninstall/also"),
+        ({"settings": {"queueing": {"no_such_field": 1}}}, "/settings/queueing"),
+        ({"settings": {"log": {"level": True}}}, "/settings/log/level"),
+        ({"settings": {"no_such_section": {}}}, "/settings"),
     ],
 )
 def test_values_that_make_no_sense_are_refused_by_name(values: Json, told: str) -> None:

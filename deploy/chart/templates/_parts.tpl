@@ -29,7 +29,7 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- define "gatelog.environment" -}}
 {{- $v := .root.Values }}{{- $c := .container -}}
 {{- if ne $v.cluster "default" }}{{- include "gatelog.setEnv" (dict "container" $c "name" "GATELOG_CLUSTER" "value" $v.cluster) }}{{- end }}
-{{- if and (ne $v.mode "builtin") (not .job) }}{{- include "gatelog.setEnv" (dict "container" $c "name" "GATELOG_MODE" "value" $v.mode) }}{{- end }}
+{{- if and (ne $v.mode "builtin") (or (not .job) .doctor) }}{{- include "gatelog.setEnv" (dict "container" $c "name" "GATELOG_MODE" "value" $v.mode) }}{{- end }}
 {{- if ne $v.nats.url "nats://nats:4222" }}{{- include "gatelog.setEnv" (dict "container" $c "name" "GATELOG_NATS_URL" "value" $v.nats.url) }}{{- end }}
 {{- if ne $v.database.url "postgresql:///gatelog" }}{{- include "gatelog.setEnv" (dict "container" $c "name" "GATELOG_DATABASE_URL" "value" $v.database.url) }}{{- end }}
 {{- if ne .root.Release.Namespace "gatelog-system" }}
@@ -86,7 +86,12 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- $more := index $patch.spec.template.spec.containers 0 }}
 {{- range $key := list "env" "ports" "volumeMounts" }}{{- $_ := set $container $key (concat (index $container $key) (index $more $key)) }}{{- end }}
 {{- $_ := set $spec "volumes" (concat $spec.volumes $patch.spec.template.spec.volumes) }}
-{{- if eq $v.admission.webhook.certificates "self" }}{{- include "gatelog.selfMade" (dict "obj" $obj "spec" $spec "container" $container "part" "WEBHOOK" "volume" "webhook") }}{{- end }}
+{{- if eq $v.admission.webhook.certificates "self" }}
+{{- include "gatelog.selfMade" (dict "obj" $obj "spec" $spec "container" $container "part" "WEBHOOK" "volume" "webhook") }}
+{{- /* It registers itself, so it has to be told what the registration of the chart says. */ -}}
+{{- if ne $v.admission.webhook.failurePolicy "Fail" }}{{- include "gatelog.setEnv" (dict "container" $container "name" "GATELOG_WEBHOOK_FAILURE_POLICY" "value" $v.admission.webhook.failurePolicy) }}{{- end }}
+{{- if ne (int $v.admission.webhook.timeoutSeconds) 5 }}{{- include "gatelog.setEnv" (dict "container" $container "name" "GATELOG_WEBHOOK_TIMEOUT_S" "value" $v.admission.webhook.timeoutSeconds) }}{{- end }}
+{{- end }}
 {{- end }}
 {{- if and (eq $component "serve") (eq $v.serve.certificates "self") }}{{- include "gatelog.selfMade" (dict "obj" $obj "spec" $spec "container" $container "part" "SERVE" "volume" "certificate") }}{{- end }}
 {{- if not $job }}{{- with $part.replicas }}{{- $_ := set $obj.spec "replicas" . }}{{- end }}{{- end }}
@@ -104,7 +109,7 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- if $ours }}
 {{- $_ := set $container "image" (printf "%s:%s" $v.image.repository (default .root.Chart.AppVersion $v.image.tag)) }}
 {{- if ne $v.image.pullPolicy "IfNotPresent" }}{{- $_ := set $container "imagePullPolicy" $v.image.pullPolicy }}{{- end }}
-{{- if $container.env }}{{- include "gatelog.environment" (dict "root" .root "container" $container "job" $job) }}{{- end }}
+{{- if $container.env }}{{- include "gatelog.environment" (dict "root" .root "container" $container "job" $job "doctor" (eq $component "doctor")) }}{{- end }}
 {{- range $i, $map := $v.pods.extraConfigMaps }}{{- include "gatelog.mount" (dict "spec" $spec "container" $container "name" (printf "extra-%d" $i) "path" $map.mountPath "source" (dict "configMap" (dict "name" $map.name))) }}{{- end }}
 {{- if and $v.metrics.tls.secretName (not $job) }}
 {{- include "gatelog.mount" (dict "spec" $spec "container" $container "name" "metrics" "path" "/etc/gatelog/metrics" "source" (dict "secret" (dict "secretName" $v.metrics.tls.secretName "defaultMode" 288))) }}
@@ -197,6 +202,15 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- if eq .way "generated" }}{{- index (fromJson (include "gatelog.certificate" .)) "ca.crt" }}{{- else if eq .way "secret" }}{{- .bundle }}{{- end }}
 {{- end }}
 
+{{/* Names the Leases of the cluster, one of each shard for the projector, in a Role: {root, obj}. */}}
+{{- define "gatelog.lease" -}}
+{{- $part := trimSuffix "-lease" .obj.metadata.name }}{{- $names := list -}}
+{{- if eq $part "gatelog-projector" }}
+{{- range $shard := until (int (default 1 .root.Values.settings.shards)) }}{{- $names = append $names (printf "%s-%s-%d" $part $.root.Values.cluster $shard) }}{{- end }}
+{{- else }}{{- $names = list (printf "%s-%s" $part .root.Values.cluster) }}{{- end }}
+{{- range .obj.rules }}{{- if hasKey . "resourceNames" }}{{- $_ := set . "resourceNames" $names }}{{- end }}{{- end }}
+{{- end }}
+
 {{/* Fits any object, "" where values say that it is not wanted: {root, obj}. */}}
 {{- define "gatelog.fitted" -}}
 {{- $root := .root }}{{- $v := .root.Values }}{{- $obj := .obj }}{{- $kind := .obj.kind -}}
@@ -212,10 +226,12 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- if ne $hook.certificates "certManager" }}{{- $_ := unset $obj.metadata "annotations" }}{{- end }}
 {{- range $obj.webhooks }}
 {{- if $bundle }}{{- $_ := set .clientConfig "caBundle" $bundle }}{{- end }}
-{{- if eq .failurePolicy "Fail" }}{{- $_ := set . "failurePolicy" $hook.failurePolicy }}{{- $_ := set . "timeoutSeconds" $hook.timeoutSeconds }}{{- end }}
+{{- if or (eq .failurePolicy "Fail") $v.admission.everyPod }}{{- $_ := set . "failurePolicy" $hook.failurePolicy }}{{- $_ := set . "timeoutSeconds" $hook.timeoutSeconds }}{{- end }}
 {{- include "gatelog.excluded" (dict "root" $root "selector" (default dict .namespaceSelector)) }}
 {{- end }}
 {{- end }}
+{{- if eq $kind "Certificate" }}{{- $_ := set $obj.spec "secretName" (get (dict "gatelog-webhook" $v.admission.webhook.secretName "gatelog-serve" $v.serve.secretName) $obj.metadata.name) }}{{- end }}
+{{- if and (eq $kind "Role") (has $obj.metadata.name (list "gatelog-ingest-lease" "gatelog-projector-lease")) }}{{- include "gatelog.lease" . }}{{- end }}
 {{- if eq $kind "APIService" }}
 {{- if and (eq $v.mode "kueue") (contains "visibility" $obj.metadata.name) }}{{- $wanted = false }}{{- end }}
 {{- $bundle := include "gatelog.caBundle" (dict "root" $root "way" $v.serve.certificates "bundle" $v.serve.caBundle "service" "gatelog-serve" "secret" $v.serve.secretName) }}
