@@ -166,7 +166,7 @@ def _copy(connection: "psycopg.Connection[Any]", table: str, rows: list[Row]) ->
 def _stage(connection: "psycopg.Connection[Any]", table: str, rows: list[Row]) -> None:
     target = f"stage_{table}"
     connection.execute(
-        f'CREATE TEMP TABLE IF NOT EXISTS "{target}" (LIKE "{table}") ON COMMIT DELETE ROWS'
+        f'CREATE TEMP TABLE IF NOT EXISTS "{target}" (LIKE "{table}" INCLUDING DEFAULTS) ON COMMIT DELETE ROWS'
     )
     copy_rows(connection, table, f'"{target}"', rows)
     connection.execute(statements.insert_from(table, f'"{target}"'))

@@ -1,5 +1,7 @@
 """A database of schema 0001 with rows in every table is upgraded: nothing is lost, views answer."""
 
+import asyncio
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,8 @@ from alembic import command
 from podgroup import events as e
 from projector import migrate, partitions, tables, views
 from projector.database import DatabaseError, reader, writer
-from projector.tables.base import utc_text
+from projector.tables.base import UtcTime, utc_text
+from tests.golden import rows as golden
 from tests.projector.support import NOW, Writer, busy_toy
 
 Rows = list[dict[str, Any]]
@@ -192,6 +195,89 @@ def test_one_revision_back_and_forth_keeps_every_row(
             told = connection.exec_driver_sql("SELECT min(at) FROM history").scalar()
         assert told == utc_text(first)
     engine.dispose()
+
+
+def test_a_projector_goes_on_while_a_later_release_migrates(empty_url: str) -> None:
+    """In a roll-out the database is migrated first, and the older projector writes to its end."""
+    migrate.upgrade(empty_url)
+    toy = busy_toy()
+    older = Writer(empty_url, size=10_000).feed(toy.messages)
+    seen = len(toy.messages)
+    engine = writer(empty_url)
+    with engine.begin() as connection:
+        for name in ("pods", "groups", "roles", "decisions", "checkpoints"):
+            later = f"ALTER TABLE {name} ADD COLUMN later TEXT DEFAULT 'none' NOT NULL"
+            connection.execute(sa.text(later))
+        connection.execute(sa.text("CREATE TABLE later (cluster TEXT NOT NULL)"))
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    for i in range(30):  # more rows of a table than go in one by one
+        toy.pod(f"more{i}", "more", 31)
+    older.feed(toy.messages[seen:])
+    older.store.close()
+    with engine.connect() as connection:
+        told = connection.execute(
+            sa.text("SELECT name, later FROM pods WHERE name LIKE 'more%'")
+        ).all()
+        assert len(told) == 30 and {row.later for row in told} == {"none"}
+        at = connection.scalar(sa.text("SELECT seq FROM checkpoints"))
+    assert at == toy.position
+    with pytest.raises(DatabaseError, match="newer than this gatelog knows"):
+        migrate.check(empty_url)
+    engine.dispose()
+
+
+def old_rows(name: str) -> golden.Rows:
+    """The rows that the first release left of its log, as they were dumped then."""
+    return golden.parsed(golden.kept(golden.HERE / "first" / f"{name}.jsonl.gz"))
+
+
+def as_stored(column: sa.Column[Any], row: dict[str, Any], cluster: str) -> Any:
+    """A value as a program writes it; of columns that were not dumped, nothing."""
+    if column.name == "cluster":
+        return cluster
+    if column.name not in row:
+        empty = {bytes: b"", str: "", int: 0, bool: False}
+        return None if column.nullable else empty.get(column.type.python_type, {})
+    value = row[column.name]
+    stored = isinstance(column.type, sa.LargeBinary) and value is not None
+    if isinstance(column.type, UtcTime) and value is not None:
+        return datetime.fromisoformat(value)
+    return value.encode() if stored else value
+
+
+def test_a_log_and_a_read_model_of_the_first_release_come_to_the_present(
+    empty_url: str, tmp_path: Path
+) -> None:
+    """Its rows are migrated, and are then what a rebuild makes of its log today."""
+    name = "demo"
+    before = old_rows(name)
+    engine = writer(empty_url)
+    with engine.connect() as connection:
+        command.upgrade(migrate.config(connection), "0002")
+        weeks = {partitions.week_of(datetime.fromisoformat(r["at"])) for r in before["history"]}
+        partitions.ensure(connection, weeks)
+        connection.commit()
+        for table, some in before.items():
+            old = sa.Table(table, sa.MetaData(), autoload_with=connection)
+            types = {c.name: c.type for c in tables.metadata.tables[table].columns}
+            for column in old.columns:
+                column.type = types[column.name]
+            rows = [{c.name: as_stored(c, row, name) for c in old.columns} for row in some]
+            connection.execute(sa.insert(old), rows)
+        connection.commit()
+    engine.dispose()
+    migrate.upgrade(empty_url)
+    migrate.check(empty_url)
+    migrated = golden.rows(empty_url, name)
+    kept = golden.as_kept(migrated, before)  # columns that came later have their defaults
+    assert {table: rows for table, rows in kept.items() if rows} == before
+
+    fresh = f"sqlite:///{tmp_path}/rebuilt.sqlite3"
+    migrate.upgrade(fresh)
+    asyncio.run(golden.folded(golden.HERE / "first" / f"{name}.jsonl.gz", fresh))
+    rebuilt = golden.as_kept(golden.rows(fresh, name), before)
+    assert golden.without_derived(rebuilt) == golden.without_derived(kept)
+    assert sum(map(len, before.values())) > 400
 
 
 @pytest.mark.parametrize("how", ["dropped", "emptied"])
