@@ -165,9 +165,9 @@ def _copy(connection: "psycopg.Connection[Any]", table: str, rows: list[Row]) ->
 
 def _stage(connection: "psycopg.Connection[Any]", table: str, rows: list[Row]) -> None:
     target = f"stage_{table}"
-    connection.execute(
-        f'CREATE TEMP TABLE IF NOT EXISTS "{target}" (LIKE "{table}" INCLUDING DEFAULTS) ON COMMIT DELETE ROWS'
-    )
+    # With defaults: a later release may have added a column while this one runs.
+    like = f'(LIKE "{table}" INCLUDING DEFAULTS)'
+    connection.execute(f'CREATE TEMP TABLE IF NOT EXISTS "{target}" {like} ON COMMIT DELETE ROWS')
     copy_rows(connection, table, f'"{target}"', rows)
     connection.execute(statements.insert_from(table, f'"{target}"'))
 
