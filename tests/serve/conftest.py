@@ -132,7 +132,7 @@ async def serve_on(model: tuple[str, Writer, Toy], folder: Path) -> AsyncIterato
             cluster="test",
             state_dir=str(folder / "state"),
             database=DatabaseSettings(url=url),
-            serve=ServeSettings(port=0, review_cache_s=0.5),
+            serve=ServeSettings(port=0, review_cache_s=0.5, statement_timeout_s=60),
             kubernetes=KubernetesSettings(
                 kubeconfig=str(cluster.kubeconfig(folder / "serve.kubeconfig"))
             ),

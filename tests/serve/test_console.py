@@ -64,7 +64,9 @@ async def small(sqlite_model: Model) -> AsyncIterator[tuple[str, Model]]:
 
 async def served(url: str) -> AsyncIterator[str]:
     settings = Settings(
-        cluster="test", database=DatabaseSettings(url=url), serve=ServeSettings(console_port=0)
+        cluster="test",
+        database=DatabaseSettings(url=url),
+        serve=ServeSettings(console_port=0, statement_timeout_s=60),
     )
     async with local_console(settings) as address:
         yield address.rstrip("/")
@@ -320,6 +322,7 @@ async def test_a_page_hears_that_something_changed_and_one_look_serves_all(small
 
 
 async def _heard(answer: aiohttp.ClientResponse) -> bool:
+    assert answer.status == 200, await answer.text()
     async for line in answer.content:
         if line == b"event: change\n":
             return True

@@ -74,7 +74,7 @@ async def priced(read_model: Model, tmp_path: Path) -> AsyncIterator[tuple[str, 
     settings = Settings(
         cluster="test",
         database=DatabaseSettings(url=read_model[0]),
-        serve=ServeSettings(console_port=0, rates_file=str(rates)),
+        serve=ServeSettings(console_port=0, rates_file=str(rates), statement_timeout_s=60),
     )
     async with local_console(settings) as address:
         yield address.rstrip("/"), read_model[0]
