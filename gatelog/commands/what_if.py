@@ -9,15 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+from msgspec.structs import replace
 from rich.console import Console
 
 from gatelog.pictures import svg
 from gatelog.shell import options
 from gatelog.shell.errors import FAILED, UsageFailed
 
+SECTION = "queueing."
+"""Settings of this section decide, so a change of one can be played."""
+
 if TYPE_CHECKING:
     from gatelog.terminal.printing import Form
     from gatelog.whatif.tallying import Tally
+    from podgroup.policy import Policy
     from podgroup.runtime.settings import Settings
 
 HELP = (
@@ -89,7 +94,8 @@ def what_if(
         typer.Option(
             "--change",
             metavar="FILE",
-            help="Objects that are other than they are, or new (YAML). May be repeated.",
+            help="Objects that are other than they are, or new (YAML); one with `$patch: delete` "
+            "is to go. May be repeated.",
         ),
     ] = None,
     assign: Annotated[
@@ -97,8 +103,9 @@ def what_if(
         typer.Option(
             "--set",
             metavar="KIND/NAME:FIELD=VALUE",
-            help="A small change, e.g. clusterqueue/research:cpu=60; or a setting, as elsewhere, "
-            "e.g. nats.url=... May be repeated.",
+            help="A small change, e.g. clusterqueue/research:cpu=60; one of how is decided, e.g. "
+            "queueing.fair_sharing=LessThanInitialShare; or a setting, as elsewhere, e.g. "
+            "nats.url=... May be repeated.",
         ),
     ] = None,
     runtime: Annotated[
@@ -139,32 +146,31 @@ def what_if(
     svg.check(picture)
     small = [text for text in assign or () if {"/", ":"} & set(text.partition("=")[0])]
     settings = [text for text in assign or () if text not in small]
+    from gatelog.terminal import lookup
+
     database = options.database_option(db)
-    wanted = Wanted(
-        change or [],
-        small,
-        runtime,
-        label,
-        database,
-        options.form(output, as_json=as_json),
-        picture,
-    )
+    where = lookup.read_settings(config, settings, state_dir, None, cluster)
+    policy = _policy(where, settings)
+    form = options.form(output, as_json=as_json)
+    wanted = Wanted(change or [], small, policy, runtime, label, database, form, picture)
     if trace is not None:
         if file or since or until:
             raise UsageFailed("--trace is played as a whole: leave FILE, --since and --until out")
         if not objects:
             raise UsageFailed("--objects is missing: the queues to play the trace on, as YAML")
-        if settings:
-            raise UsageFailed(f"--set {settings[0]}: write KIND/NAME:FIELD=VALUE")
-        _of_trace(trace, objects, queue, wanted)
+        if odd := [text for text in settings if not text.startswith(SECTION)]:
+            raise UsageFailed(
+                f"--set {odd[0]}: write KIND/NAME:FIELD=VALUE, or {SECTION}SETTING=VALUE"
+            )
+        from projector.opening import policy_of
+
+        before = lookup.read_settings(config, [], state_dir, None, cluster)
+        _of_trace(trace, objects, queue, policy_of(before.queueing), wanted)
         return None
     if queue:
         raise UsageFailed("--queue goes with --trace: pods of the log name their queue")
     if objects and file is None:
         raise UsageFailed("--objects goes with --trace or FILE; what queues become is --change")
-    from gatelog.terminal import lookup
-
-    where = lookup.read_settings(config, settings, state_dir, None, cluster)
     return _of_log(file, where, since or "7d", until or "", wanted, calibrate, objects or [])
 
 
@@ -173,6 +179,8 @@ class Wanted(NamedTuple):
 
     change: list[Path]
     small: list[str]
+    policy: dict[str, Any]
+    """Fields of Policy that are other."""
     runtime: float
     label: str
     db: str | None
@@ -180,28 +188,45 @@ class Wanted(NamedTuple):
     picture: Path | None
 
 
-def _of_trace(trace: Path, objects: list[Path], queue: str, wanted: Wanted) -> None:
+def _policy(settings: "Settings", texts: list[str]) -> dict[str, Any]:
+    """Return those fields of Policy that `texts` set."""
+    from podgroup.policy import Policy
+    from projector.opening import policy_of
+
+    named = {text.partition("=")[0].strip() for text in texts}
+    given = policy_of(settings.queueing)
+    fields = Policy.__struct_fields__
+    return {name: getattr(given, name) for name in fields if f"{SECTION}{name}" in named}
+
+
+def _of_trace(
+    trace: Path, objects: list[Path], queue: str, policy: "Policy", wanted: Wanted
+) -> None:
     from gatelog.whatif import running
     from gatelog.whatif.objects import changed, merged, read_objects, with_namespaces
     from gatelog.whatif.progress import Shown
     from gatelog.whatif.trace import Trace
 
     base = read_objects(objects)
-    other = changed(merged(base, read_objects(wanted.change)), wanted.small)
+    other = changed(merged(base, wanted.change), wanted.small)
     console = Console(stderr=True)
     jobs = Trace(trace, wanted.runtime, queue)
     base += jobs.classes(base)
     other += jobs.classes(other)
-    two = bool(wanted.change or wanted.small)
+    two = bool(wanted.change or wanted.small or wanted.policy)
     sink = running.sink_of(wanted.db)
-    plays = [("as it is", base, None), ("changed", other, sink)] if two else [("", base, sink)]
+    plays = [("", base, policy, sink)]
+    if two:
+        changed_policy = replace(policy, **wanted.policy)
+        plays = [("as it is", base, policy, None), ("changed", other, changed_policy, sink)]
     tallies = []
-    for name, there, written in plays:
+    for name, there, rules, written in plays:
         with Shown(console, f"playing {name}".rstrip(), jobs.begin, jobs.last) as shown:
             tally, _ = running.play(
                 jobs,
                 with_namespaces(there, jobs.namespaces),
                 jobs.begin,
+                policy=rules,
                 label=wanted.label,
                 keep_starts=two,
                 keep_courses=wanted.picture is not None,
@@ -245,6 +270,7 @@ def _of_log(
         given=objects,
         change=wanted.change,
         small=wanted.small,
+        policy=wanted.policy,
         factor=wanted.runtime,
         db=wanted.db,
         shown=lambda what: Shown(console, what, past.gathered.begin or begin, past.end),
@@ -259,6 +285,10 @@ def _of_log(
     return FAILED if past.unread else None
 
 
+def _text(value: Any) -> str:
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
 def _draw(
     wanted: Wanted, of: str, then: "Tally", other: "Tally | None", names: tuple[str, str]
 ) -> None:
@@ -266,7 +296,8 @@ def _draw(
         return
     from gatelog.pictures import quota
 
-    words = " ".join([*wanted.small, *(path.name for path in wanted.change)])
+    settings = (f"{name}={_text(value)}" for name, value in wanted.policy.items())
+    words = " ".join([*wanted.small, *settings, *(path.name for path in wanted.change)])
     changed = f" with {words}" if words else ""
     sheet = quota.draw(svg.shortened(f"What if: {of}{changed}", 100), then, other, names)
     svg.write(wanted.picture, sheet)

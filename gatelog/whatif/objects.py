@@ -1,5 +1,7 @@
 """Queues, flavors and priorities: from the YAML that a cluster takes, and small changes to them.
 
+In a file of changes a document with kind, metadata and `$patch: delete` takes an object away.
+
 Invariant: what cannot be used is refused with file, line, column and the field's path.
 """
 
@@ -32,6 +34,9 @@ MAX_BYTES = 16 * 1024 * 1024
 NAME_LABEL = "kubernetes.io/metadata.name"
 """The label that every namespace has of itself."""
 
+DELETE = "$patch: delete"
+"""What a document has in it, as in a patch for kustomize, whose object is to go."""
+
 _SPLIT = re.compile(r"^---(?:[ \t].*)?$", re.MULTILINE)
 _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 _NEVER = "1970-01-01T00:00:00Z"
@@ -45,9 +50,10 @@ class ObjectsRefused(CommandFailed):
 
 
 class Found(NamedTuple):
-    """An object and where it stands."""
+    """An object and where it stands; without `view` that of `key` is to go."""
 
-    view: QueueObject
+    key: Key
+    view: QueueObject | None
     file: str
     line: int
 
@@ -63,24 +69,47 @@ def read_objects(paths: Iterable[Path]) -> list[QueueObject]:
     Raises:
         ObjectsRefused: a file that cannot be read or used; the message names the place.
     """
+    found = []
+    for one in _in_files(paths):
+        if one.view is None:
+            raise ObjectsRefused(
+                f"{one.file}, line {one.line}: {_titled(one.key)}: {DELETE} is for --change: "
+                "leave the object out"
+            )
+        found.append(one.view)
+    return found
+
+
+def merged(objects: Iterable[QueueObject], paths: Iterable[Path]) -> list[QueueObject]:
+    """Return the objects with those of files in place of what has their name, or without it.
+
+    Raises:
+        ObjectsRefused: a file that cannot be used, or what it deletes is not there.
+    """
+    found = {key_of(view): view for view in objects}
+    for one in _in_files(paths):
+        if one.view is not None:
+            found[one.key] = one.view
+        elif found.pop(one.key, None) is None:
+            names = sorted(_titled(key) for key in found if key[0] == one.key[0])
+            raise ObjectsRefused(
+                f"{one.file}, line {one.line}: {_titled(one.key)} cannot be deleted: there is "
+                f"{', '.join(names) or f'no {one.key[0]}'}"
+            )
+    return list(found.values())
+
+
+def _in_files(paths: Iterable[Path]) -> list[Found]:
     found: dict[Key, Found] = {}
     for path in paths:
         for one in _in_file(path):
-            key = key_of(one.view)
-            if (before := found.get(key)) is not None:
+            if (before := found.get(one.key)) is not None:
                 raise ObjectsRefused(
-                    f"{one.file}, line {one.line}: {_titled(key)} is there twice, first in "
+                    f"{one.file}, line {one.line}: {_titled(one.key)} is there twice, first in "
                     f"{before.file}, line {before.line}: remove one of them"
                 )
-            found[key] = one
-    return [one.view for one in found.values()]
-
-
-def merged(objects: Iterable[QueueObject], changes: Iterable[QueueObject]) -> list[QueueObject]:
-    """Return the objects with those of `changes` in place of what has their name."""
-    return list(
-        ({key_of(view): view for view in objects} | {key_of(v): v for v in changes}).values()
-    )
+            found[one.key] = one
+    return list(found.values())
 
 
 def with_namespaces(objects: Iterable[QueueObject], names: Iterable[str]) -> list[QueueObject]:
@@ -225,14 +254,19 @@ def _object(
     meta = data.get("metadata")
     if not isinstance(meta, dict) or not isinstance(meta.get("name"), str) or not meta["name"]:
         raise refuse(("metadata",), "metadata.name is missing")
+    name = meta["name"]
+    scoped = {} if kind in CLUSTER_SCOPED else {"namespace": meta.get("namespace") or "default"}
+    key, line = (kind, scoped.get("namespace", ""), name), document.place(at)[0] + before
+    if "$patch" in data:
+        if data["$patch"] != "delete":
+            raise refuse(("$patch",), f"{kind} {name}: $patch: write delete, or the whole object")
+        return Found(key, None, file, line)
     if (odd := fields.unknown(kind, data)) is not None:
         there = ", ".join(fields.known(kind, odd))
         raise refuse(
             odd,
-            f"{kind} {meta['name']}: {fields.told(odd)}: there is no such field; there is {there}",
+            f"{kind} {name}: {fields.told(odd)}: there is no such field; there is {there}",
         )
-    name = meta["name"]
-    scoped = {} if kind in CLUSTER_SCOPED else {"namespace": meta.get("namespace") or "default"}
     identity = {"uid": f"{kind}-{scoped.get('namespace', '')}-{name}", "resourceVersion": "1"}
     whole = {
         **data,
@@ -240,12 +274,11 @@ def _object(
         "status": {},
     }
     event = translators[kind].listed(msgspec.json.encode(whole), "")
-    line = document.place(at)[0] + before
     if isinstance(event, DeltaRefused):
         path = _path(data, event.field)
         raise refuse(path, f"{kind} {name}: {event.field}: {event.message}".replace(": :", ":"))
     assert isinstance(event, ObjectApplied)
-    return Found(event.object, file, line)
+    return Found(key, event.object, file, line)
 
 
 def _path(data: Any, field: str) -> tuple[str | int, ...]:

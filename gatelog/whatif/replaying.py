@@ -9,7 +9,7 @@ play of a long log takes minutes.
 Invariant: the calibration is said before any result.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import partial
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from gatelog.answers.timeline import duration
 from gatelog.whatif import comparing, reporting, running
@@ -46,13 +47,14 @@ def alternatives(
     given: list[Path],
     change: list[Path],
     small: list[str],
+    policy: Mapping[str, Any],
     factor: float,
     db: str | None,
     shown: Telling,
 ) -> Found:
     """Play the past as it was, and changed; as it was to the end only if nothing is.
 
-    `given` are objects that the log may lack.
+    `given` are objects that the log may lack, `policy` the fields of it that are other.
 
     Raises:
         CommandFailed, UsageFailed: a change cannot be used, or `db` is not empty.
@@ -60,17 +62,17 @@ def alternatives(
     begin = past.gathered.begin or past.end
     base, later = _objects(past, read_objects(given))
     latest = _latest(base, later)
-    wanted = changed(merged(latest, read_objects(change)), small)
-    differ = {key_of(v) for v in wanted} if change or small else set()
-    differ -= {key_of(v) for v in latest if v in wanted}
-    two = bool(differ) or factor != 1.0
+    wanted = changed(merged(latest, change), small)
+    was, now = ({key_of(view): view for view in each} for each in (latest, wanted))
+    differ = {key for key in was | now if was.get(key) != now.get(key)}
+    other_policy = replace(past.policy, **policy)
+    two = bool(differ) or factor != 1.0 or other_policy != past.policy
     sink = running.sink_of(db)
     source = History(past.gathered)
     play = partial(
         running.play,
         begin=begin,
         since=past.since,
-        policy=past.policy,
         label=past.then.label,
         keep_starts=True,
         keep_courses=past.then.courses is not None,
@@ -78,7 +80,15 @@ def alternatives(
     with shown("playing as it was") as told:
         kept = None if two else sink
         measured = past.measured if two else past.end
-        same, events = play(source, base, until=measured, sink=kept, later=later, progress=told)
+        same, events = play(
+            source,
+            base,
+            policy=past.policy,
+            until=measured,
+            sink=kept,
+            later=later,
+            progress=told,
+        )
     other = None
     if two:
         swapped = [v for v in base if key_of(v) not in differ]
@@ -87,7 +97,13 @@ def alternatives(
         others = [one for one in later if one.key not in differ]
         with shown("playing the change") as told:
             other, more = play(
-                again, swapped, until=past.end, sink=sink, later=others, progress=told
+                again,
+                swapped,
+                policy=other_policy,
+                until=past.end,
+                sink=sink,
+                later=others,
+                progress=told,
             )
         events += more
     found = comparing.calibration(past.then, same, measured)

@@ -1,13 +1,15 @@
 """Fair sharing, played: two teams, a cohort with quota of its own, shares decide who gives way."""
 
+import csv
+import json
 from pathlib import Path
 
 import pytest
 
 from podgroup.policy import Policy
-from tests.whatif.files import HEAD
+from tests.whatif.files import HEAD, jobs
 from tests.whatif.logs import log_of
-from tests.whatif.test_trace import what_if
+from tests.whatif.test_trace import refused, what_if
 
 FLAVOR = """apiVersion: kueue.x-k8s.io/v1beta2
 kind: ResourceFlavor
@@ -49,13 +51,21 @@ JOBS = (
 SHARES = Policy(fair_sharing=("LessThanOrEqualToFinalShare", "LessThanInitialShare"))
 
 
+SHARING = f"queueing.fair_sharing={','.join(SHARES.fair_sharing)}"
+
+
 @pytest.fixture
-def log(tmp_path: Path) -> Path:
-    objects, trace, to = (tmp_path / name for name in ("q.yaml", "jobs.csv", "log.jsonl.gz"))
+def objects(tmp_path: Path) -> Path:
+    path = tmp_path / "q.yaml"
     both = (TEAM.replace("WEIGHT", "1") + LINE).replace("TEAM", "{0}")
-    objects.write_text(FLAVOR + "".join(both.replace("{0}", team) for team in ("red", "blue")))
-    trace.write_text(JOBS)
-    log_of(trace, objects, to, SHARES)
+    path.write_text(FLAVOR + "".join(both.replace("{0}", team) for team in ("red", "blue")))
+    return path
+
+
+@pytest.fixture
+def log(objects: Path, tmp_path: Path) -> Path:
+    to = tmp_path / "log.jsonl.gz"
+    log_of(jobs(tmp_path, JOBS), objects, to, SHARES)
     return to
 
 
@@ -82,3 +92,57 @@ def test_another_weight_is_another_share(
         return sum(r["total_s"] for r in found[play]["waits"] if r["queue"] == "blue")
 
     assert blue("what_if") < blue("then")
+
+
+def test_a_trace_is_played_with_shares(
+    objects: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a change, and as what the settings say; the same from CSV and from JSON."""
+    rows = list(csv.DictReader(JOBS.splitlines()))
+    lines = jobs(tmp_path, "\n".join(map(json.dumps, rows)), "jobs.jsonl")
+    found = [
+        what_if(capsys, "--trace", trace, "--objects", objects, "--set", SHARING)
+        for trace in (jobs(tmp_path, JOBS), lines)
+    ]
+    for one in found:
+        assert one["then"]["preempted"] == {"red": 1}  # of what is blue's own
+        assert one["what_if"]["preempted"] == {"red": 2}
+    assert found[0]["what_if"]["quota"] == found[1]["what_if"]["quota"]
+    assert found[0]["what_if"]["waits"] == found[1]["what_if"]["waits"]
+    config = tmp_path / "gatelog.toml"
+    config.write_text(f"[queueing]\nfair_sharing = {json.dumps(SHARES.fair_sharing)}\n")
+    shared = what_if(capsys, "--trace", lines, "--objects", objects, "--config", config)
+    assert shared["then"] == found[1]["what_if"]
+    said = refused(capsys, "--trace", lines, "--objects", objects, "--set", "nats.url=x")
+    assert "write KIND/NAME:FIELD=VALUE, or queueing.SETTING=VALUE" in said
+
+
+def test_a_log_is_played_with_and_without_shares(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = (log, "--since", "2000-01-01", "--set")
+    without = what_if(capsys, *given, "queueing.fair_sharing=")
+    assert without["then"]["preempted"] == without["same"]["preempted"] == {"red": 2}
+    assert without["what_if"]["preempted"] == {"red": 1}
+    assert "what_if" not in what_if(capsys, *given, SHARING)
+
+
+def test_a_queue_that_is_taken_away_leaves_its_quota_to_nobody(
+    objects: Path, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Red's groups wait for ever; blue runs on what is its own and the cohort's."""
+    change = tmp_path / "less.yaml"
+    change.write_text("kind: ClusterQueue\nmetadata: {name: red}\n$patch: delete\n")
+    of_trace = ("--trace", jobs(tmp_path, JOBS), "--objects", objects)
+    for given in ((log, "--since", "2000-01-01"), of_trace):
+        found = what_if(capsys, *given, "--change", change)
+        (blue,) = (row for row in found["what_if"]["waits"] if row["queue"] == "blue")
+        (red,) = (row for row in found["what_if"]["waits"] if row["queue"] != "blue")
+        assert (blue["count"], red["count"], red["waiting"]) == (4, 0, 4)
+        assert found["what_if"]["preempted"] == {}
+        assert {row["queue"] for row in found["then"]["quota"]} == {"red", "blue"}
+        assert {row["queue"] for row in found["what_if"]["quota"]} == {"blue"}
+    change.write_text("kind: ClusterQueue\nmetadata: {name: rad}\n$patch: delete\n")
+    said = refused(capsys, *of_trace, "--change", change)
+    assert "ClusterQueue rad cannot be deleted: there is ClusterQueue blue, ClusterQueue" in said
+    assert "leave the object out" in refused(capsys, *of_trace[:2], "--objects", change)
