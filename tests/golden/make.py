@@ -1,8 +1,9 @@
 """Golden logs of this release: `python -m tests.golden.make FOLDER`.
 
-The facts are those of `first`, decided on by today's rules from their first message on, with all
-that was concluded, and the rows that were made live, not by a replay. A folder that is there is
-left alone: what a release has written is never written again.
+The facts are those of `first`, and of a day of teams that share (`sharing`), decided on by today's
+rules from their first message on, with all that was concluded, and the rows that were made live,
+not by a replay. A folder that is there is left alone: what a release has written is never written
+again.
 """
 
 import asyncio
@@ -22,6 +23,8 @@ from projector.replay.files import Export, FileLog, Header
 from projector.replay.fold import Sink
 from projector.replay.log import Entry
 from tests.golden import rows as golden
+from tests.golden import sharing
+from tests.whatif.logs import log_of
 
 
 async def made(path: Path, target: Path, url: str) -> None:
@@ -52,14 +55,18 @@ async def made(path: Path, target: Path, url: str) -> None:
     beside.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
 
 
-def main(folder: str) -> None:
-    """Make a folder of logs."""
+def main(folder: str, *, first: bool = True) -> None:
+    """Make a folder of logs; without `first` of the day that is shared only."""
     target = golden.HERE / folder
     target.mkdir()
     with tempfile.TemporaryDirectory() as home:
         url = f"sqlite:///{home}/rows.sqlite3"
         migrate.upgrade(url)
-        for path in golden.logs("first"):
+        trace, objects, shared = (Path(home) / n for n in ("j.csv", "q.yaml", "sharing.jsonl.gz"))
+        trace.write_text(sharing.jobs())
+        objects.write_text(sharing.objects())
+        log_of(trace, objects, shared, sharing.POLICY)
+        for path in (shared, *(golden.logs("first") if first else ())):
             asyncio.run(made(path, target, url))
 
 

@@ -75,7 +75,7 @@ def test_decisions_are_applied_before_every_kind_was_listed() -> None:
     assert made == decided
 
 
-SECOND = golden.logs("second")
+SECOND = golden.logs("second") + golden.logs("third")
 OTHER = Policy(label_keys_to_copy=("none-such",), requeuing_backoff_s=7, elastic_jobs=True)
 WAITING = golden.HERE / "second" / BLOCKED.name
 

@@ -145,6 +145,27 @@ def test_a_log_of_an_earlier_release_comes_to_what_happened(
     assert found["same"]["preempted"] == found["then"]["preempted"]
 
 
+def test_a_kept_log_with_cohorts_and_shares_comes_to_what_happened(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Borrowing over two levels, and all three reasons to give way."""
+    log, database = GOLDEN / "third" / "sharing.jsonl.gz", tmp_path / "same.sqlite3"
+    found = what_if(capsys, log, "--since", "2000-01-01", "--db", database)
+    calibration = found["calibration"]
+    assert calibration["both"] == calibration["in_order"] > 40
+    assert calibration["only_then"] == calibration["only_now"] == calibration["p99_s"] == 0
+    assert found["same"] == found["then"]
+    borrowed = {row["queue"] for row in found["then"]["quota"] if row["borrowed_hours"] > 0}
+    assert borrowed == {"red", "blue", "green"}
+    with sqlite3.connect(database) as connection:
+        reasons = connection.execute("SELECT DISTINCT policy FROM preemptions ORDER BY 1")
+        assert [reason for (reason,) in reasons] == [
+            "InClusterQueue",
+            "InCohortFairSharing",
+            "InCohortReclamation",
+        ]
+
+
 RECORDED = """apiVersion: kueue.x-k8s.io/v1beta2
 kind: ResourceFlavor
 metadata: {name: lab-flavor}
