@@ -155,7 +155,7 @@ def _waits(sheet: Sheet, tallies: list[Tally], names: tuple[str, str]) -> None:
         for at, tally in enumerate(tallies)
     }
     most = max(spread.p90_s for spread in found.values()) or 1.0
-    room = _RIGHT - _BARS - 230
+    room = _RIGHT - _BARS - 310
     for queue in queues[:MOST]:
         sheet.y += 10
         for at, name in enumerate(names[: len(tallies)]):
@@ -168,6 +168,9 @@ def _waits(sheet: Sheet, tallies: list[Tally], names: tuple[str, str]) -> None:
             median = _BARS + room * min(1.0, spread.p50_s / most)
             sheet.line(median, sheet.y - 13, median, sheet.y + 4, "mark")
             said = f"{duration(spread.p50_s)} / {duration(spread.p90_s)}, {spread.count:,} groups"
+            still = sum(len(w) for kind, w in tallies[at].waiting.items() if kind.queue == queue)
+            if still:
+                said += f", {still:,} wait still"
             sheet.text(_BARS + room * spread.p90_s / most + 8, sheet.y, said, "quiet")
     if len(queues) > MOST:
         sheet.y += 22

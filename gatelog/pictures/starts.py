@@ -45,6 +45,11 @@ def draw(rows: Sequence[dict[str, Any]], now: datetime) -> Sheet:
         return _LEFT + (_RIGHT - _LEFT) * min(1.0, max(0.0, (at - now).total_seconds() / most))
 
     top = sheet.y + 24
+    bottom = top + 16 + 28 * len({row["cluster_queue"] for row in shown}) + 22 * len(shown)
+    for seconds in axes.spans(most):
+        at = _LEFT + (_RIGHT - _LEFT) * seconds / most
+        sheet.line(at, top + 6, at, bottom, "grid")
+        sheet.text(at, top, duration(seconds) if seconds else "now", "quiet mid")
     sheet.y = top + 8
     queue = None
     for row in shown:
@@ -67,10 +72,6 @@ def draw(rows: Sequence[dict[str, Any]], now: datetime) -> Sheet:
             sheet.line(middle, sheet.y - 14, middle, sheet.y + 5, "mark")
             said = duration(max(0.0, (row["expected_at"] - now).total_seconds()))
             sheet.text(end + 8, sheet.y, said, "quiet")
-    for seconds in axes.spans(most):
-        at = _LEFT + (_RIGHT - _LEFT) * seconds / most
-        sheet.line(at, top + 6, at, sheet.y + 8, "grid")
-        sheet.text(at, top, duration(seconds) if seconds else "now", "quiet mid")
     if len(rows) > len(shown):
         sheet.y += 28
         said = f"{len(rows) - len(shown)} more wait behind them"

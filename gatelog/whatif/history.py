@@ -3,15 +3,18 @@
 Theory. The log is folded as a replay folds it, and no rule is asked. Of each pod is kept how it
 came and when it was let in, ran, was deleted and ended; all times are those of the log, at which
 decisions are made. A pod that ended by itself runs as long as it ran. One that gatelog stopped, or
-that runs still, was cut short: it runs as long as the longest of its shape (queue and requests)
-that ended by itself, and at least as long as it did. One that came to a group after another of its
-role was stopped or failed came in its place: it comes again so long after that one's end, and not
-at all if that one does not end so. Pods of no group do so for others of their controller.
+that runs still, was cut short: it runs as long as what came in its place if that was over by
+itself, else as long as the longest of its shape (queue and requests) that was, and at least as long
+as it did. One that was not let in has no length: it runs as long as the middle one of its shape. A
+pod that came to a group after another of its role was stopped or failed came in its place: it comes
+again so long after that one's end, and not at all if that one does not end so. Pods of no group do
+so for others of their controller, or of their name.
 
 Invariant: the same log gives the same arrivals.
 """
 
 import heapq
+from array import array
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from statistics import median
@@ -56,6 +59,13 @@ class _Seen(Struct, gc=False):
     """Told to stop by gatelog."""
     surplus: bool = False
     """Deleted by gatelog as one too many."""
+
+
+class Spread(Struct, frozen=True):
+    """How long pods of a shape ran that ended by themselves."""
+
+    middle_s: float
+    longest_s: float
 
 
 class Change(Struct, frozen=True):
@@ -149,14 +159,15 @@ class Gathered(Struct):
 class History:
     """The arrivals of a log as a source, with every runtime times `factor`.
 
-    `guessed` counts pods of whose shape none ended; `places` those that came in another's place.
+    `guessed` counts pods of whose shape none ended; `never_ran` others that were not let in;
+    `places` those that came in another's place.
     """
 
     def __init__(self, gathered: Gathered, factor: float = 1.0) -> None:
-        self.guessed = self.places = self.victims = self.lost = 0
+        self.guessed = self.places = self.victims = self.never_ran = 0
         self._pods = gathered.pods
         self._factor = factor
-        self._longest: dict[Shape, float] = {}
+        self._ran: dict[Shape, Spread] = {}
         self._starts_s = self._stops_s = 0.0
         self._next: dict[str, str] = {}
         """Uid -> uid of the pod that came in its place."""
@@ -204,6 +215,7 @@ class History:
     def _measure(self) -> None:
         starts: list[float] = []
         stops: list[float] = []
+        ran: dict[Shape, array[float]] = {}
         for seen in self._pods.values():
             if seen.ran_at is not None and seen.let_in_at is not None:
                 starts.append(_start_s(seen, seen.ran_at))
@@ -212,8 +224,8 @@ class History:
                 if seen.ended_at is not None and seen.deleted_at is not None:
                     stops.append(_stop_s(seen))
             elif _by_itself(seen):
-                shape = _shape(seen)
-                self._longest[shape] = max(self._longest.get(shape, 0.0), _ran_s(seen))
+                ran.setdefault(_shape(seen), array("d")).append(_ran_s(seen))
+        self._ran = {shape: Spread(median(spans), max(spans)) for shape, spans in ran.items()}
         self._starts_s = median(starts) if starts else 0.0
         self._stops_s = median(stops) if stops else 0.0
 
@@ -270,10 +282,7 @@ class History:
         elif seen.stopped and seen.ended_at is not None and seen.deleted_at is not None:
             stop_s = _stop_s(seen)
         if not by_itself and not (started and seen.deleted_at is not None and not seen.stopped):
-            longest = self._longest.get(_shape(seen))
-            if longest is None:
-                self.guessed += 1
-            ran_s = max(ran_s, GUESS_S if longest is None else longest)
+            ran_s = max(ran_s, self._would_run_s(seen, started=started))
         start_s = self._starts_s
         if seen.ran_at is not None and seen.let_in_at is not None:
             start_s = _start_s(seen, seen.ran_at)
@@ -288,6 +297,20 @@ class History:
             gives_up_s=gives_up_s,
             removed_s=removed_s,
         )
+
+    def _would_run_s(self, seen: _Seen, *, started: bool) -> float:
+        """How long a pod would have run that was cut short, or not let in."""
+        following = seen
+        while (uid := self._next.get(following.born.uid)) is not None and following.stopped:
+            following = self._pods[uid]
+        if following is not seen and _by_itself(following) and following.phase == "Succeeded":
+            return _ran_s(following)
+        of_shape = self._ran.get(_shape(seen))
+        if of_shape is None:
+            self.guessed += 1
+            return GUESS_S
+        self.never_ran += not started
+        return of_shape.longest_s if started else of_shape.middle_s
 
 
 def _by_itself(seen: _Seen) -> bool:
@@ -329,5 +352,5 @@ def _place(seen: _Seen) -> tuple[str, str]:
         for owner in seen.born.owners:
             if owner.controller:
                 return owner.uid, ""
-        return seen.born.uid, ""
+        return f"{seen.born.namespace}/{seen.born.name}", ""
     return seen.group, seen.role

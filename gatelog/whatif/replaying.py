@@ -160,6 +160,11 @@ def _cannot_know(past: Past, source: History) -> list[str]:
                 "or as long as they did",
             ),
             (
+                source.never_ran,
+                f"{source.never_ran:,} pods were not let in while the log lasts: they run as long "
+                "as the middle one of their shape",
+            ),
+            (
                 past.gathered.lists - 1,
                 f"pods were listed anew {past.gathered.lists - 1} times: what came and went "
                 "between is not in the log",

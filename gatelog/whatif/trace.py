@@ -147,14 +147,9 @@ class Trace:
     def stopped(self, pod: PodView, life: Life, at: datetime) -> Arrival | None:
         """Have a pod that was stopped come again as a new one, and run from its beginning."""
         self._again += 1
-        base = pod.name.partition("--")[0]
+        base = pod.uid.partition("--")[0]
         again = at + timedelta(seconds=BACK_S)
-        view = msgspec.structs.replace(
-            pod,
-            uid=f"{base}--{self._again}",
-            name=f"{base}--{self._again}",
-            created_at=again,
-        )
+        view = msgspec.structs.replace(pod, uid=f"{base}--{self._again}", created_at=again)
         return Arrival(again, view, life)
 
     def ended(self, pod: PodView, at: datetime) -> Arrival | None:

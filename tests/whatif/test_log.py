@@ -64,12 +64,14 @@ def test_what_a_busy_actuator_takes_is_played_as_well(
     assert calibration["p50_s"] == calibration["p99_s"] == 0
 
 
+@pytest.mark.parametrize("preempts", [False, True])
 def test_of_a_log_follows_what_follows_of_its_trace(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    preempts: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Jobs that nobody preempts: the log knows all that the trace knows."""
+    """The log knows all that the trace knows: of a victim from what came in its place."""
     text = "".join(
-        line.replace(",5,red", ",0,red").replace(",5,blue", ",0,blue") + "\n"
+        line.replace(",5,red", f",{5 * preempts},red").replace(",5,blue", f",{5 * preempts},blue")
+        + "\n"
         for line in mixed(40).splitlines()
     )
     trace, there = jobs(tmp_path, text), queues(tmp_path, 6)
@@ -78,11 +80,14 @@ def test_of_a_log_follows_what_follows_of_its_trace(
     change = ("--set", "clusterqueue/research:cpu=9")
     of_log = what_if(capsys, log, "--since", "2000-01-01", *change)
     of_trace = what_if(capsys, "--trace", trace, "--objects", there, *change)
+    assert bool(of_log["then"]["preempted"]) is preempts
     assert of_log["then"]["waits"] == of_trace["then"]["waits"]
     assert of_log["what_if"]["waits"] == of_trace["what_if"]["waits"]
-    assert of_log["moved"]["gain_most"] == of_trace["moved"]["gain_most"]
+    assert of_log["what_if"]["preempted"] == of_trace["what_if"]["preempted"]
     total = "total_s"
     assert of_log["what_if"]["waits"][0][total] < of_log["then"]["waits"][0][total]
+    if not preempts:  # who comes again is a new group, of another id in each
+        assert of_log["moved"]["gain_most"] == of_trace["moved"]["gain_most"]
 
 
 def test_the_alternative_has_a_read_model(
