@@ -57,6 +57,8 @@ class Past(Struct):
     """Until when there are as many events that count as were asked for; else `end`."""
     events: int
     unread: list[str]
+    epoch: int = 1
+    """That which the log begins with, if more was asked for; 1: nothing was before."""
 
 
 async def read_file(where: str, settings: Settings, asked: Asked, progress: Progress) -> Past:
@@ -64,7 +66,9 @@ async def read_file(where: str, settings: Settings, asked: Asked, progress: Prog
     log = open_source(where, settings)
     header = log.header
     now = header.written_at or datetime.now(UTC)
-    past = await _read(log, header.cluster, header.mode, header.policy, asked, now, progress)
+    past = await _read(
+        log, header.cluster, header.mode, header.policy, asked, now, progress, header.epoch
+    )
     past.unread = log.unread
     return past
 
@@ -135,4 +139,5 @@ async def _read(
         measured or end,
         events,
         [],
+        epoch if gathered.begin is not None and since < gathered.begin else 1,
     )

@@ -170,6 +170,11 @@ def _cannot_know(past: Past, source: History) -> list[str]:
                 "between is not in the log",
             ),
             (
+                past.epoch - 1,
+                f"the log begins with epoch {past.epoch}, {past.since:%Y-%m-%d %H:%M} UTC: what "
+                "was before, and what was missed then, is not in it (gatelog epochs)",
+            ),
+            (
                 past.policy.pods_ready_timeout_s,
                 "time-outs of pods that were not ready: every pod that is let in starts",
             ),

@@ -1,5 +1,6 @@
 """`gatelog replay` as a person uses it: on what a demo left, and beside a running `gatelog up`."""
 
+import json
 import re
 import sqlite3
 import subprocess
@@ -58,6 +59,19 @@ def test_what_the_demo_left_is_what_its_log_says(demo: Demo) -> None:
     assert done.stdout.count(" equal") == TABLES and "DIFFERENT" not in done.stdout
     done = demo.run("replay", "--redecide")
     assert done.returncode == 0 and "no decisions differ" in done.stdout
+
+
+@pytest.mark.timeout(240)
+def test_what_if_reads_the_streams_and_comes_to_what_happened(demo: Demo) -> None:
+    """Live settings, no export: the log server is that of the state directory."""
+    done = demo.run("what-if", "--since", "7d", "--until", "1s", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    calibration = found["calibration"]
+    assert calibration["both"] == calibration["in_order"] >= 8
+    assert calibration["only_then"] == calibration["only_now"] == 0
+    (admitted,) = demo.rows("SELECT count(DISTINCT group_id) FROM admissions")[0]
+    assert calibration["both"] == admitted
 
 
 @pytest.mark.timeout(240)

@@ -1,5 +1,6 @@
 """`gatelog what-if` of a log: nothing changed is what happened, a change what must follow."""
 
+import asyncio
 import json
 import sqlite3
 from pathlib import Path
@@ -7,9 +8,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gatelog import cli
 from projector.database import reader
+from projector.replay.files import Export, FileLog
 from tests.replay.questions import PAGE, answer, asked
 from tests.whatif.files import HEAD, jobs, queues
 from tests.whatif.logs import log_of
@@ -129,6 +132,10 @@ def test_only_what_is_asked_for_is_counted(log: Path, capsys: pytest.CaptureFixt
     whole = what_if(capsys, log, "--since", "2000-01-01")
     part = what_if(capsys, log, "--since", "2000-01-01T00:10:00Z", "--until", "2000-01-01T00:20Z")
     assert part["since"] == "2000-01-01T00:10:00Z"
+    shorter = what_if(capsys, log, "--since", "2000-01-01", "--runtime", "0.1")
+    both = (shorter["then"]["quota"][0], shorter["what_if"]["quota"][0])
+    assert both[0]["nominal_hours"] == pytest.approx(both[1]["nominal_hours"])
+    assert both[0]["used_hours"] > 5 * both[1]["used_hours"]
     counts = [sum(row["count"] for row in each["then"]["waits"]) for each in (whole, part)]
     assert 0 < counts[1] < counts[0] / 2
     (quota,) = part["then"]["quota"]
@@ -235,6 +242,28 @@ def test_what_makes_no_sense_is_refused(
     words: list[str], said: str, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert said in refused(capsys, log, *words)
+
+
+def test_of_a_later_epoch_it_is_said_that_something_was_before(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    later = tmp_path / "later.jsonl.gz"
+
+    async def copy() -> None:
+        found = FileLog(log)
+        with Export(later, replace(found.header, epoch=2)) as export:
+            async for entry in found.entries():
+                export.add(entry)
+
+    asyncio.run(copy())
+
+    def told(path: Path, since: str) -> list[str]:
+        said = what_if(capsys, path, "--since", since)["cannot_know"]
+        return [text for text in said if "epoch" in text]
+
+    (text,) = told(later, "1999-12-01")
+    assert text.startswith("the log begins with epoch 2, 2000-01-01 00:00 UTC: what was before")
+    assert told(log, "1999-12-01") == told(later, "2000-01-01T00:10:00Z") == []
 
 
 def test_json_is_json(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
