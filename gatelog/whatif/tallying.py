@@ -117,6 +117,8 @@ class Counting:
         self._views: list[ClusterQueueView] = []
         self._pools: list[_Pool] = []
         self._pool_of: dict[str, _Pool] = {}
+        self._gave_way: set[tuple[str, int]] = set()
+        """Admissions that Kueue took back for others: group and number."""
 
     def each(self, world: World, decisions: list[Decision]) -> None:
         """Count one message."""
@@ -167,6 +169,10 @@ class Counting:
                 self.tally.admissions += 1
                 if group is not None and not early:
                     self._admitted(world, group, row.cluster_queue, now)
+            elif row.release_reason == EVICTED_PREEMPTED and row.released_at == now and not early:
+                if (row.group, row.number) not in self._gave_way:
+                    self._gave_way.add((row.group, row.number))
+                    self.tally.preempted[row.cluster_queue] += 1
 
     def _admitted(self, world: World, group: Group, queue: str, now: datetime) -> None:
         tally = self.tally

@@ -219,6 +219,47 @@ def test_a_recording_of_a_real_control_plane_comes_to_about_what_kueue_did(
     assert "--objects goes with --trace or FILE" in refused(capsys, *given)
 
 
+PRIORITY = """---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: WorkloadPriorityClass
+metadata: {name: NAME}
+value: VALUE
+"""
+
+
+@pytest.mark.parametrize(
+    "name, namespace, cores, groups, preempted",
+    [
+        ("preempted_and_resumed", "t-preempted-and-resumed-53e1", 10, 2, 1),
+        ("busy_namespace", "t-busy-namespace-0e5a", 20, 25, 1),
+    ],
+)
+def test_recordings_with_priorities_come_to_about_what_kueue_did(
+    name: str,
+    namespace: str,
+    cores: int,
+    groups: int,
+    preempted: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Kueue took some tenths of a second for what a play does at once; so the order is not all."""
+    objects = tmp_path / "queues.yaml"
+    text = RECORDED.replace("NAME", namespace).replace("Quota: 10", f"Quota: {cores}")
+    text = text.replace("{}\n", "{}\n  preemption: {withinClusterQueue: LowerPriority}\n")
+    for each, value in (("low", 1), ("high", 100)):
+        text += PRIORITY.replace("NAME", each).replace("VALUE", str(value))
+    objects.write_text(text)
+    recording = GOLDEN.parent / "recordings" / f"{name}.jsonl.gz"
+    found = what_if(capsys, recording, "--since", "2020-01-01", "--objects", objects)
+    calibration = found["calibration"]
+    assert (calibration["both"], calibration["only_then"]) == (groups, 0)
+    assert calibration["in_order"] >= 0.85 * groups
+    assert calibration["p50_s"] < 0.2
+    assert calibration["p99_s"] < 5
+    assert sum(found["then"]["preempted"].values()) == preempted
+
+
 def test_people_are_told_first_how_far_to_trust_it(
     log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
