@@ -80,7 +80,10 @@ def read(path: Path) -> Rates:
     except OSError as error:
         raise UsageFailed(f"{path}: {error.strerror or error}") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise UsageFailed(f"{path}: {error}") from None
+        raise UsageFailed(
+            f"{path}: {error}; there is currency, a table rates and tables flavors.NAME "
+            "(docs/usage.md, Rates)"
+        ) from None
     tables = {"rates": found.rates} | {f"flavors.{k}": v for k, v in found.flavors.items()}
     for table, rates in tables.items():
         for resource, rate in rates.items():

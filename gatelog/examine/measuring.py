@@ -4,10 +4,10 @@ Invariant: without it nothing of gatelog fails; where it is asked for and missin
 """
 
 from gatelog.examine.findings import Finding, ok, warn
+from ingest.measuring import API
 from podgroup.runtime.kube import KubeClient
 from podgroup.runtime.settings import Settings
 
-API = "/apis/metrics.k8s.io/v1beta1"
 WHAT = "measured"
 
 
