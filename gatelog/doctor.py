@@ -52,8 +52,11 @@ def _settings(settings: Settings) -> Finding:
     return Finding("settings", "read", "ok", detail)
 
 
-def table(findings: list[Finding]) -> Table:
-    """Return the findings as a table, what to do below each that is not ok."""
+def table(findings: list[Finding], *, lines: bool = False) -> Table:
+    """Return the findings as a table, what to do below each that is not ok.
+
+    With `lines`, for a pipe, each is one line that says all of itself.
+    """
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     made.add_column(no_wrap=True)
     made.add_column(no_wrap=True, style=QUIET)
@@ -64,8 +67,9 @@ def table(findings: list[Finding]) -> Table:
         verdict = Text(finding.verdict, style=_STYLE[finding.verdict])
         text = Text(finding.detail)
         if finding.remedy:
-            text.append(f"\n→ {finding.remedy}", style="italic")
-        made.add_row(verdict, "" if finding.area == area else finding.area, finding.what, text)
+            text.append(f"{' ' if lines else chr(10)}→ {finding.remedy}", style="italic")
+        shown = "" if finding.area == area and not lines else finding.area
+        made.add_row(verdict, shown, finding.what, text)
         area = finding.area
     return made
 

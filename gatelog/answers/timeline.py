@@ -19,6 +19,7 @@ from itertools import groupby
 from msgspec import Struct, field
 
 from gatelog.answers import phrases
+from podgroup.quantities import format_amount
 
 EACH = "each pod"
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -279,5 +280,5 @@ def duration(seconds: float) -> str:
 
 
 def amount(resource: str, value: int) -> str:
-    """Return an amount of a resource for people: cpu is kept in thousandths."""
-    return f"{value / 1000:g}" if resource == "cpu" else str(value)
+    """Return an amount of a resource for people: cpu is kept in thousandths, memory in bytes."""
+    return f"{value / 1000:g}" if resource == "cpu" else format_amount(resource, value)

@@ -57,6 +57,6 @@ def doctor(
         sys.stdout.write(document(findings, output))
     else:
         out = console.console()
-        out.print(examination.table(findings))
+        out.print(examination.table(findings, lines=not out.is_terminal))
         out.print(f"\n{examination.conclusion(findings)}")
     return FAILED if any(finding.verdict == "fail" for finding in findings) else None

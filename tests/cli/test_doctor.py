@@ -49,6 +49,20 @@ def test_with_nothing_there_it_says_what_is_missing_and_what_to_do(
     assert max(map(len, out.splitlines())) <= 100
 
 
+def test_in_a_pipe_each_finding_is_one_line_that_says_all_of_itself(
+    gatelog: Gatelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS")
+    words = ("--state-dir", str(tmp_path / "state"), "--kubeconfig", str(tmp_path / "none"))
+    _, text, _ = gatelog("doctor", *words)
+    _, found, _ = gatelog("doctor", *words, "-o", "json")
+    *lines, blank, last = text.splitlines()
+    assert blank == "" and "checks failed" in last
+    for line, finding in zip(lines, json.loads(found), strict=True):
+        assert line.split()[:2] == [finding["verdict"], finding["area"]]
+        assert line.endswith(finding["remedy"] or finding["detail"])
+
+
 def test_a_database_without_schema_and_one_without_projector(
     gatelog: Gatelog, tmp_path: Path
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gatelog.answers.timeline import Line, TimelineEntry, duration, listed, plain, raw, tell
+from gatelog.answers.timeline import Line, TimelineEntry, amount, duration, listed, plain, raw, tell
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 IDENTITY = "5945be8e-7829-4091-a22a-22d3017e874e"
@@ -175,6 +175,16 @@ def test_ids_of_groups_are_left_out_for_people() -> None:
 )
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+def test_amounts_are_quantities_as_people_write_them() -> None:
+    for resource, value, text in (
+        ("cpu", 1500, "1.5"),
+        ("memory", 64 * 2**20, "64Mi"),
+        ("memory", 1000, "1k"),
+        ("nvidia.com/gpu", 8, "8"),
+    ):
+        assert amount(resource, value) == text
 
 
 def test_long_lists_are_cut() -> None:
