@@ -258,7 +258,7 @@ def _of_log(
     asked = reading.Asked(since, until, wanted.label, measured, wanted.picture is not None)
     now = datetime.now(UTC)
     begin = moment("--since", since, now)
-    with Shown(console, "reading the log", begin, now) as shown:
+    with Shown(console, "reading the log", None, now) as shown:
         if file is not None:
             past = asyncio.run(reading.read_file(file, settings, asked, shown))
         else:

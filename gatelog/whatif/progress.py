@@ -14,13 +14,16 @@ EVERY_S = 5.0
 
 
 class Shown:
-    """Told the simulated time and how many events were folded."""
+    """Told the simulated time and how many events were folded.
 
-    def __init__(self, console: Console, what: str, begin: datetime, end: datetime) -> None:
+    Without `begin`, which nobody knows of a log before it is read, it is the first time told.
+    """
+
+    def __init__(self, console: Console, what: str, begin: datetime | None, end: datetime) -> None:
         self._what = what
         self._console = console
         self._begin = begin
-        self._whole_s = max(1.0, (end - begin).total_seconds())
+        self._end = end
         self._began = time.monotonic()
         self._next = self._began + EVERY_S
         self._bar = Progress(
@@ -44,7 +47,10 @@ class Shown:
 
     def __call__(self, at: datetime, events: int) -> None:
         """Show how far it is."""
-        done = min(1.0, (at - self._begin).total_seconds() / self._whole_s)
+        if self._begin is None:
+            self._begin = at
+        whole_s = max(1.0, (self._end - self._begin).total_seconds())
+        done = min(1.0, (at - self._begin).total_seconds() / whole_s)
         when = f"{at:%Y-%m-%d %H:%M}"
         if self._console.is_terminal:
             self._bar.update(self._task, completed=done, at=when, events=events)
