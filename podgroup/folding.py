@@ -107,10 +107,12 @@ def replay(
     """Fold one message and what was concluded from it; no rule is asked.
 
     A log that does not say by what it was decided has no records: `derive` applies its decisions
-    and works out the rest. Returns whether that was so.
+    and works out the rest. Returns whether that was so. A projector that takes over from one of
+    before records concludes a little before its settings are in the log: records say so.
     """
     here = fold_message(world, position, at, batch)
-    derived = world.meta.settings is None and not world.meta.unsettled
+    world.recorded = world.recorded or concluded is not None
+    derived = world.meta.settings is None and not world.meta.unsettled and not world.recorded
     if derived:
         derive(world, here, decisions)
         derived = bool(decisions or world.groups)

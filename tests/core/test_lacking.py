@@ -1,10 +1,14 @@
 """What groups fall short of and who gave way to whom: told once, in the log, and ended."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
 from podgroup import commands as c
 from podgroup import events as e
+from podgroup.engine import derive, new_world, step, take
+from podgroup.folding import replay
 from podgroup.ids import GroupID
 from podgroup.policy import Policy
 from podgroup.records import Lacking
@@ -155,3 +159,30 @@ def test_a_log_by_earlier_rules_is_decided_on_again_without_them() -> None:
     toy.pod("w", labels={"kueue.x-k8s.io/priority-class": "high"})
     (evicted,) = [d.command for d in toy.decisions if isinstance(d.command, c.EvictGroup)]
     assert evicted.preemption is None and not said(toy)
+
+
+def test_records_are_applied_from_the_first_on_though_settings_are_said_later() -> None:
+    """A projector that takes over from one of before records concludes before its own settings
+    have come back in the log: what it said of shortages then is in a replay too."""
+    toy = Toy(cpu=2)
+    toy.pod("runs", cpu=2)
+    taken_over = toy.position
+    toy.pod("waits", cpu=2)
+    live, again = new_world("test"), new_world("test")
+    told: set[Any] = set()
+    found: set[Any] = set()
+    for position, at, batch in toy.messages:
+        facts = tuple(one for one in batch.events if not isinstance(one, e.SettingsRecorded))
+        unsettled = replace(batch, events=facts)
+        step(live, position, at, unsettled)
+        said_then = live.journal
+        made = {decision.id: decision for decision in said_then.decisions}
+        recorded = bool(said_then.concluded) and position > taken_over
+        concluded = said_then.concluded[0] if recorded else None
+        replay(again, position, at, unsettled, made, concluded, derive)
+        if position > taken_over:
+            told |= set(said_then.shortages)
+            found |= set(again.journal.shortages)
+        take(live)
+        take(again)
+    assert told and told == found
