@@ -123,6 +123,14 @@ class Deciding:
         self.concluded = False
         """Something that other rules may read, since whoever asks has looked."""
 
+    def by_rules_since(self, version: int) -> bool:
+        """Tell whether this log is decided on by rules of `version` or later.
+
+        One that does not say by which is older than any that has to ask.
+        """
+        said = self.world.meta.settings
+        return said is not None and said.rules >= version
+
     @property
     def derives(self) -> bool:
         """Whether decisions are those of a log without records."""

@@ -21,8 +21,7 @@ _SINCE: Final = 4
 
 def concludes(d: Deciding) -> bool:
     """Tell whether shortages and how sides of a preemption stood belong into this log."""
-    said = d.world.meta.settings
-    return not d.derives and (said is None or said.rules >= _SINCE)
+    return not d.derives and d.by_rules_since(_SINCE)
 
 
 def lack(d: Deciding, group: Group, queue: str = "", shortages: tuple[Shortage, ...] = ()) -> None:

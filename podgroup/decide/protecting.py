@@ -25,8 +25,8 @@ MOST_NAMED = 3
 
 def protecting(d: Deciding) -> None:
     """Mark what may have come into use, and unmark what is to be deleted and is not in use."""
-    world, said = d.world, d.world.meta.settings
-    if world.mode != "builtin" or said is None or said.rules < SINCE:
+    world = d.world
+    if world.mode != "builtin" or not d.by_rules_since(SINCE):
         return
     ending = (("ClusterQueue", "", name) for name in world.ending)
     for kind, _, name in sorted({*(k for k in world.unsaid if k[0] in MARKED_KINDS), *ending}):
