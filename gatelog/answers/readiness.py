@@ -18,6 +18,10 @@ from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.settings import Settings
 
 _POLL_S = 0.1
+LISTS_REMEDY = (
+    "does an ingester run, and may it list them? One that is older than the projector may not "
+    "watch them: upgrade it (docs/operations.md)"
+)
 
 
 class Ready(Struct, frozen=True):
@@ -58,6 +62,17 @@ async def wait_ready(settings: Settings, bus: Bus, checks: Checks) -> Ready:
             await asyncio.sleep(_POLL_S)
     finally:
         model.close()
+
+
+def awaited(row: CheckpointRow | None) -> str:
+    """Say which kinds have to be listed before anything is decided, and were not; "" for none."""
+    from projector.packing import unpack_meta
+
+    meta = unpack_meta(row.folded) if row is not None else None
+    if meta is None or meta.settings is None or meta.frames:
+        return ""
+    kinds = sorted(set(meta.settings.kinds) - meta.synced)
+    return f"nothing is decided before these kinds are listed: {', '.join(kinds)}" if kinds else ""
 
 
 def _ready(row: CheckpointRow) -> Ready | None:

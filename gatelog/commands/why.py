@@ -110,6 +110,7 @@ def why(
     chosen = options.namespace_of(namespace, every=all_namespaces)
     if title is None or ("/" not in title and not chosen):
         with lookup.open_model(settings) as model:
+            _say_awaited(model, settings)
             return _everything(
                 model, title or chosen, output, headers=not no_headers, sql=sql, watch=watch
             )
@@ -117,6 +118,7 @@ def why(
         raise UsageFailed(f"--watch is for what waits; of one group: gatelog history {title} -f")
     namespace, name = lookup.titled(title, chosen)
     with lookup.open_model(settings) as model:
+        _say_awaited(model, settings)
         lives = model.groups(namespace, name, limit=1)
         if not lives:
             lookup.say_not_found(model, namespace, name)
@@ -161,6 +163,15 @@ def why(
     if gaps:
         out.print(console.missing(gaps))
     return None
+
+
+def _say_awaited(model: "ReadModel", settings: "Settings") -> None:
+    """Say on stderr that nobody is decided about, if that is so."""
+    from gatelog.answers.readiness import LISTS_REMEDY, awaited
+
+    waits = awaited(model.checkpoint(settings.projector.shard))
+    if waits:
+        sys.stderr.write(f"gatelog: {waits}; {LISTS_REMEDY}\n")
 
 
 def _everything(

@@ -7,6 +7,7 @@ import os
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+from gatelog.answers.readiness import LISTS_REMEDY, awaited
 from gatelog.answers.readmodel import ReadModel
 from gatelog.answers.rows import CheckpointRow
 from gatelog.answers.timeline import duration
@@ -41,6 +42,7 @@ def examine(settings: Settings) -> Seen:
             row = model.checkpoint(settings.projector.shard)
             findings = [schema, *_integrity(url), _checkpoint(model, row)]
             if row is not None:
+                findings += _lists(row)
                 findings += [_parked(model), _unresolved(model, settings), *_spared(model)]
                 findings += stuck.examine(model, datetime.now(UTC))
             return Seen(findings, row)
@@ -108,6 +110,11 @@ def _checkpoint(model: ReadModel, row: CheckpointRow | None) -> Finding:
     age = duration((datetime.now(UTC) - row.written_at).total_seconds())
     epochs = "" if row.epoch == 1 else f", epoch {row.epoch} (see table epochs for gaps)"
     return ok(AREA, "checkpoint", f"seq {row.stream_seq}, {age} ago, mode {row.mode}{epochs}")
+
+
+def _lists(row: CheckpointRow) -> list[Finding]:
+    waits = awaited(row)
+    return [fail(AREA, "lists", waits, LISTS_REMEDY)] if waits else []
 
 
 def _parked(model: ReadModel) -> Finding:

@@ -7,11 +7,15 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from msgspec import structs
+
 from gatelog.answers import timeline
 from gatelog.answers.readmodel import ReadModel
 from gatelog.answers.timeline import TimelineEntry
+from gatelog.examine import readmodel
 from gatelog.terminal.following import change
 from podgroup.policy import Policy
+from podgroup.runtime.settings import DatabaseSettings, Settings
 from projector import migrate
 from tests.cli.conftest import Ran
 from tests.core.test_shared_quota import of, team
@@ -115,6 +119,29 @@ def test_why_a_group_waits_for_quota(gatelog: Gatelog, busy_db: Db) -> None:
     assert "it takes that others in ClusterQueue cq finish" in text
     assert "in line nobody before it in ClusterQueue cq" in text
     assert "held by ns/a 3 cpu of f" in text and "ns/b 3 cpu of f" in text
+
+
+def test_why_and_doctor_name_kinds_that_an_older_ingester_does_not_list(
+    gatelog: Gatelog, tmp_path: Path
+) -> None:
+    toy = Toy()
+    toy.pod("before")
+    said = toy.settings()
+    toy.send(structs.replace(said, kinds=(*said.kinds, "Later")))
+    toy.pod("behind")
+    url, _ = written(tmp_path, toy)
+    waits = "nothing is decided before these kinds are listed: Later"
+    for words in (("why", "ns/before"), ("why",)):
+        code, _, err = ask(gatelog, (url, toy), *words)
+        assert code == 0 and waits in err and "upgrade it" in err
+    (found,) = (
+        one
+        for one in readmodel.examine(Settings(cluster="test", database=DatabaseSettings(url=url)))[
+            0
+        ]
+        if one.what == "lists"
+    )
+    assert found.verdict == "fail" and found.detail == waits and "upgrade it" in found.remedy
 
 
 def test_why_a_group_waits_for_pods(gatelog: Gatelog, busy_db: Db) -> None:
