@@ -30,8 +30,7 @@ _encode = msgspec.json.Encoder().encode
 _JSON = "application/json"
 _WATCH_S = 1800
 MOST_WATCHES = 1000
-_BEGUN = "begun"
-"""Mark on a request whose answer has begun: nothing else can be said."""
+_OURS = "an error of gatelog's own: its log (gatelog serve) says which"
 
 
 class Path(msgspec.Struct, frozen=True):
@@ -90,11 +89,8 @@ class Handling:
         except ConnectionError:
             raise  # nobody is there to be told
         except Exception:
-            if request.get(_BEGUN):
-                raise
             log.exception("request_failed", path=request.path[:200])
-            text = "an error of gatelog's own: its log (gatelog serve) says which"
-            return refusal(Refused(500, text))
+            return refusal(Refused(500, _OURS))
 
     async def _answer(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         path = request.path
@@ -226,7 +222,6 @@ class Handling:
         async with self._feed.watching(version) as batches:
             response = web.StreamResponse(headers={"Content-Type": _JSON})
             response.enable_chunked_encoding()
-            request[_BEGUN] = True
             await response.prepare(request)
             writing = _Writing(response, kind, include if as_table else None)
             if fresh:
@@ -248,6 +243,9 @@ class Handling:
                 await writing.error(Refused(410, str(error)))
             except ConnectionError:
                 return response
+            except Exception:
+                log.exception("request_failed", path=request.path[:200])
+                await writing.error(Refused(500, _OURS))
             await response.write_eof()
             return response
 

@@ -55,8 +55,6 @@ log = get_logger("serve")
 _LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?")
 _STREAM_S = 600
 MOST_STREAMS = 500
-_BEGUN = "begun"
-"""Mark on a request whose answer has begun: nothing else can be said."""
 
 SHARED_S = 1.0
 """Seconds for which a page that was made is shown to others who ask for the same."""
@@ -91,8 +89,6 @@ class Console:
         except ConnectionError:
             raise  # nobody is there to be told
         except Exception:
-            if request.get(_BEGUN):
-                raise
             log.exception("page_failed", path=request.path[:200])
             text = "an error of gatelog's own: its log (gatelog serve) says which; try another page"
             return self._refusal(request, 500, text)
@@ -220,7 +216,6 @@ class Console:
             async with self._feed.watching(None) as batches:
                 headers = {**HEADERS, "Content-Type": "text/event-stream"}
                 response = web.StreamResponse(headers=headers)
-                request[_BEGUN] = True
                 await response.prepare(request)
                 await response.write(b"retry: 5000\n\n")
                 try:
@@ -230,6 +225,8 @@ class Console:
                             await response.write(word)
                 except (TimeoutError, TooOld, ConnectionError):
                     pass
+                except Exception:  # the answer has begun, so nothing else can be said
+                    log.exception("page_failed", path=request.path)
                 return response
         finally:
             self._streams -= 1
