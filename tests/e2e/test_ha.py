@@ -204,6 +204,13 @@ async def told_by(api: Api, children: Iterable[Child], event: str, times: int = 
         await api.until(f"{child.name} tells {event} {times} times", so_often)
 
 
+async def started(api: Api, child: Child) -> None:
+    """Start it and wait until it says that it runs."""
+    before = len(told(child, "started"))
+    child.start()
+    await told_by(api, [child], "started", before + 1)
+
+
 async def secrets_of_the_log_change(api: Api, parts: Replicas, log: ShippedNats) -> None:
     """Passwords and the key of decisions, as docs/operations.md has it."""
     old = {part: (log.secrets / part).read_text() for part in COMMANDS}
@@ -297,8 +304,7 @@ async def test_a_replica_may_die_stand_still_or_be_replaced(
                 await asyncio.to_thread(children[0].kill)
             took["node lost"] = await probes.probe()
             for children in parts.all.values():
-                children[0].start()
-                await told_by(api, children[:1], "started", children[0].starts)
+                await started(api, children[0])
 
             slowest = 0.0
             for child in parts:
@@ -307,7 +313,7 @@ async def test_a_replica_may_die_stand_still_or_be_replaced(
                 assert child.process is not None
                 code = await asyncio.to_thread(child.process.wait, 30)
                 assert code == 0, child.tail()
-                child.start()
+                await started(api, child)  # a rolling update waits for it, too
                 slowest = max(slowest, await probing)
             took["rolling restart, slowest"] = slowest
             await load.stop()
