@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from bench import processes
 from bench.figures import Figure
 from bench.generated import fill
-from projector import partitions
-from projector.database import reader
+from projector.schema import partitions
+from projector.storage.database import reader
 from tests.replay.questions import PAGE, asked
 
 EVENTS = 1_000_000

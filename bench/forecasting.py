@@ -27,7 +27,7 @@ from gatelog.whatif.playing import Heard, Play
 from gatelog.whatif.trace import Trace
 from podgroup.state import World
 from projector import tables
-from projector.database import writer
+from projector.storage.database import writer
 
 EVERY = timedelta(hours=1)
 """Simulated time between two forecasts."""

@@ -23,8 +23,10 @@ from msgspec import Struct, structs
 from podgroup import events as e
 from podgroup.names import ADMISSION_GATE, PRIORITY_CLASS, QUEUE_NAME
 from podgroup.objects import ContainerEnd, LocalQueueView
-from projector import migrate, partitions, tables
-from projector.database import writer
+from projector import tables
+from projector.schema import partitions
+from projector.storage.database import writer
+from projector.upkeep import migrate
 from tests.projector.support import Writer
 from tests.replay.questions import history as small_history
 from tests.support.toy import Toy

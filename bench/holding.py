@@ -20,7 +20,7 @@ from bench import processes
 from bench.figures import Figure
 from bench.projecting import publish
 from bench.story import Message
-from projector.database import reader
+from projector.storage.database import reader
 from tests.support.processes import Child
 
 TARGET_MB = 500.0

@@ -133,8 +133,8 @@ async def project(server: EmbeddedNats, place: Path, database: str, story: Story
         done.append(done[-1] + message.events)
     env = processes.environment(server.settings(), database, None)
     with processes.children(place, env, "project") as (child,):
-        # Asks as projector.database does, so that every URL gatelog takes works here.
-        from projector.database import reader as engine_for
+        # Asks as projector.storage.database does, so that every URL gatelog takes works here.
+        from projector.storage.database import reader as engine_for
 
         assert child.process is not None
         engine = engine_for(database)

@@ -30,7 +30,7 @@ from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import connect
 from podgroup.runtime.settings import IngestSettings
 from podgroup.subjects import DECISIONS, EVENTS, decisions, events_of
-from projector.database import reader
+from projector.storage.database import reader
 from tests.support.processes import GATELOG
 
 EVENTS_WANTED = int(os.environ.get("GATELOG_TEST_REBUILD_EVENTS", "1000000"))

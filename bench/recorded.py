@@ -24,12 +24,12 @@ from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import connect
 from podgroup.runtime.settings import StreamSettings
 from podgroup.subjects import DECISIONS, EVENTS, Source, decisions, events
-from projector import migrate
-from projector.checkpoint import Checkpoint
-from projector.packing import pack_meta
-from projector.rows import Rows
-from projector.sending import MAX_JOINED, MAX_JOINED_BYTES
-from projector.store import SqlStore
+from projector.delivery.sending import MAX_JOINED, MAX_JOINED_BYTES
+from projector.storage.store import SqlStore
+from projector.upkeep import migrate
+from projector.writing.checkpoint import Checkpoint
+from projector.writing.packing import pack_meta
+from projector.writing.rows import Rows
 
 TELL_S = 5.0
 SIZE = 6

@@ -29,7 +29,7 @@ from bench.story import Story
 from gatelog.serve.bootstrap import local_console
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.settings import DatabaseSettings, IngestSettings, ServeSettings, Settings
-from projector.database import reader
+from projector.storage.database import reader
 from tests.support.processes import TOKEN
 
 PEOPLE = 100

@@ -125,7 +125,7 @@ def _as_parquet(database: str, place: Path) -> int:
     """Write the tables as the archive does, as of a day later; return the bytes of all files."""
     from projector.archive import parquet
     from projector.archive.shelf import Directory
-    from projector.database import writer
+    from projector.storage.database import writer
 
     engine = writer(database)
     with engine.begin() as connection:
@@ -139,7 +139,7 @@ def _as_parquet(database: str, place: Path) -> int:
 
 async def _grown(server: EmbeddedNats, place: Path, database: str, log: Log) -> int:
     """Run the projector to the end of the log; return by how much the database grew."""
-    from projector.database import writer
+    from projector.storage.database import writer
 
     env = processes.environment(server.settings(), database, None)
     with processes.children(place, env, "project") as (child,):

@@ -112,7 +112,8 @@ async def _log(
 
 
 async def _database(settings: Settings, narrator: Narrator) -> None:
-    from projector import database, migrate
+    from projector.storage import database
+    from projector.upkeep import migrate
 
     url = database.database_url(settings)
     await asyncio.to_thread(migrate.upgrade, url)

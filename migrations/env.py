@@ -1,6 +1,6 @@
 """Alembic's environment: which database, which tables, and the views that follow every upgrade.
 
-Run through `projector.migrate` a connection is handed in; run through the `alembic` command
+Run through `projector.upkeep.migrate` a connection is handed in; run through the `alembic` command
 (settings in pyproject.toml) the URL comes from GATELOG_DATABASE_URL or `-x url=...`.
 """
 
@@ -10,9 +10,10 @@ from typing import Any
 from alembic import context
 from sqlalchemy import Connection
 
-from projector import describing, partitions, reading_role, views
-from projector.database import writer
+from projector.schema import describing, partitions, views
+from projector.storage.database import writer
 from projector.tables import metadata
+from projector.upkeep import reading_role
 
 
 def render(kind: str, thing: Any, autogen: Any) -> str | bool:

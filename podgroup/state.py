@@ -238,8 +238,8 @@ class Lack(Struct, frozen=True, gc=False):
 class Part(Struct, gc=False):
     """A part of a group, which one module of the fold writes and all others read.
 
-    What is stored of a group knows of no parts (`projector.packing`): a field's `name` is what it
-    is stored under.
+    What is stored of a group knows of no parts (`projector.writing.packing`): a field's `name` is
+    what it is stored under.
     """
 
 

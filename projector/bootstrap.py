@@ -19,14 +19,14 @@ from podgroup.runtime.log import get_logger
 from podgroup.runtime.metrics import Metrics
 from podgroup.runtime.metrics import of as metrics_of
 from podgroup.runtime.settings import Settings
-from projector import migrate
 from projector.archive.keeping import archiving
-from projector.database import DatabaseUnavailable, database_url, shown
-from projector.lag import watching
-from projector.metrics import ProjectorMetrics
-from projector.projection import Projection
-from projector.retention import retaining
-from projector.store import ReadModelReplaced, SqlStore, StaleProjector
+from projector.live.projection import Projection
+from projector.measures.lag import watching
+from projector.measures.metrics import ProjectorMetrics
+from projector.storage.database import DatabaseUnavailable, database_url, shown
+from projector.storage.store import ReadModelReplaced, SqlStore, StaleProjector
+from projector.upkeep import migrate
+from projector.upkeep.retention import retaining
 
 log = get_logger("projector")
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from gatelog.answers import sql
 from podgroup.fold.deciding import by_name
-from projector.packing import unpack_meta
+from projector.writing.packing import unpack_meta
 
 if TYPE_CHECKING:
     from gatelog.answers.readmodel import ReadModel

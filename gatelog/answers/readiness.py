@@ -46,7 +46,7 @@ def expecting(*parts: str) -> Checks:
 
 async def wait_ready(settings: Settings, bus: Bus, checks: Checks) -> Ready:
     """Wait until all parts follow, every kind was listed, and the log is folded up to its end."""
-    from projector.database import database_url
+    from projector.storage.database import database_url
 
     model = ReadModel(database_url(settings), settings.cluster)
     try:
@@ -66,7 +66,7 @@ async def wait_ready(settings: Settings, bus: Bus, checks: Checks) -> Ready:
 
 def awaited(row: CheckpointRow | None) -> str:
     """Say which kinds have to be listed before anything is decided, and were not; "" for none."""
-    from projector.packing import unpack_meta
+    from projector.writing.packing import unpack_meta
 
     meta = unpack_meta(row.folded) if row is not None else None
     if meta is None or meta.settings is None or meta.frames:
@@ -76,7 +76,7 @@ def awaited(row: CheckpointRow | None) -> str:
 
 
 def _ready(row: CheckpointRow) -> Ready | None:
-    from projector.packing import unpack_meta
+    from projector.writing.packing import unpack_meta
 
     meta = unpack_meta(row.folded)
     if meta.settings is None or not meta.synced.issuperset(meta.settings.kinds):

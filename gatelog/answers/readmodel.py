@@ -45,7 +45,7 @@ from gatelog.answers.timeline import TimelineEntry
 from gatelog.shell.errors import CommandFailed
 from gatelog.shell.whereabouts import read_model_at
 from podgroup.objects import ClusterQueueView
-from projector import database
+from projector.storage import database
 from projector.tables.base import utc_text
 
 MOST_ENTRIES = 20_000
@@ -184,7 +184,7 @@ class ReadModel:
 
     def _reclaims(self, cluster_queue: str) -> str:
         """Return whom a ClusterQueue takes its own back from, "" if it is not known."""
-        from projector.packing import unpack_object
+        from projector.writing.packing import unpack_object
 
         with self._asked(sql.QUEUE_OBJECT, {"name": cluster_queue}) as rows:
             found = next((row["folded"] for row in rows if row["folded"] is not None), None)

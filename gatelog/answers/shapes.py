@@ -16,7 +16,7 @@ import msgspec
 
 from gatelog.answers.rates import unit
 from podgroup.quantities import format_amount
-from projector.dialect import Dialect
+from projector.schema.dialect import Dialect
 
 Row = dict[str, Any]
 

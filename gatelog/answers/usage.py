@@ -19,8 +19,8 @@ from msgspec import Struct, field
 
 from gatelog.answers.rates import Rates, unit
 from gatelog.shell.errors import UsageFailed
-from projector import usage_views
-from projector.dialect import Dialect
+from projector.schema import usage_views
+from projector.schema.dialect import Dialect
 
 KEYS = ("namespace", "queue", "localqueue", "flavor", "user", "group", "hour", "day")
 LABEL = "label:"
@@ -42,7 +42,7 @@ class Spent(Struct, kw_only=True):
     waited: int = 0
 
     def add(self, what: str, why: str, amount: int) -> None:
-        """Add amounts times microseconds of one kind (`projector.usage_views`)."""
+        """Add amounts times microseconds of one kind (`projector.schema.usage_views`)."""
         match what:
             case "running":
                 self.running += amount

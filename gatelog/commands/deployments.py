@@ -85,7 +85,7 @@ def serve(
 
     from gatelog.serve.bootstrap import run_serve
     from gatelog.shell.whereabouts import read_model_at
-    from projector.database import database_url
+    from projector.storage.database import database_url
 
     _run(
         "serve",

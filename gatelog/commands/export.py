@@ -119,7 +119,7 @@ def export(
 def _parquet(settings: Settings, url: str) -> None:
     from projector.archive import parquet
     from projector.archive.shelf import open_shelf
-    from projector.database import database_url, reader
+    from projector.storage.database import database_url, reader
 
     engine = reader(database_url(settings), parquet.TIMEOUT_S)
     try:

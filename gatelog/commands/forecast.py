@@ -132,8 +132,8 @@ def _made(
 
     from gatelog.forecast import refreshing
     from gatelog.shell.errors import CommandFailed
-    from projector import migrate
-    from projector.database import database_url, shown
+    from projector.storage.database import database_url, shown
+    from projector.upkeep import migrate
 
     url = database_url(settings)
     migrate.check(url)

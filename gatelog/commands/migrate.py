@@ -71,8 +71,8 @@ def migrate(
     narrator = Narrator(settings.log, "migrate", verbose=verbose)
 
     from gatelog.shell.whereabouts import read_model_at
-    from projector import migrate as migrations
-    from projector.database import database_url
+    from projector.storage.database import database_url
+    from projector.upkeep import migrate as migrations
 
     url = database_url(settings)
     _refuse_new_directory(settings.database.url)
@@ -94,7 +94,7 @@ def migrate(
 
 def _refuse_new_directory(url: str) -> None:
     """Refuse an SQLite file in a directory that is not there: it was mistyped more likely."""
-    from projector.database import parse
+    from projector.storage.database import parse
 
     parsed = parse(url) if url else None
     if parsed is None or parsed.get_backend_name() != "sqlite":

@@ -15,7 +15,7 @@ from gatelog.shell.errors import UsageFailed
 from gatelog.terminal.printing import document
 
 if TYPE_CHECKING:
-    from projector.pruning import Gone
+    from projector.upkeep.pruning import Gone
 
 HELP = (
     "Take away what was over before a time: whole weeks of history (on PostgreSQL dropped as "
@@ -62,8 +62,8 @@ def prune(
 ) -> None:
     """Run `gatelog prune`; see HELP."""
     from gatelog.terminal import lookup
-    from projector import migrate, pruning
-    from projector.database import database_url
+    from projector.storage.database import database_url
+    from projector.upkeep import migrate, pruning
 
     output = options.form(output, as_json=as_json)
     settings = lookup.read_settings(config, assign, state_dir, db, None)

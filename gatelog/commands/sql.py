@@ -44,7 +44,7 @@ def sql(
 
     from gatelog.shell.errors import CommandFailed
     from gatelog.terminal import lookup, printing
-    from projector.database import database_url, reader
+    from projector.storage.database import database_url, reader
 
     output = options.form(output, as_json=as_json)
     settings = lookup.read_settings(config, assign, state_dir, db, None, search=True)

@@ -106,7 +106,7 @@ def usage(
     from gatelog.answers import usage as sums
     from gatelog.terminal import lookup
     from gatelog.whatif.since import moment
-    from projector.dialect import SQLITE, home
+    from projector.schema.dialect import SQLITE, home
 
     svg.check(picture)
     now = datetime.now(UTC)
@@ -173,7 +173,7 @@ def _shapes(
     from gatelog.answers.usage import MOST_ROWS
     from gatelog.commands import shapes as printed
     from gatelog.terminal import lookup
-    from projector.dialect import home
+    from projector.schema.dialect import home
 
     begin, end = period
     with lookup.open_model(settings) as model:

@@ -162,7 +162,7 @@ def what_if(
             raise UsageFailed(
                 f"--set {odd[0]}: write KIND/NAME:FIELD=VALUE, or {SECTION}SETTING=VALUE"
             )
-        from projector.opening import policy_of
+        from projector.storage.opening import policy_of
 
         before = lookup.read_settings(config, [], state_dir, None, cluster)
         _of_trace(trace, objects, queue, policy_of(before.queueing), wanted)
@@ -191,7 +191,7 @@ class Wanted(NamedTuple):
 def _policy(settings: "Settings", texts: list[str]) -> dict[str, Any]:
     """Return those fields of Policy that `texts` set."""
     from podgroup.policy import Policy
-    from projector.opening import policy_of
+    from projector.storage.opening import policy_of
 
     named = {text.partition("=")[0].strip() for text in texts}
     given = policy_of(settings.queueing)

@@ -260,7 +260,7 @@ def _competition(model: "ReadModel", group: "GroupRow") -> tuple[list["HolderRow
 
 def _expected(model: "ReadModel", settings: "Settings", group: "GroupRow") -> "ExpectedRow | None":
     """Return when a group is expected to start: as was said lately, or else worked out now."""
-    from projector.database import database_url
+    from projector.storage.database import database_url
 
     now = datetime.now(UTC)
     known = model.expected(group.id)

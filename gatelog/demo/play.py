@@ -155,7 +155,7 @@ async def _all(
     stop: asyncio.Event,
     narrator: Narrator,
 ) -> list[Played]:
-    from projector.database import database_url
+    from projector.storage.database import database_url
 
     played: list[Played] = []
     with ReadModel(database_url(settings), settings.cluster) as model:

@@ -31,7 +31,7 @@ class Seen(NamedTuple):
 
 def examine(settings: Settings) -> Seen:
     """Look at the database of the settings."""
-    from projector.database import DatabaseError, database_url
+    from projector.storage.database import DatabaseError, database_url
 
     try:
         url = database_url(settings)
@@ -56,8 +56,8 @@ def examine(settings: Settings) -> Seen:
 def _schema(url: str) -> Finding:
     from sqlalchemy.exc import SQLAlchemyError
 
-    from projector import migrate
-    from projector.database import reader
+    from projector.storage.database import reader
+    from projector.upkeep import migrate
 
     engine = reader(url)
     try:
@@ -79,8 +79,8 @@ def _integrity(url: str) -> list[Finding]:
     """What SQLite says of its own file; nothing of one that takes long to read, or PostgreSQL."""
     from sqlalchemy.exc import DBAPIError
 
-    from projector.damage import MOVE_AWAY
-    from projector.database import parse, reader
+    from projector.storage.damage import MOVE_AWAY
+    from projector.storage.database import parse, reader
 
     file = parse(url)
     if file.get_backend_name() != "sqlite" or os.stat(file.database or "").st_size > MOST_READ:

@@ -24,7 +24,7 @@ from podgroup.runtime.log import get_logger
 from podgroup.runtime.metrics import of
 from podgroup.runtime.settings import Settings
 from projector import tables
-from projector.database import database_url, reader
+from projector.storage.database import database_url, reader
 
 NICE = 10
 """By how much its process steps back for others."""

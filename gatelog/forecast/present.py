@@ -30,8 +30,8 @@ from podgroup.fold.writing import Writing
 from podgroup.ids import GroupID
 from podgroup.state import Group, World
 from projector import tables
-from projector.loading import Loaded, load_shard
-from projector.opening import world_of
+from projector.storage.loading import Loaded, load_shard
+from projector.storage.opening import world_of
 from projector.tables.base import utc_text
 
 MOST_RUNS = 10_000

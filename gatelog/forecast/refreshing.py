@@ -12,7 +12,7 @@ from gatelog.forecast import keeping, present
 from gatelog.forecast.estimating import Estimate, Forecast, forecast
 from gatelog.replay.running import SNAPSHOT
 from podgroup.state import World
-from projector.database import reader, writer
+from projector.storage.database import reader, writer
 
 
 class Made(Struct):

@@ -20,8 +20,8 @@ from projector.archive.segments import folder_of
 from projector.archive.shelf import open_shelf
 from projector.archive.standing import Standing, earliest, standing
 from projector.archive.writing import Archived, Archiver, marks_of
-from projector.database import database_url, reader
 from projector.replay.log import Log, StreamLog
+from projector.storage.database import database_url, reader
 
 
 class Run(Struct, frozen=True):

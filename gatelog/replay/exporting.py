@@ -14,13 +14,13 @@ from pathlib import Path
 from gatelog.replay.running import Progress, log_of, open_bus, place
 from gatelog.shell.errors import CommandFailed
 from podgroup.runtime.settings import Settings
-from projector.database import database_url, reader
-from projector.opening import policy_of
 from projector.replay.files import Export, Header
 from projector.replay.fold import fold
 from projector.replay.log import Entry, Log
 from projector.replay.pseudonyms import Pseudonyms
 from projector.replay.selecting import Selection, Wanted
+from projector.storage.database import database_url, reader
+from projector.storage.opening import policy_of
 
 MOST_KEY_BYTES = 64
 

@@ -18,14 +18,14 @@ from gatelog.replay.running import SNAPSHOT, held_against, make_empty, place
 from gatelog.replay.steps import Stepper
 from gatelog.shell.errors import CommandFailed, UsageFailed
 from podgroup.runtime.settings import Settings
-from projector import migrate
 from projector.archive.reading import WholeArchive
 from projector.archive.shelf import open_shelf
-from projector.database import database_url, reader
 from projector.replay.compare import TableResult
 from projector.replay.files import FileLog, FileRefused, Header, is_export
 from projector.replay.fold import Difference, Result, Sink, fold
 from projector.replay.log import Entry, Log
+from projector.storage.database import database_url, reader
+from projector.upkeep import migrate
 
 
 class Source(Log, Protocol):

@@ -25,7 +25,7 @@ from podgroup.runtime.jetstream import Message
 from podgroup.runtime.settings import Settings
 from podgroup.subjects import events
 from projector import tables
-from projector.database import database_url, reader
+from projector.storage.database import database_url, reader
 
 PATIENCE_S = 15.0
 POLL_S = 0.1

@@ -24,16 +24,16 @@ from gatelog.replay.running import LivePosition, log_of, open_bus, place
 from gatelog.shell.errors import CommandFailed
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.settings import Settings
-from projector import migrate
-from projector.checkpoint import Checkpoint
-from projector.database import database_url, reader
-from projector.loading import load_conclusions
-from projector.opening import policy_of
 from projector.replay import merging
 from projector.replay.compare import CACHE_KIB
 from projector.replay.log import StreamLog
 from projector.replay.rebuild import Progress, Rebuild, open_stage
 from projector.replay.stage import Stage
+from projector.storage.database import database_url, reader
+from projector.storage.loading import load_conclusions
+from projector.storage.opening import policy_of
+from projector.upkeep import migrate
+from projector.writing.checkpoint import Checkpoint
 
 NEAR_MESSAGES = 500
 """The projector is asked to wait when no more messages than this are missing."""

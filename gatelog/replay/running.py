@@ -23,15 +23,16 @@ from podgroup.codec import Conclusions
 from podgroup.runtime.embedded import EmbeddedNats, running
 from podgroup.runtime.jetstream import Bus, connect
 from podgroup.runtime.settings import NatsSettings, Settings
-from projector import migrate, tables
+from projector import tables
 from projector.archive.standing import begin
-from projector.database import DatabaseError, database_url, reader, writer
-from projector.loading import load_conclusions
-from projector.opening import policy_of
 from projector.replay.compare import TableResult, compare
 from projector.replay.fold import Difference, Result, Sink, fold
 from projector.replay.log import Log
 from projector.replay.vouching import introduce, told_all
+from projector.storage.database import DatabaseError, database_url, reader, writer
+from projector.storage.loading import load_conclusions
+from projector.storage.opening import policy_of
+from projector.upkeep import migrate
 
 _CONNECT_S = 15.0
 SNAPSHOT = {"postgresql": {"isolation_level": "REPEATABLE READ"}, "sqlite": {}}

@@ -28,7 +28,7 @@ from podgroup.runtime.kube import KubeClient
 from podgroup.runtime.kube_errors import KubeError
 from podgroup.runtime.log import get_logger
 from podgroup.runtime.settings import Settings
-from projector.database import database_url
+from projector.storage.database import database_url
 
 REFRESH_S = 60.0
 RETRY_S = 2.0

@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from projector.dialect import home
+from projector.schema.dialect import home
 
 STEPS = 240
 MOST_QUEUES = 200

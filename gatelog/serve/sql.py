@@ -1,7 +1,7 @@
 """The statements of `gatelog serve`, over the public tables.
 
 Theory. Most have the same text for both databases; those that open a document take the spelling
-from `projector.views`. A filter of a user is one of the fragments here with its value as a
+from `projector.schema.views`. A filter of a user is one of the fragments here with its value as a
 parameter, never text of theirs. Lists are read in pages by key, so that the last page costs what
 the first does.
 
@@ -10,7 +10,7 @@ Invariant: parameters are named, every list has a LIMIT, and order ends in the i
 
 from collections.abc import Sequence
 
-from projector.dialect import POSTGRES, SQLITE, Dialect
+from projector.schema.dialect import POSTGRES, SQLITE, Dialect
 
 GROUP_COLUMNS = """g.id, g.namespace, g.name, g.kind, g.queue, g.cluster_queue, g.priority,
        g.priority_class, g.total_count, g.state, g.reason, g.message, g.workload_name,

@@ -25,10 +25,10 @@ _SENTENCES = (
     ("projector.archive.reading", "LogIncomplete"),
     ("projector.archive.shelf", "ShelfUnavailable"),
     ("projector.archive.writing", "ArchiveDamaged"),
-    ("projector.database", "DatabaseError"),
-    ("projector.store", "StoreDamaged"),
-    ("projector.store", "StoreUnavailable"),
-    ("projector.store", "StaleProjector"),
+    ("projector.storage.database", "DatabaseError"),
+    ("projector.storage.store", "StoreDamaged"),
+    ("projector.storage.store", "StoreUnavailable"),
+    ("projector.storage.store", "StaleProjector"),
     ("ingest.webhook.certs", "CertificateError"),
 )
 """(module, class) of errors whose message is meant for people."""

@@ -12,7 +12,7 @@ def facts() -> dict[str, Any]:
     """Return name and value of each fact, in the order in which they are shown."""
     found = {"gatelog": metadata.version("gatelog")}
     try:
-        from projector import migrate
+        from projector.upkeep import migrate
     except ModuleNotFoundError:
         found["schema"] = "unknown: the extra `projector` is not installed"
     else:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 def read_model_at(url: str) -> str:
     """Return where a read model is: the path of a file, or a URL without driver and password."""
-    from projector.database import shown
+    from projector.storage.database import shown
 
     scheme, _, rest = shown(url).partition("://")
     if scheme.startswith("sqlite"):

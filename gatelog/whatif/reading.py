@@ -18,10 +18,10 @@ from podgroup.journal import Journal
 from podgroup.policy import Policy
 from podgroup.runtime.settings import Settings
 from podgroup.state import World
-from projector.database import database_url, reader
-from projector.opening import policy_of
 from projector.replay.fold import fold
 from projector.replay.log import Entry, Log
+from projector.storage.database import database_url, reader
+from projector.storage.opening import policy_of
 
 Progress = Callable[[datetime, int], None]
 TELL_EVERY = 500

@@ -5,7 +5,7 @@ it fast. What pods of one role share (resources, tolerations, affinity, and the 
 translated once per distinct text and remembered in bounded tables. The role is computed, which
 reads the pod once more, only for pods without the role-hash annotation.
 
-Annotation pod-group-sets is read here (`ingest.podsets`) and not passed on as text. One that cannot
+Annotation pod-group-sets is read here (`podsets`) and not passed on as text. One that cannot
 be read is told in the view instead of refusing the pod: its group has to say why it is blocked.
 
 Invariant: environment, commands, arguments and volumes are not named here, so no view has them.
@@ -16,7 +16,6 @@ from datetime import datetime
 
 from msgspec import Raw
 
-from ingest.podsets import Declared, parse_sets
 from ingest.translate.fields import (
     ConditionWire,
     ManagedMetaWire,
@@ -28,6 +27,7 @@ from ingest.translate.fields import (
     owners,
     writer,
 )
+from ingest.translate.podsets import Declared, parse_sets
 from ingest.translate.podspec import (
     NOTHING_GRANTED,
     Granted,

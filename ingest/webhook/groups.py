@@ -11,7 +11,7 @@ Invariant: a pod without any group key passes; every error names the label or an
 
 from typing import Final
 
-from ingest.podsets import parse_sets
+from ingest.translate.podsets import parse_sets
 from ingest.webhook.fields import (
     FieldError,
     annotation_path,

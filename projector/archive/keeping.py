@@ -27,7 +27,7 @@ from projector.archive import parquet
 from projector.archive.shelf import ShelfUnavailable, open_shelf
 from projector.archive.standing import Standing, earliest, standing
 from projector.archive.writing import Archived, ArchiveDamaged, Archiver
-from projector.database import DatabaseError, database_url, reader
+from projector.storage.database import DatabaseError, database_url, reader
 
 LOOK_S = 30.0
 """Seconds between looks at whether a run is due."""

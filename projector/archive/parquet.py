@@ -29,10 +29,10 @@ from msgspec import Struct
 
 from podgroup.subjects import check_cluster
 from projector.archive.shelf import Shelf, ShelfUnavailable
-from projector.dialect import DUCKDB, home
+from projector.schema.dialect import DUCKDB, home
+from projector.schema.views import VIEWS
 from projector.tables import UtcTime, metadata
 from projector.tables.base import utc_text
-from projector.views import VIEWS
 
 FOLDER = "parquet"
 """Where in an archive the files are."""

@@ -13,8 +13,8 @@ from msgspec import Struct
 from podgroup.codec import Conclusions
 from podgroup.events import SettingsRecorded
 from projector import tables
-from projector.loading import load_checkpoint, load_conclusions
-from projector.packing import unpack_meta
+from projector.storage.loading import load_checkpoint, load_conclusions
+from projector.writing.packing import unpack_meta
 
 
 class Standing(Struct, frozen=True, kw_only=True):

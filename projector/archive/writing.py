@@ -38,8 +38,8 @@ from podgroup.runtime.settings import Settings
 from projector.archive.segments import Span, folder_of, name_of, parse
 from projector.archive.shelf import Shelf
 from projector.archive.standing import Standing
-from projector.opening import policy_of
 from projector.replay.files import Covered, Export, FileLog, FileRefused, Header
+from projector.storage.opening import policy_of
 
 WAIT_S = 5.0
 """Seconds without a message after which a stream is taken to be at its end."""

@@ -18,10 +18,10 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec import Struct
 
-from projector.layout import COMPARED
-from projector.pruning import WHERE_OVER, limits
 from projector.replay.vouching import of_before
+from projector.schema.layout import COMPARED
 from projector.tables.base import utc_text
+from projector.upkeep.pruning import WHERE_OVER, limits
 
 LEFT_OUT = frozenset({"folded", "as_of_seq"})
 OF_BEFORE = "of_before"

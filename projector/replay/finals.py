@@ -18,8 +18,8 @@ from typing import TypeVar
 from podgroup.folding import Taken
 from podgroup.journal import AdmissionRow, GateRow, WaitRow
 from podgroup.state import World
-from projector.layout import COLUMNS, Row
-from projector.rows import Rows, build
+from projector.schema.layout import COLUMNS, Row
+from projector.writing.rows import Rows, build
 
 K = TypeVar("K")
 R = TypeVar("R")

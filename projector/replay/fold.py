@@ -20,12 +20,12 @@ from podgroup.journal import Journal
 from podgroup.policy import Policy
 from podgroup.records import AnyRecord
 from podgroup.state import World
-from projector.checkpoint import Checkpoint
-from projector.packing import pack_meta
-from projector.record_rows import Settled, keep_raw, settled
 from projector.replay.log import Entry
-from projector.rows import build
-from projector.store import SqlStore
+from projector.storage.store import SqlStore
+from projector.writing.checkpoint import Checkpoint
+from projector.writing.packing import pack_meta
+from projector.writing.record_rows import Settled, keep_raw, settled
+from projector.writing.rows import build
 
 BATCH_EVENTS = 20_000
 """Events per transaction: a message may have one or hundreds."""

@@ -12,7 +12,7 @@ Rows from before position `floor` that the log cannot give again are kept.
 Invariant: names come from `tables` and values are parameters (`:cluster`, `:shard`, `:floor`).
 """
 
-from projector.layout import COLUMNS, KEPT, OWNERS
+from projector.schema.layout import COLUMNS, KEPT, OWNERS
 from projector.tables import metadata
 
 

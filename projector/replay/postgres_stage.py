@@ -15,11 +15,6 @@ from typing import Any
 
 import psycopg
 
-from projector import partitions, postgres_writer, statements
-from projector.checkpoint import Checkpoint
-from projector.database import DatabaseError, shown, writer
-from projector.layout import MERGED, MODES
-from projector.loading import load_checkpoint
 from projector.replay import merging
 from projector.replay.stage import (
     RESOLVED,
@@ -30,7 +25,13 @@ from projector.replay.stage import (
     repeated,
     take_pruned_away,
 )
-from projector.rows import Rows
+from projector.schema import partitions
+from projector.schema.layout import MERGED, MODES
+from projector.storage.database import DatabaseError, shown, writer
+from projector.storage.loading import load_checkpoint
+from projector.writing import postgres_writer, statements
+from projector.writing.checkpoint import Checkpoint
+from projector.writing.rows import Rows
 
 _EQUAL = "IS NOT DISTINCT FROM"
 _TIMEOUT_S = 3600.0

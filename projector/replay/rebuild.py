@@ -15,10 +15,6 @@ from typing import Protocol
 
 from podgroup.folding import new_world, replay, take
 from podgroup.policy import Policy
-from projector.checkpoint import Checkpoint
-from projector.database import DatabaseError, parse
-from projector.packing import pack_meta, unpack_meta
-from projector.record_rows import Settled, keep_raw, settled
 from projector.replay.deriving import derive
 from projector.replay.finals import Finals
 from projector.replay.fold import collecting_rarely
@@ -26,6 +22,10 @@ from projector.replay.log import Entry
 from projector.replay.postgres_stage import PostgresStage
 from projector.replay.sqlite_stage import SqliteStage
 from projector.replay.stage import Stage, replaced
+from projector.storage.database import DatabaseError, parse
+from projector.writing.checkpoint import Checkpoint
+from projector.writing.packing import pack_meta, unpack_meta
+from projector.writing.record_rows import Settled, keep_raw, settled
 
 BATCH_EVENTS = 20_000
 """Events per transaction of the stage."""

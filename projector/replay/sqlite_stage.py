@@ -13,11 +13,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from projector import sqlite_writer, statements
-from projector.checkpoint import Checkpoint
-from projector.database import DatabaseError, parse, writer
-from projector.layout import COLUMNS, MERGED, MODES
-from projector.loading import load_checkpoint
 from projector.replay import merging
 from projector.replay.stage import (
     RESOLVED,
@@ -28,8 +23,13 @@ from projector.replay.stage import (
     repeated,
     take_pruned_away,
 )
-from projector.rows import Rows
+from projector.schema.layout import COLUMNS, MERGED, MODES
+from projector.storage.database import DatabaseError, parse, writer
+from projector.storage.loading import load_checkpoint
 from projector.tables.base import utc_text
+from projector.writing import sqlite_writer, statements
+from projector.writing.checkpoint import Checkpoint
+from projector.writing.rows import Rows
 
 _NAME = "rebuilt"
 _BUSY_S = 60.0

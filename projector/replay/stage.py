@@ -24,14 +24,14 @@ from typing import Any, Protocol
 import msgspec
 import sqlalchemy as sa
 
-from projector import statements
-from projector.checkpoint import Checkpoint
-from projector.layout import MERGED, MODES, Row
-from projector.pruning import WHERE_OVER, limits
 from projector.replay import merging
-from projector.rows import Rows
-from projector.store import REBUILT
+from projector.schema.layout import MERGED, MODES, Row
+from projector.storage.store import REBUILT
 from projector.tables.base import utc_text
+from projector.upkeep.pruning import WHERE_OVER, limits
+from projector.writing import statements
+from projector.writing.checkpoint import Checkpoint
+from projector.writing.rows import Rows
 
 RESOLVED = (
     "UPDATE {decisions} AS d SET status = v.status, resolved_at = v.at FROM ("

@@ -7,9 +7,9 @@ A group is known by the id of its life, never by its name, because names repeat.
 There are no foreign keys: rows of one transaction come from one fold, which keeps them consistent,
 and history outlives the rows it speaks of (partitions are dropped, not followed).
 
-Invariant: only `store` writes these tables, in one transaction with the checkpoint, save what
-`gatelog forecast` says of the future; `pruning` takes away what is over and old, and says so in
-`pruned`.
+Invariant: only `storage.store` writes these tables, in one transaction with the checkpoint, save
+what `gatelog forecast` says of the future; `upkeep.pruning` takes away what is over and old, and
+says so in `pruned`.
 """
 
 from projector.tables.base import UtcTime, metadata

@@ -5,8 +5,8 @@ and later close, each row by its key. A decision is in here before anyone may ac
 makes the table the outbox as well: `checkpoints.published` says how far it has been sent.
 
 What is only ever appended (`history`, `outcomes`) is partitioned by week on PostgreSQL, so that
-old weeks are dropped whole (`partitions`, `pruning`); its keys contain `at` for that reason alone,
-because the position says already when something was.
+old weeks are dropped whole (`schema.partitions`, `upkeep.pruning`); its keys contain `at` for that
+reason alone, because the position says already when something was.
 
 `conclusions` is the outbox of the records that stand beside decisions: everything that is in it
 and was sent is in the log, and older rows go.

@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gatelog.replay.running import verify
-from projector.database import reader
+from projector.storage.database import reader
 from tests.chaos.lab import CLUSTER, Lab
 from tests.e2e.audit import Cluster, audit
 from tests.support.processes import KUEUE

@@ -11,7 +11,7 @@ from aiohttp import web
 from gatelog import cli
 from podgroup.runtime.kube import KubeClient, connect
 from podgroup.runtime.settings import KubernetesSettings
-from projector import migrate
+from projector.upkeep import migrate
 from simcluster import Settings as SimSettings
 from simcluster import SimCluster
 from tests.projector.support import Writer, busy_toy

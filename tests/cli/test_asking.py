@@ -16,7 +16,7 @@ from gatelog.examine import readmodel
 from gatelog.terminal.following import change
 from podgroup.policy import Policy
 from podgroup.runtime.settings import DatabaseSettings, Settings
-from projector import migrate
+from projector.upkeep import migrate
 from tests.cli.conftest import Ran
 from tests.core.test_shared_quota import of, team
 from tests.projector.support import Writer

@@ -13,7 +13,7 @@ from podgroup import names
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.kube import KubeClient
 from podgroup.runtime.settings import NatsSettings, Settings, WebhookSettings
-from projector import migrate
+from projector.upkeep import migrate
 from simcluster import SimCluster
 from tests.cli.conftest import Ran
 from tests.support.toy import Toy

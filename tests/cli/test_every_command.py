@@ -18,7 +18,7 @@ import typer
 import yaml
 
 from gatelog import cli
-from projector import migrate
+from projector.upkeep import migrate
 from tests.cli.conftest import Ran
 from tests.projector.support import Writer, busy_toy
 

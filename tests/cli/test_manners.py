@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from gatelog.shell.statedir import StateDir
-from projector import migrate
+from projector.upkeep import migrate
 from tests.cli.conftest import Ran
 from tests.support.toy import Toy
 

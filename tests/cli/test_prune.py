@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from projector import migrate, tables
-from projector.database import writer
+from projector import tables
+from projector.storage.database import writer
+from projector.upkeep import migrate
 from tests.projector.support import Writer
 from tests.projector.test_pruning import messages
 

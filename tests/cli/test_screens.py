@@ -15,8 +15,9 @@ from rich.console import Console
 from gatelog.answers.timeline import TimelineEntry
 from gatelog.answers.waitbars import WIDTH, bars
 from gatelog.terminal import console
-from projector import migrate, tables
-from projector.database import writer
+from projector import tables
+from projector.storage.database import writer
+from projector.upkeep import migrate
 from tests.cli.conftest import Ran
 from tests.projector.support import Writer, busy_toy
 from tests.support.toy import T0

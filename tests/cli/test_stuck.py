@@ -9,7 +9,7 @@ from gatelog.answers.readmodel import ReadModel
 from gatelog.examine import stuck
 from gatelog.examine.findings import Finding
 from podgroup.names import MANAGED_LABEL
-from projector import migrate
+from projector.upkeep import migrate
 from tests.projector.support import Writer
 from tests.support.toy import Toy
 

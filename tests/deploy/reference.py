@@ -124,9 +124,9 @@ def _type(column: "sa.Column[object]") -> str:
 
 def views() -> str:
     """A table of views with their columns, as a database gives them."""
-    from projector import migrate
-    from projector.database import reader
-    from projector.views import COMMENTS
+    from projector.schema.views import COMMENTS
+    from projector.storage.database import reader
+    from projector.upkeep import migrate
 
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/model.db"

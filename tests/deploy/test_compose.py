@@ -273,7 +273,7 @@ def test_the_database_is_found_through_a_service_file(
     tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
 ):
     """`postgresql:///name` and PGSERVICEFILE, as in deploy/base; the file need not be 0600."""
-    from projector.database import reader
+    from projector.storage.database import reader
 
     url = sa.make_url(database)
     text = (DEPLOY / "base" / "gatelog.toml").read_text()

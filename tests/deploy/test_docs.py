@@ -145,8 +145,8 @@ def queries() -> list[str]:
 
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
 def test_every_query_runs(database: str, tmp_path: Path, request: pytest.FixtureRequest):
-    from projector import migrate
-    from projector.database import reader
+    from projector.storage.database import reader
+    from projector.upkeep import migrate
 
     url = f"sqlite:///{tmp_path}/model.db"
     if database == "postgres":

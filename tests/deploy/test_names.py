@@ -20,7 +20,7 @@ from gatelog.cli import app
 from podgroup import commands, decide, events, names, policy, reasons, records
 from podgroup.lifecycle import STATES
 from podgroup.runtime.settings_source import describe
-from projector import views
+from projector.schema import views
 from projector.tables import metadata
 
 ROOT = Path(__file__).parents[2]

@@ -29,7 +29,7 @@ from msgspec import structs
 from psycopg import sql
 
 from podgroup.runtime.jetstream import LoginRefused, connect
-from projector.database import reader
+from projector.storage.database import reader
 from tests.support.diagnosis import explained
 from tests.support.invariants import QuotaWatch, hold_against_the_log, verified
 from tests.support.load import Load

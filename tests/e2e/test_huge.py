@@ -22,7 +22,7 @@ import sqlalchemy as sa
 
 from podgroup.names import MAX_OWNERS
 from podgroup.runtime.embedded import EmbeddedNats
-from projector.database import reader
+from projector.storage.database import reader
 from tests.support.processes import (
     GATELOG,
     KUEUE,

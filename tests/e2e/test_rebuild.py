@@ -17,7 +17,7 @@ import pytest
 import sqlalchemy as sa
 
 from podgroup.runtime.embedded import EmbeddedNats
-from projector.database import reader
+from projector.storage.database import reader
 from tests.e2e.test_kill import (
     CLUSTER,
     NAMESPACE,

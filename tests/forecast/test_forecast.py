@@ -20,8 +20,8 @@ from podgroup import events as e
 from podgroup.names import PRIORITY_CLASS
 from podgroup.runtime.metrics import Metrics
 from podgroup.runtime.settings import DatabaseSettings, ForecastSettings, Settings
-from projector import migrate
-from projector.database import reader
+from projector.storage.database import reader
+from projector.upkeep import migrate
 from tests.projector.support import Writer
 from tests.support.toy import Toy
 

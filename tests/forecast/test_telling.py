@@ -10,7 +10,7 @@ from gatelog.forecast.telling import EXPECTED_START, Teller, news
 from podgroup.ids import GroupID
 from podgroup.runtime.kube import connect
 from podgroup.runtime.settings import KubernetesSettings
-from projector import migrate
+from projector.upkeep import migrate
 from simcluster import SimCluster
 from tests.forecast.test_forecast import one_at_a_time, told
 from tests.projector.support import Writer

@@ -17,11 +17,11 @@ import msgspec
 
 from podgroup.decide import decides_by
 from podgroup.engine import new_world, step
-from projector import migrate
-from projector.record_rows import keep_raw, settled
 from projector.replay.files import Export, FileLog, Header
 from projector.replay.fold import Sink
 from projector.replay.log import Entry
+from projector.upkeep import migrate
+from projector.writing.record_rows import keep_raw, settled
 from tests.golden import rows as golden
 from tests.golden import sharing
 from tests.whatif.logs import log_of

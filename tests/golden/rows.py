@@ -14,10 +14,10 @@ import sqlalchemy as sa
 
 from podgroup.policy import Policy
 from projector import tables
-from projector.database import reader
-from projector.layout import COMPARED as TABLES
 from projector.replay.files import FileLog
 from projector.replay.fold import Result, Sink, fold
+from projector.schema.layout import COMPARED as TABLES
+from projector.storage.database import reader
 
 HERE = Path(__file__).parent
 PRIVATE = {"folded", "as_of_seq", "shard", "cluster"}

@@ -9,9 +9,9 @@ import pytest
 from podgroup.engine import new_world, step
 from podgroup.events import Decision, RelistCompleted
 from podgroup.policy import Policy
-from projector import migrate
 from projector.replay.files import FileLog
 from projector.replay.fold import Result, Sink, fold
+from projector.upkeep import migrate
 from tests.golden import rows as golden
 
 FIRST = golden.logs("first")

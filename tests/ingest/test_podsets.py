@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.podsets import MAX_SETS, Declared, parse_sets
 from ingest.translate.fields import MAX_GROUP_SETS_BYTES
+from ingest.translate.podsets import MAX_SETS, Declared, parse_sets
 from podgroup.objects import NodeTerm, Requirement, Toleration
 from podgroup.roles import role_hash
 

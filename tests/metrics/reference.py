@@ -16,7 +16,7 @@ from podgroup.engine import new_world
 from podgroup.runtime.election import lease_metrics
 from podgroup.runtime.metrics import Family, Metrics
 from projector.archive.keeping import ArchiveMetrics, Behind
-from projector.metrics import ProjectorMetrics
+from projector.measures.metrics import ProjectorMetrics
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 BEGIN, END = "<!-- begin metrics -->", "<!-- end metrics -->"

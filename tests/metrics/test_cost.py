@@ -6,7 +6,7 @@ from datetime import datetime
 from podgroup.engine import Taken, new_world, step, take
 from podgroup.runtime.metrics import Metrics
 from podgroup.state import World
-from projector.metrics import ProjectorMetrics
+from projector.measures.metrics import ProjectorMetrics
 from tests.projector.support import Messages
 from tests.support.toy import Toy
 

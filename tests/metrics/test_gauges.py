@@ -8,8 +8,8 @@ from podgroup.facts import cluster_queue_name
 from podgroup.members import Flag
 from podgroup.objects import LocalQueueView
 from podgroup.runtime.metrics import Metrics
-from projector import gauges
-from projector.lag import MAX_LOOKS, Lag
+from projector.measures import gauges
+from projector.measures.lag import MAX_LOOKS, Lag
 from tests.metrics.test_registry import samples
 from tests.projector.support import busy_toy
 from tests.support.toy import Toy

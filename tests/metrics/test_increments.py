@@ -14,7 +14,7 @@ from podgroup.journal import AdmissionRow, Journal, Note, ParkedRow
 from podgroup.names import ADMISSION_GATE
 from podgroup.objects import LocalQueueView
 from podgroup.state import GROUP, Group, Holding, Spec, World
-from projector.increments import Increments, increments
+from projector.measures.increments import Increments, increments
 from tests.projector.support import Messages, busy_toy
 from tests.support.toy import Toy
 

@@ -20,8 +20,9 @@ from podgroup.runtime.health import Checks
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.metrics import Metrics
 from podgroup.runtime.settings import ActuatorSettings, Settings
-from projector import lag, migrate
 from projector.bootstrap import run_projector
+from projector.measures import lag
+from projector.upkeep import migrate
 from tests.actuator.commands import ungate
 from tests.actuator.conftest import Lab
 from tests.actuator.log import Outcomes, decide

@@ -11,7 +11,7 @@ from podgroup.fold.writing import Writing
 from podgroup.journal import At
 from podgroup.lifecycle import IllegalTransition
 from podgroup.runtime.metrics import UNBOUNDED, Family
-from projector.metrics import PARK_REASONS
+from projector.measures.metrics import PARK_REASONS
 from tests.metrics.reference import PAGE, everything, tables, written
 from tests.support.toy import Toy
 

@@ -8,7 +8,7 @@ import pytest
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import Bus, connect
 from podgroup.runtime.settings import StreamSettings
-from projector import migrate
+from projector.upkeep import migrate
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -15,8 +15,8 @@ from podgroup.runtime.settings import (
     QueueingSettings,
     Settings,
 )
-from projector.projection import Projection
-from projector.store import SqlStore
+from projector.live.projection import Projection
+from projector.storage.store import SqlStore
 
 
 def settings_for(

@@ -10,10 +10,10 @@ from podgroup.engine import load_world, new_world, step, take
 from podgroup.events import Batch
 from podgroup.policy import Policy
 from podgroup.state import World
-from projector.checkpoint import Checkpoint
-from projector.packing import pack_meta
-from projector.rows import build
-from projector.store import SqlStore
+from projector.storage.store import SqlStore
+from projector.writing.checkpoint import Checkpoint
+from projector.writing.packing import pack_meta
+from projector.writing.rows import build
 from tests.support.toy import Toy
 
 Messages = list[tuple[int, datetime, Batch]]

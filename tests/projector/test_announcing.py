@@ -2,7 +2,7 @@
 
 from podgroup import events as e
 from podgroup.fold import synced, unlisted
-from projector.announcing import unwatched
+from projector.live.announcing import unwatched
 from tests.support.toy import Toy
 
 

@@ -12,7 +12,8 @@ from podgroup.commands import RECORDS
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import Bus, Worker, connect
 from podgroup.runtime.settings import StreamSettings
-from projector import migrate, tables
+from projector import tables
+from projector.upkeep import migrate
 from tests.projector.running import eventually, publish, running, sent_decisions, settings_for
 from tests.projector.support import busy_toy
 from tests.projector.test_projection import batches

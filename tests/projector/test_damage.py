@@ -16,12 +16,13 @@ from podgroup.fold import synced
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import Bus, MessagesLost, connect
 from podgroup.runtime.settings import StreamSettings
-from projector import migrate, tables
-from projector.database import DatabaseError
-from projector.epochs import examine
-from projector.projection import Projection
-from projector.store import SqlStore, StoreDamaged
-from projector.unreadable import unreadable
+from projector import tables
+from projector.live.epochs import examine
+from projector.live.projection import Projection
+from projector.live.unreadable import unreadable
+from projector.storage.database import DatabaseError
+from projector.storage.store import SqlStore, StoreDamaged
+from projector.upkeep import migrate
 from tests.projector.running import eventually, publish, running, settings_for
 from tests.projector.support import busy_toy, comparable
 from tests.projector.test_epochs import ALog, relisted, standing_at

@@ -19,9 +19,9 @@ from podgroup.runtime.jetstream.api import api
 from podgroup.runtime.settings import StreamSettings
 from podgroup.state import World
 from projector import tables
-from projector.checkpoint import Checkpoint
-from projector.epochs import RelistRequests, examine, open_epoch
-from projector.store import SqlStore
+from projector.live.epochs import RelistRequests, examine, open_epoch
+from projector.storage.store import SqlStore
+from projector.writing.checkpoint import Checkpoint
 from tests.projector.running import eventually, publish, running, sent_decisions, settings_for
 from tests.projector.support import busy_toy, comparable
 from tests.projector.test_projection import batches, reloaded

@@ -13,7 +13,7 @@ from podgroup import subjects
 from podgroup.codec import decode_batch
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.settings import NatsSettings
-from projector.logclock import LogClock
+from projector.live.logclock import LogClock
 from tests.projector.running import publish, sent_decisions
 from tests.projector.test_projection import batches
 from tests.support.processes import Child

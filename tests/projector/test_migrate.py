@@ -13,9 +13,12 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import inspect, text
 
-from projector import layout, migrate, partitions, statements, tables, views
-from projector.database import DatabaseError, DatabaseUnavailable, writer
-from projector.layout import COLUMNS, row_of
+from projector import tables
+from projector.schema import layout, partitions, views
+from projector.schema.layout import COLUMNS, row_of
+from projector.storage.database import DatabaseError, DatabaseUnavailable, writer
+from projector.upkeep import migrate
+from projector.writing import statements
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 

@@ -7,9 +7,9 @@ import pytest
 
 from podgroup.runtime.health import Checks
 from podgroup.runtime.jetstream import Bus
-from projector import migrate
 from projector.bootstrap import run_projector
-from projector.database import DatabaseError
+from projector.storage.database import DatabaseError
+from projector.upkeep import migrate
 from tests.projector.running import eventually, publish, running, settings_for
 from tests.projector.support import busy_toy, comparable
 from tests.projector.test_projection import batches, reloaded

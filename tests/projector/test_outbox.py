@@ -31,8 +31,8 @@ import asyncio, sys
 import msgspec
 from podgroup.runtime.jetstream import connect
 from podgroup.runtime.settings import NatsSettings
-from projector.projection import Projection
-from projector.store import SqlStore
+from projector.live.projection import Projection
+from projector.storage.store import SqlStore
 from tests.projector.running import settings_for
 
 url, cluster, window, nats = sys.argv[1:]

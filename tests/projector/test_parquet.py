@@ -11,10 +11,11 @@ import sqlalchemy as sa
 from pyarrow import parquet as pq
 
 from gatelog import cli
-from projector import migrate, tables
+from projector import tables
 from projector.archive import parquet
 from projector.archive.shelf import Directory
-from projector.database import reader, writer
+from projector.storage.database import reader, writer
+from projector.upkeep import migrate
 from tests.projector.support import Writer
 from tests.replay.questions import PAGE, asked, filled, printed
 from tests.support.toy import Toy

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from projector import migrate, partitions, tables
-from projector.database import writer
-from projector.store import SqlStore
+from projector import tables
+from projector.schema import partitions
+from projector.storage.database import writer
+from projector.storage.store import SqlStore
+from projector.upkeep import migrate
 from tests.projector.support import Writer, busy_toy
 from tests.support.toy import Toy
 

@@ -4,7 +4,7 @@ import msgspec
 
 from podgroup.policy import Policy
 from podgroup.runtime.settings import QueueingSettings
-from projector.opening import policy_of, world_of
+from projector.storage.opening import policy_of, world_of
 
 
 def test_defaults_change_nothing() -> None:

@@ -14,9 +14,9 @@ from podgroup.commands import RECORDS
 from podgroup.events import PodApplied
 from podgroup.runtime.jetstream import Bus
 from projector import tables
-from projector.opening import world_of
-from projector.projection import Projection
-from projector.store import SqlStore, StaleProjector
+from projector.live.projection import Projection
+from projector.storage.opening import world_of
+from projector.storage.store import SqlStore, StaleProjector
 from tests.projector.running import (
     decided,
     eventually,

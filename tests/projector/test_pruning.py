@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from projector import migrate, partitions, pruning, tables
-from projector.database import DatabaseUnavailable, reader, writer
+from projector import tables
 from projector.replay.compare import compare
-from projector.retention import retaining
+from projector.schema import partitions
+from projector.storage.database import DatabaseUnavailable, reader, writer
+from projector.upkeep import migrate, pruning
+from projector.upkeep.retention import retaining
 from tests.projector.support import Messages, Writer, busy_toy
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")

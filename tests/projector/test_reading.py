@@ -7,8 +7,10 @@ import pytest
 import sqlalchemy as sa
 from psycopg import sql
 
-from projector import describing, migrate, partitions, tables, views
-from projector.database import DatabaseError, reader, writer
+from projector import tables
+from projector.schema import describing, partitions, views
+from projector.storage.database import DatabaseError, reader, writer
+from projector.upkeep import migrate
 from tests.projector.support import Writer, busy_toy
 
 ROLE = 'read"er'

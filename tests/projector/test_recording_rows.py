@@ -10,9 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from projector import tables
-from projector.database import reader
 from projector.replay.fold import Sink, fold
 from projector.replay.log import Entry
+from projector.storage.database import reader
 from tests.support.recordings import OUTCOMES, batches, outcome
 
 

@@ -19,10 +19,10 @@ from podgroup.runtime.settings import (
     StreamSettings,
 )
 from podgroup.subjects import events, shard_of
-from projector import migrate
-from projector.database import reader
-from projector.store import SqlStore
+from projector.storage.database import reader
+from projector.storage.store import SqlStore
 from projector.tables import UtcTime, metadata
+from projector.upkeep import migrate
 from tests.projector.running import eventually, running
 from tests.projector.sharded import NAMESPACES, SHARDS, Sharded
 

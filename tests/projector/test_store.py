@@ -16,13 +16,15 @@ from podgroup.engine import step, take
 from podgroup.journal import Note, ParkedRow
 from podgroup.objects import PodView
 from podgroup.state import Frame
-from projector import migrate, postgres_writer, sqlite_writer, tables
-from projector.database import DatabaseError, parse, reader, shown, writer
-from projector.packing import pack_group, pack_meta, unpack_group, unpack_meta
-from projector.record_rows import Settled
-from projector.rows import build
-from projector.store import SqlStore, StaleProjector, StoreUnavailable
+from projector import tables
+from projector.storage.database import DatabaseError, parse, reader, shown, writer
+from projector.storage.store import SqlStore, StaleProjector, StoreUnavailable
 from projector.tables.base import utc_text
+from projector.upkeep import migrate
+from projector.writing import postgres_writer, sqlite_writer
+from projector.writing.packing import pack_group, pack_meta, unpack_group, unpack_meta
+from projector.writing.record_rows import Settled
+from projector.writing.rows import build
 from tests.projector.support import Messages, Writer, busy_toy, comparable, fold
 from tests.support.toy import T0, Toy
 

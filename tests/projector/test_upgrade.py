@@ -10,9 +10,11 @@ import sqlalchemy as sa
 from alembic import command
 
 from podgroup import events as e
-from projector import migrate, partitions, tables, views
-from projector.database import DatabaseError, reader, writer
+from projector import tables
+from projector.schema import partitions, views
+from projector.storage.database import DatabaseError, reader, writer
 from projector.tables.base import UtcTime, utc_text
+from projector.upkeep import migrate
 from tests.golden import rows as golden
 from tests.projector.support import NOW, Writer, busy_toy
 

@@ -21,8 +21,8 @@ from gatelog.answers import usage as sums
 from gatelog.answers.rates import Rates
 from gatelog.answers.readmodel import ReadModel
 from projector import tables
-from projector.database import writer
-from projector.dialect import POSTGRES, SQLITE
+from projector.schema.dialect import POSTGRES, SQLITE
+from projector.storage.database import writer
 from tests.golden import rows as golden
 from tests.projector import test_views
 from tests.projector.test_views import ask

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, insert, text
 
-from projector import partitions, tables, views
-from projector.database import reader, writer
+from projector import tables
+from projector.schema import partitions, views
+from projector.storage.database import reader, writer
 from tests.projector.support import Writer, busy_toy
 
 T = datetime(2026, 3, 1, 22, 0, tzinfo=UTC)

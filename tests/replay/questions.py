@@ -22,8 +22,8 @@ from podgroup import events as e
 from podgroup.names import PRIORITY_CLASS
 from podgroup.objects import ContainerEnd, OwnerRef
 from podgroup.policy import Policy
-from projector import migrate
-from projector.database import reader
+from projector.storage.database import reader
+from projector.upkeep import migrate
 from tests.core.test_shared_quota import of, team
 from tests.projector.support import Writer
 from tests.support.toy import Toy

@@ -14,8 +14,8 @@ from podgroup.records import Concluded
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import connect
 from podgroup.runtime.settings import NatsSettings, StreamSettings
-from projector import migrate
 from projector.replay.log import Entry
+from projector.upkeep import migrate
 from tests.projector.running import eventually, publish, running, settings_for
 from tests.support.toy import Toy
 

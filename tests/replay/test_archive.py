@@ -25,14 +25,15 @@ from podgroup.runtime.jetstream import connect
 from podgroup.runtime.metrics import Metrics
 from podgroup.runtime.settings import ArchiveSettings, DatabaseSettings, Settings
 from podgroup.subjects import DECISIONS, EVENTS
-from projector import migrate, tables
+from projector import tables
 from projector.archive.keeping import Keeper
 from projector.archive.segments import Segment, Span, chain, folder_of, gaps, name_of, parse
 from projector.archive.shelf import ShelfUnavailable, open_shelf
 from projector.archive.standing import earliest
-from projector.database import writer
-from projector.layout import COMPARED as TABLES
 from projector.replay.files import FileLog
+from projector.schema.layout import COMPARED as TABLES
+from projector.storage.database import writer
+from projector.upkeep import migrate
 from tests.projector.support import busy_toy
 from tests.replay.conftest import Ran
 from tests.replay.support import CLUSTER, Played, played_in

@@ -16,13 +16,13 @@ import pytest
 from podgroup.events import Batch, TimerFired, Undecodable
 from podgroup.objects import Assignment, mark_timer
 from podgroup.records import Concluded, Kept, Used
-from projector.database import reader
-from projector.layout import COMPARED as TABLES
 from projector.replay.compare import compare
 from projector.replay.files import Export, FileLog, Header
 from projector.replay.fold import fold
 from projector.replay.log import Entry
 from projector.replay.pseudonyms import Pseudonyms
+from projector.schema.layout import COMPARED as TABLES
+from projector.storage.database import reader
 from tests.projector.support import busy_toy
 from tests.replay.conftest import Ran
 from tests.replay.support import CLUSTER, Played, log_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from projector import migrate
+from projector.upkeep import migrate
 from tests.projector.support import Writer, busy_toy
 from tests.replay.conftest import Ran
 from tests.support.processes import GATELOG

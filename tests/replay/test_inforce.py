@@ -14,7 +14,7 @@ from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import connect
 from podgroup.runtime.settings import QueueingSettings, StreamSettings
 from projector import tables
-from projector.database import writer
+from projector.storage.database import writer
 from tests.projector.running import eventually, publish, running, settings_for
 from tests.projector.support import busy_toy
 from tests.projector.test_epochs import lose_events, relisted

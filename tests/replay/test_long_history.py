@@ -6,7 +6,7 @@ where it is cheaper and all of a table where that is. The million is in `python 
 
 from bench.asking import ask, history_scans, pages, plan
 from bench.generated import CLUSTER, fill
-from projector.database import reader
+from projector.storage.database import reader
 from tests.replay.questions import PAGE, asked
 
 EVENTS = 50_000

@@ -19,7 +19,7 @@ from bench.recorded import Log, Shape, record, stand
 from bench.story import CLUSTER
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.settings import NatsSettings
-from projector.database import writer
+from projector.storage.database import writer
 
 SIZES = (10_000, 40_000)
 CACHES_MB = 25

@@ -11,11 +11,13 @@ import pytest
 import sqlalchemy as sa
 from alembic import command
 
-from projector import migrate, partitions, tables
-from projector.database import reader, writer
-from projector.layout import COMPARED as TABLES
-from projector.layout import MERGED
-from projector.pruning import prune
+from projector import tables
+from projector.schema import partitions
+from projector.schema.layout import COMPARED as TABLES
+from projector.schema.layout import MERGED
+from projector.storage.database import reader, writer
+from projector.upkeep import migrate
+from projector.upkeep.pruning import prune
 from tests.replay.conftest import Ran
 from tests.replay.support import CLUSTER, Played
 from tests.replay.test_verify import TAMPERED

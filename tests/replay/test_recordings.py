@@ -12,8 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 from projector import tables
-from projector.database import writer
-from projector.layout import COMPARED as TABLES
+from projector.schema.layout import COMPARED as TABLES
+from projector.storage.database import writer
 from tests.replay.conftest import Ran
 from tests.support.recordings import FOLDER
 

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from podgroup.commands import ReportPod
 from podgroup.events import Batch, Decision, OutcomeRecorded
-from projector.database import writer
 from projector.replay.fold import Result, fold
+from projector.storage.database import writer
 from tests.projector.support import busy_toy
 from tests.replay.conftest import Ran
 from tests.replay.support import Played, ToyLog, log_of

@@ -6,8 +6,9 @@ import msgspec
 
 from podgroup import events as e
 from podgroup.events import Batch
-from projector import migrate, tables
-from projector.database import reader
+from projector import tables
+from projector.storage.database import reader
+from projector.upkeep import migrate
 from tests.projector.support import Messages, Writer
 from tests.support.toy import Toy
 

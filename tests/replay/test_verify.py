@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from gatelog.replay.running import verify
 from podgroup.runtime.settings import DatabaseSettings, Settings
 from projector import tables
-from projector.database import writer
-from projector.layout import COMPARED as TABLES
+from projector.schema.layout import COMPARED as TABLES
+from projector.storage.database import writer
 from tests.replay.conftest import Ran
 from tests.replay.support import CLUSTER, Played
 

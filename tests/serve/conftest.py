@@ -20,7 +20,7 @@ from gatelog.serve.bootstrap import run_serve
 from podgroup.names import QUEUE_NAME
 from podgroup.runtime.kube import connect
 from podgroup.runtime.settings import DatabaseSettings, KubernetesSettings, ServeSettings, Settings
-from projector import migrate
+from projector.upkeep import migrate
 from simcluster import SimCluster
 from simcluster.access import User
 from simcluster.client import Client

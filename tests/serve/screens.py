@@ -32,8 +32,8 @@ from bench.generated import story
 from gatelog import cli
 from gatelog.serve.bootstrap import local_console
 from podgroup.runtime.settings import DatabaseSettings, ServeSettings, Settings
-from projector import migrate
-from projector.database import writer
+from projector.storage.database import writer
+from projector.upkeep import migrate
 from tests.deploy.pictures import HERE, made
 from tests.projector.support import Writer, busy_toy
 from tests.serve.test_console import enlarge

@@ -22,9 +22,10 @@ from gatelog.serve.console import picture
 from gatelog.serve.console.html import Html, h, join
 from gatelog.serve.feed import Feed
 from podgroup.runtime.settings import DatabaseSettings, ServeSettings, Settings
-from projector import migrate, tables
-from projector.database import reader, writer
-from projector.packing import pack
+from projector import tables
+from projector.storage.database import reader, writer
+from projector.upkeep import migrate
+from projector.writing.packing import pack
 from tests.projector.support import Writer
 from tests.serve import pages
 from tests.serve.conftest import World

@@ -21,7 +21,7 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
-from projector.database import reader
+from projector.storage.database import reader
 from tests.deploy.manifests import DEPLOY
 from tests.metrics.reference import PAGE
 

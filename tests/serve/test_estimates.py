@@ -17,7 +17,7 @@ from gatelog.serve.bootstrap import local_console
 from gatelog.viacluster import answers
 from podgroup.runtime.settings import DatabaseSettings, ServeSettings, Settings
 from projector import tables
-from projector.database import writer
+from projector.storage.database import writer
 from tests.projector.support import Writer
 from tests.serve import pages
 from tests.serve.conftest import World, needs_kubectl

@@ -14,7 +14,7 @@ from podgroup.runtime.jetstream.api import ask
 from podgroup.runtime.jetstream.connection import open_connection
 from podgroup.runtime.settings import NatsSettings
 from podgroup.subjects import DECISIONS, EVENTS
-from projector.database import reader as reader_of
+from projector.storage.database import reader as reader_of
 from tests.support.processes import Api, Child
 
 _LOOKS = {

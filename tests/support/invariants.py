@@ -93,7 +93,7 @@ async def hold_against_the_log(
     database: str, nats: NatsSettings, cluster: str, groups: int
 ) -> None:
     """The read model is what the log says, line by line."""
-    from projector.database import reader as reader_of
+    from projector.storage.database import reader as reader_of
 
     engine = reader_of(database)
     with engine.connect() as connection:

@@ -11,8 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from gatelog import cli
-from projector.database import reader
 from projector.replay.files import Export, FileLog
+from projector.storage.database import reader
 from tests.replay.questions import PAGE, answer, asked
 from tests.whatif.files import HEAD, jobs, queues
 from tests.whatif.logs import log_of

@@ -36,7 +36,7 @@ from gatelog.serve.rows import (
 from gatelog.serve.words import amount, micro, rfc
 from gatelog.shell.errors import UsageFailed
 from podgroup.objects import ClusterQueueView, LocalQueueView
-from projector.dialect import home
+from projector.schema.dialect import home
 
 DETAILS = 50
 """Objects of one page of a kind that asks a question for each."""
@@ -548,7 +548,7 @@ def all_queues(
 
 def view_of(row: ObjectRow) -> Any:
     """Return the view of a queue object, None if there is none that can be read."""
-    from projector.packing import unpack_object
+    from projector.writing.packing import unpack_object
 
     if row.folded is None:
         return None

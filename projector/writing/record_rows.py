@@ -31,7 +31,7 @@ from podgroup.objects import Assignment
 from podgroup.outcomes import FINAL
 from podgroup.shortage import Side
 from projector import tables
-from projector.layout import Row, row_of
+from projector.schema.layout import Row, row_of
 
 _MAX_INT64 = 2**63 - 1
 _KEY_CHARS = 256

@@ -8,7 +8,7 @@ been its own at most. Rows that are open end now.
 Invariant: no row is longer than the interval it was cut from; amounts are cores or whole units.
 """
 
-from projector.dialect import Dialect
+from projector.schema.dialect import Dialect
 
 _UNITS = "CASE WHEN {0}.resource = 'cpu' THEN {1} / 1000.0 ELSE {1} * 1.0 END"
 

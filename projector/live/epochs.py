@@ -27,7 +27,7 @@ from podgroup.journal import At, EpochRow
 from podgroup.runtime.jetstream import Message, MessagesLost, StreamState
 from podgroup.state import World
 from podgroup.subjects import EVENTS
-from projector.checkpoint import Checkpoint
+from projector.writing.checkpoint import Checkpoint
 
 SAME_TIME = timedelta(milliseconds=1)
 """Timestamps of one message may differ by rounding of nanoseconds, not by more."""

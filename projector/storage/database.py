@@ -18,7 +18,7 @@ from sqlalchemy.engine import URL, Connection
 from sqlalchemy.exc import ArgumentError
 
 from podgroup.runtime.settings import READ_MODEL_FILE, Settings
-from projector import postgres_writer, sqlite_writer
+from projector.writing import postgres_writer, sqlite_writer
 
 _BRIEF_CACHE_KIB = 8192
 """Cache of a connection for brief questions; there are several, and the system has its own."""

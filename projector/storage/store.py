@@ -24,11 +24,10 @@ from sqlalchemy.exc import DBAPIError
 from podgroup.codec import Conclusions
 from podgroup.events import Decision
 from podgroup.journal import ParkedRow
-from projector import partitions, postgres_writer, sqlite_writer
-from projector.checkpoint import Checkpoint
-from projector.damage import REBUILD, damage
-from projector.database import shown, writer
-from projector.loading import (
+from projector.schema import partitions
+from projector.storage.damage import REBUILD, damage
+from projector.storage.database import shown, writer
+from projector.storage.loading import (
     Loaded,
     load_checkpoint,
     load_decisions,
@@ -36,7 +35,9 @@ from projector.loading import (
     load_parked,
     load_shard,
 )
-from projector.rows import Rows
+from projector.writing import postgres_writer, sqlite_writer
+from projector.writing.checkpoint import Checkpoint
+from projector.writing.rows import Rows
 
 REBUILT = "rebuilt/"
 """What `writer` of a checkpoint begins with that a rebuild has put in place."""

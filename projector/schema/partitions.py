@@ -21,7 +21,7 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import Connection
 
-from projector.layout import COLUMNS, TABLES
+from projector.schema.layout import COLUMNS, TABLES
 from projector.tables.base import BY_TIME
 
 PARTITIONED = tuple(

@@ -23,7 +23,7 @@ from podgroup.folding import due_timers
 from podgroup.runtime.jetstream import Bus, BusError
 from podgroup.runtime.log import get_logger
 from podgroup.state import World
-from projector.epochs import RelistRequests, relist_request
+from projector.live.epochs import RelistRequests, relist_request
 
 TIMERS_PER_MESSAGE = 500
 PATIENCE_S = 30.0

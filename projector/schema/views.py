@@ -12,9 +12,9 @@ Invariant: views read tables and views above them, so they are dropped from belo
 
 from sqlalchemy import Connection
 
-from projector import sharing_views, usage_views
-from projector.describing import columns_view, text_of
-from projector.dialect import Dialect, home
+from projector.schema import sharing_views, usage_views
+from projector.schema.describing import columns_view, text_of
+from projector.schema.dialect import Dialect, home
 
 
 def _group_timeline(_: Dialect) -> str:

@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from threading import Event
 
 from podgroup.runtime.log import get_logger
-from projector.database import DatabaseError
-from projector.pruning import Gone, limit, prune
+from projector.storage.database import DatabaseError
+from projector.upkeep.pruning import Gone, limit, prune
 
 FIRST_S = 60.0
 """Seconds after the start: catching up comes first."""

@@ -40,16 +40,22 @@ from podgroup.runtime.settings import Settings
 from podgroup.runtime.signing import Signer
 from podgroup.runtime.spacing import Spacing
 from podgroup.state import World
-from projector import epochs
-from projector.announcing import Announcer
-from projector.committing import Committer, EpochBase
-from projector.logclock import LogClock
-from projector.metrics import ProjectorMetrics
-from projector.opening import check_shard, decisions_lost, policy_of, refill_frames, world_of
-from projector.outbox import Outbox
-from projector.record_rows import Settled, keep_raw, settled
-from projector.store import Store, StoreUnavailable
-from projector.unreadable import unreadable
+from projector.delivery.outbox import Outbox
+from projector.live import epochs
+from projector.live.announcing import Announcer
+from projector.live.committing import Committer, EpochBase
+from projector.live.logclock import LogClock
+from projector.live.unreadable import unreadable
+from projector.measures.metrics import ProjectorMetrics
+from projector.storage.opening import (
+    check_shard,
+    decisions_lost,
+    policy_of,
+    refill_frames,
+    world_of,
+)
+from projector.storage.store import Store, StoreUnavailable
+from projector.writing.record_rows import Settled, keep_raw, settled
 
 MAX_EVENTS = 5_000
 """Events per transaction at most, so that a transaction stays short and its rows fit in memory."""

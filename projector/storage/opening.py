@@ -18,8 +18,8 @@ from podgroup.runtime.jetstream import Bus, StreamState
 from podgroup.runtime.log import get_logger
 from podgroup.runtime.settings import QueueingSettings, SettingsError
 from podgroup.state import World
-from projector.checkpoint import Checkpoint
-from projector.loading import Loaded
+from projector.storage.loading import Loaded
+from projector.writing.checkpoint import Checkpoint
 
 log = get_logger("projector")
 

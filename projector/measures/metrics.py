@@ -17,11 +17,11 @@ from podgroup.events import PARKED_DECISION
 from podgroup.folding import Taken
 from podgroup.runtime.metrics import FAST_S, SLOW_S, Metrics
 from podgroup.state import World
-from projector import gauges
-from projector import increments as domain
-from projector.increments import Increments, increments
-from projector.lag import Lag
-from projector.outbox import Outbox
+from projector.delivery.outbox import Outbox
+from projector.measures import gauges
+from projector.measures import increments as domain
+from projector.measures.increments import Increments, increments
+from projector.measures.lag import Lag
 
 PARK_REASONS = (
     "Undecodable",

@@ -9,9 +9,9 @@ Invariant: the role gets no privilege beyond CONNECT, USAGE of the schema and SE
 
 from sqlalchemy import Connection, text
 
-from projector.database import DatabaseError
+from projector.schema.views import VIEWS
+from projector.storage.database import DatabaseError
 from projector.tables import metadata
-from projector.views import VIEWS
 
 
 def grant(connection: Connection, role: str) -> None:

@@ -21,10 +21,11 @@ from podgroup.objects import PodView
 from podgroup.quota import QueueKey
 from podgroup.standing import Standing, Told
 from podgroup.state import Group, Pod, Role, World
-from projector import record_rows, tables
-from projector.layout import Row, row_of
-from projector.packing import pack, pack_group
-from projector.record_rows import as_json, int64, key_text
+from projector import tables
+from projector.schema.layout import Row, row_of
+from projector.writing import record_rows
+from projector.writing.packing import pack, pack_group
+from projector.writing.record_rows import as_json, int64, key_text
 
 _group_row = row_of(tables.groups)
 _role_row = row_of(tables.roles)

@@ -22,7 +22,7 @@ Resource `pods` (one for each) is told where an admission holds quota of it.
 Invariant: spans of one pod do not overlap but for those that are `incomplete`; open ones end now.
 """
 
-from projector.dialect import Dialect
+from projector.schema.dialect import Dialect
 
 _ITS_PODSET = "(f.key = lower(o.role) OR o.kind = 'single')"
 

@@ -20,13 +20,13 @@ from psycopg.adapt import Dumper
 from psycopg.pq import Format
 from sqlalchemy import BigInteger, Boolean, Integer, LargeBinary
 
-from projector import statements
-from projector.checkpoint import Checkpoint
-from projector.layout import COLUMNS, MODES, Row
-from projector.record_rows import Json, Settled
-from projector.rows import Rows
+from projector.schema.layout import COLUMNS, MODES, Row
 from projector.tables import UtcTime, metadata
 from projector.tables.base import Document
+from projector.writing import statements
+from projector.writing.checkpoint import Checkpoint
+from projector.writing.record_rows import Json, Settled
+from projector.writing.rows import Rows
 
 FEW = 24
 """Up to this many rows of a table go through the pipeline."""

@@ -28,8 +28,8 @@ from msgspec import Struct
 from sqlalchemy import Connection, Engine, select, text
 from sqlalchemy.exc import DBAPIError
 
-from projector import partitions
-from projector.database import DatabaseUnavailable, shown, writer
+from projector.schema import partitions
+from projector.storage.database import DatabaseUnavailable, shown, writer
 from projector.tables import metadata, pruned
 from projector.tables.base import utc_text
 

@@ -18,12 +18,12 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
-from projector import statements
-from projector.checkpoint import Checkpoint
-from projector.layout import COLUMNS, GONE_AT, STEADY, Row
-from projector.rows import Rows
+from projector.schema.layout import COLUMNS, GONE_AT, STEADY, Row
 from projector.tables import UtcTime, metadata
 from projector.tables.base import Document, utc_text
+from projector.writing import statements
+from projector.writing.checkpoint import Checkpoint
+from projector.writing.rows import Rows
 
 PAGE_BYTES = 8192
 """Rows are a few hundred bytes to two KB, and a batch puts many side by side: with pages of 8 KiB a

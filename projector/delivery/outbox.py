@@ -36,9 +36,9 @@ from podgroup.parked import encode_parked, of_row
 from podgroup.records import Concluded
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.signing import Signer
-from projector.backlog import Backlog
-from projector.sending import Outgoing, Sending
-from projector.store import StoreUnavailable
+from projector.delivery.backlog import Backlog
+from projector.delivery.sending import Outgoing, Sending
+from projector.storage.store import StoreUnavailable
 
 Refused = Callable[[OutcomeRecorded], None]
 Expected = Callable[[str], bool]

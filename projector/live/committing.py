@@ -25,15 +25,15 @@ from podgroup.outcomes import FINAL
 from podgroup.runtime.backoff import Backoff
 from podgroup.runtime.log import get_logger
 from podgroup.state import World
-from projector import record_rows
-from projector.checkpoint import Checkpoint
-from projector.loading import Loaded
-from projector.metrics import ProjectorMetrics, Work
-from projector.outbox import Outbox
-from projector.packing import pack_meta
-from projector.record_rows import Settled, target_text
-from projector.rows import Rows, build
-from projector.store import Store, StoreUnavailable
+from projector.delivery.outbox import Outbox
+from projector.measures.metrics import ProjectorMetrics, Work
+from projector.storage.loading import Loaded
+from projector.storage.store import Store, StoreUnavailable
+from projector.writing import record_rows
+from projector.writing.checkpoint import Checkpoint
+from projector.writing.packing import pack_meta
+from projector.writing.record_rows import Settled, target_text
+from projector.writing.rows import Rows, build
 
 T = TypeVar("T")
 

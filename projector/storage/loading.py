@@ -27,8 +27,8 @@ from podgroup.records import Concluded
 from podgroup.standing import Told
 from podgroup.state import Group, Meta, Pod
 from projector import tables
-from projector.checkpoint import Checkpoint
-from projector.packing import (
+from projector.writing.checkpoint import Checkpoint
+from projector.writing.packing import (
     unpack_group,
     unpack_meta,
     unpack_object,

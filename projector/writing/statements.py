@@ -10,9 +10,9 @@ Invariant: values are always parameters; only names from `tables` become text.
 from collections.abc import Sequence
 from functools import cache
 
-from projector.checkpoint import Checkpoint
-from projector.layout import COLUMNS, MODES
+from projector.schema.layout import COLUMNS, MODES
 from projector.tables import metadata
+from projector.writing.checkpoint import Checkpoint
 
 ORDER = tuple(MODES)
 """Tables in the order they are written, the same in every transaction, so none can deadlock."""

@@ -21,9 +21,11 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from projector import partitions, reading_role, tables
-from projector.damage import damage
-from projector.database import DatabaseError, DatabaseUnavailable, shown, writer
+from projector import tables
+from projector.schema import partitions
+from projector.storage.damage import damage
+from projector.storage.database import DatabaseError, DatabaseUnavailable, shown, writer
+from projector.upkeep import reading_role
 
 LOCK = 0x6761_7465_6C6F_67  # "gatelog"; pg_advisory_lock takes 64 bits
 UPGRADE_TIMEOUT_S = 3600.0
@@ -33,7 +35,7 @@ _SQLITE_WAIT_MS = 120_000
 
 def scripts() -> Path:
     """Return the directory of the migration scripts."""
-    here = Path(__file__).resolve().parent
+    here = Path(__file__).resolve().parents[1]
     inside = here / "migrations"
     return inside if inside.is_dir() else here.parent / "migrations"
 

@@ -1,0 +1,1 @@
+"""From recorded decisions to the stream DECISIONS, in order, at least once."""

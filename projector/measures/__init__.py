@@ -1,0 +1,1 @@
+"""What the projector tells of itself as metrics."""

@@ -1,0 +1,1 @@
+"""How tables are laid out, described and partitioned, and the views over them."""

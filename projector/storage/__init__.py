@@ -1,0 +1,1 @@
+"""The database: connections, what a projector starts from, and one batch as one transaction."""

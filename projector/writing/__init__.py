@@ -1,0 +1,1 @@
+"""From what a batch changed to rows and statements of either database."""
