@@ -45,7 +45,7 @@ class Slot:
         self.retry_after_s: float | None = None
 
     async def __aenter__(self) -> "Slot":
-        await self._pace.take(self._urgent)
+        await self._pace.acquire(self._urgent)
         self._began = time.monotonic()
         return self
 
@@ -99,7 +99,7 @@ class Pace:
         self._learn(slot, took_s, now)
         self._serve()
 
-    async def take(self, urgent: bool = False) -> None:
+    async def acquire(self, urgent: bool = False) -> None:
         """Wait for a turn; somebody must give it back."""
         if not self._waiting and not self._urgent and self._free(time.monotonic()):
             self._taken += 1

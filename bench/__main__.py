@@ -22,7 +22,6 @@ import msgspec
 from rich.console import Console
 
 from bench import (
-    asking,
     behind,
     core,
     forecasting,
@@ -32,6 +31,7 @@ from bench import (
     load,
     pending,
     projecting,
+    questions,
     queues,
     real,
     rebuilding,
@@ -63,7 +63,7 @@ PARTS: dict[str, Callable[[], AsyncIterator[Figure]]] = {
     "behind": behind.run,
     "latency": latency.run,
     "sizes": sizes.run,
-    "queries": asking.run,
+    "queries": questions.run,
     "queues": queues.run,
     "forecast": forecasting.run,
     "pending": pending.run,

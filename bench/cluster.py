@@ -85,7 +85,7 @@ class PodLines(ABC):
                 await self._task
 
     @abstractmethod
-    def take(self, line: Line) -> None:
+    def feed(self, line: Line) -> None:
         """See a line."""
 
     async def _watch(self) -> None:
@@ -93,7 +93,7 @@ class PodLines(ABC):
         while True:
             async with self._api.http.get(self._path, params=params, timeout=None) as answer:
                 async for line in answer.content:
-                    self.take(_lines.decode(line))
+                    self.feed(_lines.decode(line))
 
 
 class Eyes(PodLines):
@@ -105,7 +105,7 @@ class Eyes(PodLines):
         self.ungated: dict[str, float] = {}
         self.let_go: dict[str, float] = {}
 
-    def take(self, line: Line) -> None:
+    def feed(self, line: Line) -> None:
         """Note when a pod is ungated and when it is let go."""
         now, pod = time.perf_counter(), line.object
         if not pod.spec.gates:

@@ -185,7 +185,7 @@ def _came(url: str, end: datetime, longest: float, forecasts: int, most: int) ->
     table = tables.estimates
     try:
         with engine.begin() as connection:
-            keeping.settle(connection, running.CLUSTER, 0, end)
+            keeping.enter_outcomes(connection, running.CLUSTER, 0, end)
             rows = list(connection.execute(sa.select(table)).mappings())
     finally:
         engine.dispose()

@@ -73,7 +73,7 @@ class Users(PodLines):
         self.over = asyncio.Event()
         self._to_make: asyncio.Queue[str] = asyncio.Queue()
 
-    def take(self, line: Line) -> None:
+    def feed(self, line: Line) -> None:
         """Note who was admitted and who has ended; whoever was stopped is to be made again."""
         now, pod = time.perf_counter(), line.object
         name, _, number = pod.metadata.name.rpartition("-")

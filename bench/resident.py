@@ -17,7 +17,7 @@ import msgspec
 from bench.figures import Figure
 from bench.story import CLUSTER, READY, Message, Story
 from podgroup.codec import decode_batch
-from podgroup.engine import new_world, step, take
+from podgroup.engine import hand_over, new_world, step
 
 GROUPS, SIZE = 5000, 30
 AT_ONCE = 250
@@ -93,7 +93,7 @@ def fold(file: Path) -> None:
     before = _resident_kib()
     for message in _messages(file):
         step(world, message.position, message.at, decode_batch(message.body))
-        take(world)
+        hand_over(world)
     sys.stdout.write(f"{before} {_resident_kib()} {len(world.pods)} {len(world.groups)}\n")
 
 

@@ -25,7 +25,7 @@ from podgroup import commands as c
 from podgroup import events as e
 from podgroup.codec import Conclusions, encode_batch
 from podgroup.decide import decides_by
-from podgroup.engine import new_world, step, take
+from podgroup.engine import hand_over, new_world, step
 from podgroup.events import Batch
 from podgroup.names import (
     ADMISSION_GATE,
@@ -192,7 +192,7 @@ class Story:
         self.messages.append(message)
         self.counts["outcomes" if source == "actuator" else "deltas"] += len(events)
         step(self._world, message.position, message.at, batch)
-        journal = take(self._world).journal
+        journal = hand_over(self._world).journal
         self.decisions += len(journal.decisions)
         self._decided.extend(journal.decisions)
         self._decided.extend(journal.concluded)

@@ -17,9 +17,9 @@ from ingest import states
 from ingest.kinds import Watched
 from ingest.states import (
     Absent,
+    HttpRefusal,
     InitialWatch,
     Listing,
-    Refusal,
     Start,
     State,
     Step,
@@ -243,10 +243,10 @@ def _selected(spec: Watched) -> dict[str, str]:
     return {"labelSelector": spec.selector} if spec.selector else {}
 
 
-def _refusal(status: int, body: bytes, headers: Mapping[str, str]) -> Refusal:
+def _refusal(status: int, body: bytes, headers: Mapping[str, str]) -> HttpRefusal:
     said = read_status(body)
     after = headers.get("Retry-After", "")
-    return Refusal(status, said.reason, said.message, float(after) if after.isdigit() else None)
+    return HttpRefusal(status, said.reason, said.message, float(after) if after.isdigit() else None)
 
 
 def _failed(state: State, error: KubeError) -> Step:

@@ -131,7 +131,9 @@ class Conflater:
             heapq.heappop(self._turns)
         return None
 
-    def take(self, events: Iterable[Event], position: str | None) -> tuple[list[Event], str | None]:
+    def conflate(
+        self, events: Iterable[Event], position: str | None
+    ) -> tuple[list[Event], str | None]:
         """Return what goes now of events that came with `position`, and the position to go with it.
 
         `position` as in `EventPublisher.put`: None within a relist.
@@ -258,7 +260,7 @@ class Conflating:
 
     async def put(self, kind: Kind, events: tuple[Event, ...], position: str | None) -> None:
         """Hand on what may go; as `EventPublisher.put`."""
-        going, position = self._conflater.take(events, position)
+        going, position = self._conflater.conflate(events, position)
         if self._conflater.held:
             self._waiting.set()
         counted = (self._conflater.deferred, self._conflater.conflated)

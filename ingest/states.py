@@ -107,7 +107,7 @@ class Step(Struct, frozen=True):
     pages_only: bool = False
 
 
-class Refusal(Struct, frozen=True):
+class HttpRefusal(Struct, frozen=True):
     """An HTTP answer other than 200 to the question that a state asks."""
 
     status: int
@@ -172,14 +172,14 @@ def on_item(spec: Watched, state: InitialWatch | Watching, item: Item) -> Step:
         case InitialWatch(), Bookmark():
             return Step((), state)
         case _, ErrorItem(code=code, reason=reason, message=message):
-            return on_refusal(spec, state, Refusal(code, reason, message))
+            return on_refusal(spec, state, HttpRefusal(code, reason, message))
         case _, Garbled(message=message):
             return on_close(state, f"the line was cut: {message}")
         case _:
             raise AssertionError(f"no transition from {state!r} by {item!r}")
 
 
-def on_refusal(spec: Watched, state: State, refusal: Refusal) -> Step:
+def on_refusal(spec: Watched, state: State, refusal: HttpRefusal) -> Step:
     """Take an error answer, or an ERROR item (which is one, after 200 was already said)."""
     status, text = refusal.status, f"{refusal.status} {refusal.reason}: {refusal.message}"
     trouble = Trouble(text, status, retry_after_s=refusal.retry_after_s)
@@ -261,7 +261,7 @@ def _elsewhere(spec: Watched, state: State) -> Step:
             return Step((), Absent(reported=False))
 
 
-def _cannot_stream(refusal: Refusal) -> bool:
+def _cannot_stream(refusal: HttpRefusal) -> bool:
     """Servers without WatchList refuse its parameters; with an old etcd they fail inside it."""
     return refusal.status in (400, 422) or (
         refusal.status == 500 and _NO_WATCH_LIST in refusal.message
@@ -275,7 +275,7 @@ def _strike(state: Watching, trouble: Trouble) -> Step:
     return Step((), Watching(state.version, state.api, state.strikes + 1), trouble)
 
 
-def _forbidden(spec: Watched, state: State, refusal: Refusal) -> Trouble:
+def _forbidden(spec: Watched, state: State, refusal: HttpRefusal) -> Trouble:
     verb = "watch" if isinstance(state, InitialWatch | Watching) else "list"
     path = spec.paths[getattr(state, "api", 0)]
     group = path.split("/")[2] if path.startswith("/apis/") else ""

@@ -55,7 +55,7 @@ class Document(msgspec.Struct, frozen=True):
     data: Any
     places: dict[Path, tuple[int, int]]
 
-    def place(self, path: Path) -> tuple[int, int]:
+    def position_of(self, path: Path) -> tuple[int, int]:
         """Return where a value is, or the nearest thing around it that is there; (0, 0) if none."""
         while path and path not in self.places:
             path = path[:-1]
@@ -106,7 +106,7 @@ def _yaml(text: str) -> Document:
     builder = _Builder()
     try:
         for event in yaml.parse(text, Loader=_Loader):
-            builder.take(event)
+            builder.feed(event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
@@ -136,7 +136,7 @@ class _Builder:
         self.documents = 0
         self.values = 0
 
-    def take(self, event: Any) -> None:
+    def feed(self, event: Any) -> None:
         match event:
             case yaml.DocumentStartEvent():
                 self.documents += 1

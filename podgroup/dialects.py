@@ -57,7 +57,7 @@ def dialects(declared: str) -> tuple[str, ...]:
     return tuple(part.partition("/")[0] for part in declared.split("\n")) if declared else ()
 
 
-def told(view: PodView) -> str:
+def declared(view: PodView) -> str:
     """Return what a pod declares in words, for people."""
     found = [f"{POD_GROUP_SETS}: {summary(view.sets)}"] if view.sets_key else []
     for dialect in (COUNT, ROLES, TOTAL):

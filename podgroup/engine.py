@@ -41,11 +41,11 @@ from podgroup.folding import (
     Taken,
     due_timers,
     fold_message,
+    hand_over,
     load_world,
     new_world,
     read_back,
     rejoin_frames,
-    take,
 )
 from podgroup.ids import GroupID
 from podgroup.journal import At
@@ -59,12 +59,12 @@ __all__ = [
     "decide",
     "derive",
     "due_timers",
+    "hand_over",
     "load_world",
     "new_world",
     "read_back",
     "rejoin_frames",
     "step",
-    "take",
 ]
 
 
@@ -226,7 +226,7 @@ def _look(world: World, d: Deciding) -> dict[GroupID, int]:
                 _run(d, world.groups[identity], changed, first=True)
         if world.mode == "builtin":
             admit_pending(d)
-        world.quotas.told()
+        world.quotas.reported()
         again = [g for g in world.touched if _needs_another_look(world, g, g in held)]
         for identity, changed in world.touched.items():
             if identity in world.groups:

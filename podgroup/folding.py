@@ -121,7 +121,7 @@ def replay(
         # For rules, and there are none.
         world.touched.clear()
         world.unsaid.clear()
-        world.quotas.told()
+        world.quotas.reported()
         world.loaded = False
     world.meta.at = at
     return derived
@@ -147,7 +147,7 @@ def _apply(
         world.meta.decisions = max(world.meta.decisions, concluded.number)
 
 
-def take(world: World) -> Taken:
+def hand_over(world: World) -> Taken:
     """Hand over the journal and start a new one."""
     taken = Taken(world.journal, world.gone_pods, world.gone_groups)
     world.journal = Journal()

@@ -66,7 +66,7 @@ class Quotas(Struct):
     objects: dict[tuple[str, str, str], None] = field(default_factory=dict)
     """(kind, namespace, name) of objects of which the same is true."""
     tallies: dict[QueueKey, Tally] = field(default_factory=dict)
-    stirred: dict[QueueKey, None] = field(default_factory=dict)
+    marked: dict[QueueKey, None] = field(default_factory=dict)
     """Queues that may stand otherwise than was told."""
     unsure: bool = True
     """So may all others: an object changed, or all this was made anew."""
@@ -102,18 +102,18 @@ class Quotas(Struct):
         """Nothing has moved since somebody looked; `told`: nor since it was told."""
         self.moved = False
         if told:
-            for queue in self.stirred:
+            for queue in self.marked:
                 if self.tallies.get(queue) == Tally():
                     del self.tallies[queue]
-            self.stirred.clear()
+            self.marked.clear()
             self.unsure = False
 
-    def stir(self, queue: QueueKey) -> None:
+    def mark(self, queue: QueueKey) -> None:
         """Let a queue be looked at that may stand otherwise than was told."""
-        self.stirred[queue] = None
+        self.marked[queue] = None
         self.moved = True
 
-    def all_stirred(self) -> None:
+    def mark_all(self) -> None:
         """Let every queue be looked at that may stand otherwise than was told."""
         self.unsure = self.moved = True
 
@@ -121,7 +121,7 @@ class Quotas(Struct):
         """Have everybody looked at again who waits."""
         self.news.update(dict.fromkeys(self.waiting))
 
-    def told(self) -> None:
+    def reported(self) -> None:
         """Nothing is news any more."""
         self.news.clear()
         self.objects.clear()
@@ -155,7 +155,7 @@ class Quotas(Struct):
             else:
                 usage.pop(flavor_resource, None)
         for place in charge.places:
-            tally = self._stir(place)
+            tally = self._tally(place)
             tally.reserving += sign * charge.holds
             tally.admitted += sign * charge.admitted
             _count(tally.reserved, charge.usage, sign)
@@ -164,10 +164,10 @@ class Quotas(Struct):
 
     def _pending(self, where: Places, sign: int) -> None:
         for place in where:
-            self._stir(place).pending += sign
+            self._tally(place).pending += sign
 
-    def _stir(self, place: QueueKey) -> Tally:
-        self.stir(place)
+    def _tally(self, place: QueueKey) -> Tally:
+        self.mark(place)
         tally = self.tallies.get(place)
         if tally is None:
             tally = self.tallies[place] = Tally()

@@ -70,7 +70,7 @@ class NodeState:
             state.unlimited = True
         return state
 
-    def take(self, demand: Demand) -> None:
+    def reserve(self, demand: Demand) -> None:
         """A pod is here."""
         for name, amount in demand.amounts.items():
             self.used[name] = self.used.get(name, 0) + amount

@@ -103,7 +103,7 @@ class Pump:
             connection.transport.abort()
             self.stop()
             return
-        if not self.faults.stalled and not connection.paused and (lines := stream.take()):
+        if not self.faults.stalled and not connection.paused and (lines := stream.drain()):
             connection.send(lines)
         if stream.ended and not stream.queue:
             connection.finish()

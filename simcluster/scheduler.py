@@ -90,7 +90,7 @@ class Scheduler:
                 demand = known[1] if known and known[0] == uid else Demand.of(spec)
                 self.placed[uid] = (node, demand)
                 if node in self.nodes:
-                    self.nodes[node].take(demand)
+                    self.nodes[node].reserve(demand)
             return
         gated = spec.get("schedulingGates") or "deletionTimestamp" in pod["metadata"]
         if gated or spec.get("schedulerName") != NAME:

@@ -66,7 +66,7 @@ class Stream:
         self.abrupt = abrupt
         self.wake()
 
-    def take(self) -> list[bytes]:
+    def drain(self) -> list[bytes]:
         """Up to a batch of encoded items; empty when nothing is queued."""
         lines: list[bytes] = []
         queue = self.queue

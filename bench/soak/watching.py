@@ -59,7 +59,7 @@ class PodWatch(PodLines):
         """Pods something is known of."""
         return len(self._seen)
 
-    def take(self, line: Line) -> None:
+    def feed(self, line: Line) -> None:
         """Note the signs that a line shows, and wake those who wait for them."""
         if line.type not in ("ADDED", "MODIFIED", "DELETED"):
             return

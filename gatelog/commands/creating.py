@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from gatelog.commands.stopping import Dry, Namespace, Reason, place, tell
+from gatelog.commands.stopping import Dry, Namespace, Reason, qualified, tell
 from gatelog.shell import options
 from gatelog.shell.errors import CommandFailed, UsageFailed
 
@@ -127,7 +127,7 @@ def localqueue(
     assign: options.Assign = None,
 ) -> None:
     """Create a LocalQueue."""
-    space, plain = place("localqueue", namespace, name)
+    space, plain = qualified("localqueue", namespace, name)
     meta = {"name": plain, "namespace": space}
     body = {"kind": "LocalQueue", "metadata": meta, "spec": {"clusterQueue": behind}}
     where = (config, kubeconfig, context, assign)

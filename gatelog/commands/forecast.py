@@ -247,7 +247,7 @@ def _again(
             while not stop.is_set():
                 now = datetime.now(UTC)
                 found = await asyncio.to_thread(_made, settings, now, label, budget_s, keep=True)
-                meters.show(metering.told(found))
+                meters.show(metering.readings(found))
                 groups = sum(len(made.forecast.estimates) for made in found)
                 given = sum(made.given for made in found)
                 narrator.info(

@@ -19,7 +19,7 @@ from gatelog.terminal import console, printing
 from podgroup.runtime.settings import Settings
 
 if TYPE_CHECKING:
-    from gatelog.replay.parking import Parked
+    from gatelog.replay.parking import ParkedEvent
     from gatelog.terminal.printing import Output
     from podgroup.parked import ParkedMessage
 
@@ -101,7 +101,7 @@ def _settle(
         raise UsageFailed(f"parked {action}: name what as SEQ/ORD, or give --all")
     if every:
         keys = [row.key for row in parking.found(settings, settled=False)]
-    groups = asyncio.run(parking.settle(settings, action, keys, by, note)) if keys else []
+    groups = asyncio.run(parking.resolve(settings, action, keys, by, note)) if keys else []
     done = "released" if action == "release" else "discarded"
     print(f"{done}: {', '.join(keys) or 'nothing is parked'}")
     for group in groups:
@@ -120,7 +120,7 @@ def _list(
     from gatelog.replay import parking
     from gatelog.terminal import following, lookup
 
-    def read() -> "list[Parked]":
+    def read() -> "list[ParkedEvent]":
         return parking.found(settings, settled=settled, namespace=namespace)
 
     rows = read()
@@ -141,7 +141,7 @@ def _list(
         following.whenever_written(model, again)
 
 
-def _rows(rows: "list[Parked]", output: "Output | None", *, headers: bool) -> None:
+def _rows(rows: "list[ParkedEvent]", output: "Output | None", *, headers: bool) -> None:
     if not rows and output in (None, "wide"):
         print("nothing is parked")
         return
@@ -154,7 +154,7 @@ def _rows(rows: "list[Parked]", output: "Output | None", *, headers: bool) -> No
     printing.show(rows, _columns(), output, names=lambda row: row.key, headers=headers)
 
 
-def _columns() -> "list[printing.Column[Parked]]":
+def _columns() -> "list[printing.Column[ParkedEvent]]":
     return [
         printing.Column("KEY", lambda row: row.key),
         printing.Column("AT", lambda row: f"{row.at:%Y-%m-%d %H:%M:%S}Z"),
@@ -182,7 +182,7 @@ def _stream(rows: "list[ParkedMessage]", output: "Output | None") -> None:
         print(f"   {what} {row.message}\n    {row.body.decode(errors='replace')}")
 
 
-def _table(rows: "list[Parked]") -> Table:
+def _table(rows: "list[ParkedEvent]") -> Table:
     """Return what is parked for a person at a terminal: what and its effect, below it why."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(style="bold", no_wrap=True)
@@ -202,7 +202,7 @@ def _table(rows: "list[Parked]") -> Table:
     return table
 
 
-def _show(row: "Parked", output: "Output | None") -> None:
+def _show(row: "ParkedEvent", output: "Output | None") -> None:
     if output in ("json", "yaml"):
         sys.stdout.write(printing.document([row], output))
         return

@@ -133,7 +133,7 @@ def _kind(text: str) -> "What":
     return _KINDS[text.lower()]
 
 
-def place(kind: str, namespace: str, name: str) -> tuple[str, str]:
+def qualified(kind: str, namespace: str, name: str) -> tuple[str, str]:
     """Return namespace and name of what was named with -n or as NAMESPACE/NAME.
 
     Raises:
@@ -166,7 +166,7 @@ def _carry_out(
     from gatelog.cluster.intent import set_group, set_queue
     from podgroup.runtime.kube import connect
 
-    space, plain = place(kind, namespace, name)
+    space, plain = qualified(kind, namespace, name)
 
     async def run() -> "Done":
         kube = await connect(settings.kubernetes, part="stop")

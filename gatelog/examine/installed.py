@@ -13,7 +13,7 @@ from typing import Any
 from gatelog.cluster import clusterinfo
 from gatelog.cluster.ownership import COMPONENT_LABEL, NAME_LABEL, OWN_NAME
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
-from gatelog.viacluster.asking import BASE
+from gatelog.viacluster.apiserver import BASE
 from podgroup.names import ACTIVE, FINISHED
 from podgroup.runtime.kube import KubeClient
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gatelog.forecast.metering import Meters, Told, told
+from gatelog.forecast.metering import Meters, Readings, readings
 from gatelog.forecast.refreshing import refresh
 from podgroup.runtime.health import Checks
 from podgroup.runtime.log import get_logger
@@ -76,7 +76,7 @@ async def forecasting(
             _end(pool)
 
 
-def once(url: str, settings: Settings) -> Told | None:
+def once(url: str, settings: Settings) -> Readings | None:
     """Make a forecast and return what metrics tell of it; None if there is one that is young.
 
     Raises:
@@ -86,7 +86,7 @@ def once(url: str, settings: Settings) -> Told | None:
     if not due(url, settings.cluster, now, wanted.interval_s):
         return None
     found = refresh(url, settings.cluster, now, label=wanted.label, budget_s=wanted.budget_s)
-    return told(found)
+    return readings(found)
 
 
 def due(url: str, cluster: str, now: datetime, every_s: float) -> bool:

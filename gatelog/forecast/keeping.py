@@ -99,7 +99,7 @@ def keep(
     return [row["group_id"] for row in fresh]
 
 
-def settle(connection: Connection, cluster: str, shard: int, now: datetime) -> None:
+def enter_outcomes(connection: Connection, cluster: str, shard: int, now: datetime) -> None:
     """Enter what came true of estimates, in the caller's transaction."""
     given = {"cluster": cluster, "shard": shard}
     connection.execute(sa.text(_STARTED), given)

@@ -13,7 +13,7 @@ from podgroup.ids import GroupID
 from podgroup.runtime.metrics import Labels, Metrics
 
 
-class Told(Struct):
+class Readings(Struct):
     """What metrics show of a forecast, by their labels; `at` in seconds since 1970, 0: none."""
 
     starts: dict[Labels, float] = field(default_factory=dict)
@@ -46,16 +46,16 @@ class Meters:
             read=lambda: self._at,
         )
 
-    def show(self, found: Told) -> None:
+    def show(self, found: Readings) -> None:
         """Show another forecast."""
         self._starts, self._groups = found.starts, found.groups
         if found.at:
             self._at = {(): found.at}
 
 
-def told(found: Iterable[Made]) -> Told:
+def readings(found: Iterable[Made]) -> Readings:
     """Return what metrics show of forecasts."""
-    one = Told()
+    one = Readings()
     for made in found:
         for estimate in made.forecast.estimates:
             queue = cluster_queue_name(made.world, made.world.groups[GroupID(estimate.group)])

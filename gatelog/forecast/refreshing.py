@@ -60,7 +60,7 @@ def make(
 
 
 def refresh(url: str, cluster: str, now: datetime, *, label: str, budget_s: float) -> list[Made]:
-    """Make a forecast, write its estimates, and settle those that were given before.
+    """Make a forecast, write its estimates, and enter what came true of those before.
 
     Raises:
         DatabaseError, SQLAlchemyError: as `make`, or the database may not be written.
@@ -70,7 +70,7 @@ def refresh(url: str, cluster: str, now: datetime, *, label: str, budget_s: floa
     try:
         for made in found:
             with engine.begin() as connection:
-                keeping.settle(connection, cluster, made.shard, now)
+                keeping.enter_outcomes(connection, cluster, made.shard, now)
                 made.fresh = keeping.keep(
                     connection,
                     made.world,

@@ -29,7 +29,7 @@ _TOGETHER = 8
 _LONGEST = 256
 
 
-class Told(msgspec.Struct):
+class Notice(msgspec.Struct):
     """What is to be told about one Workload; `in_s` orders: seconds until it starts."""
 
     path: str
@@ -44,7 +44,7 @@ class Teller:
     def __init__(self, kube: KubeClient, at_once: int = AT_ONCE) -> None:
         self._kube = kube
         self._at_once = at_once
-        self._due: dict[str, Told] = {}
+        self._due: dict[str, Notice] = {}
 
     async def tell(self, found: Iterable[Made]) -> tuple[int, int]:
         """Write what is new and near; return how many were written, and how many were refused."""
@@ -58,14 +58,14 @@ class Teller:
         ]
         some = asyncio.Semaphore(_TOGETHER)
 
-        async def write(one: Told) -> bool:
+        async def write(one: Notice) -> bool:
             async with some:
                 return await self._write(one)
 
         done = await asyncio.gather(*(write(self._due.pop(group)) for group in chosen))
         return sum(done), len(done) - sum(done)
 
-    async def _write(self, one: Told) -> bool:
+    async def _write(self, one: Notice) -> bool:
         meta = {"uid": one.uid, "annotations": {EXPECTED_START: one.text}}
         body = msgspec.json.encode({"metadata": meta})
         kind = "application/merge-patch+json"
@@ -76,7 +76,7 @@ class Teller:
         return answer.status == 200
 
 
-def news(made: Made) -> dict[str, Told]:
+def news(made: Made) -> dict[str, Notice]:
     """Return what is to be told of the estimates that say something new, by group."""
     fresh = set(made.fresh)
     found = {}
@@ -92,5 +92,5 @@ def news(made: Made) -> dict[str, Told]:
             at, in_s = made.at + timedelta(seconds=one.expected_s), one.expected_s
             text = f"{at:%Y-%m-%dT%H:%MZ}"
         path = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{view.namespace}/workloads/{view.name}"
-        found[one.group] = Told(path, view.uid, text[:_LONGEST], in_s)
+        found[one.group] = Notice(path, view.uid, text[:_LONGEST], in_s)
     return found

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gatelog.replay.running import Progress, log_of, open_bus, place
+from gatelog.replay.running import Progress, live_position, log_of, open_bus
 from gatelog.shell.errors import CommandFailed
 from podgroup.runtime.settings import Settings
 from projector.replay.files import Export, Header
@@ -37,7 +37,7 @@ async def export(
     shard = settings.projector.shard
     engine = reader(database_url(settings))
     with engine.connect() as connection:
-        at = place(connection, settings.cluster, shard)
+        at = live_position(connection, settings.cluster, shard)
     engine.dispose()
     async with open_bus(settings) as bus:
         log = await log_of(bus, settings, at)

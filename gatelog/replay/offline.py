@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from gatelog.replay.running import SNAPSHOT, held_against, make_empty, place
+from gatelog.replay.running import SNAPSHOT, held_against, live_position, make_empty
 from gatelog.replay.steps import Stepper
 from gatelog.shell.errors import CommandFailed, UsageFailed
 from podgroup.runtime.settings import Settings
@@ -105,7 +105,7 @@ async def verify(log: Source, settings: Settings) -> tuple[Result, list[TableRes
     try:
         migrate.check(url)
         with engine.execution_options(**SNAPSHOT[engine.dialect.name]).connect() as connection:
-            at = place(connection, header.cluster, header.shard)
+            at = live_position(connection, header.cluster, header.shard)
             stands = at.base + at.stream_seq
             if (at.epoch, at.mode) != (header.epoch, header.mode):
                 raise CommandFailed(

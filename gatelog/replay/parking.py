@@ -36,7 +36,7 @@ RAW_SHOWN = 100_000
 """Bytes of a parked event that are shown at most."""
 
 
-class Parked(Struct, frozen=True, kw_only=True):
+class ParkedEvent(Struct, frozen=True, kw_only=True):
     """One parked event; `raw` is the event as it was, as text.
 
     `group` is the group it concerns as NAMESPACE/NAME, "" if none is known; `stands` says that the
@@ -77,7 +77,7 @@ def parse_key(text: str) -> tuple[int, int]:
     return int(seq), int(ordinal)
 
 
-def found(settings: Settings, *, settled: bool, namespace: str = "") -> list[Parked]:
+def found(settings: Settings, *, settled: bool, namespace: str = "") -> list[ParkedEvent]:
     """Return what is parked, oldest first; with `settled` also what was released or discarded.
 
     Of a namespace is what concerns a group or an object in it.
@@ -92,7 +92,7 @@ def found(settings: Settings, *, settled: bool, namespace: str = "") -> list[Par
     return _rows(settings, query)
 
 
-def one(settings: Settings, key: str) -> Parked:
+def one(settings: Settings, key: str) -> ParkedEvent:
     """Return one parked event.
 
     Raises:
@@ -108,7 +108,7 @@ def one(settings: Settings, key: str) -> Parked:
     return msgspec.structs.replace(rows[0], decision=_decision(settings, rows[0]))
 
 
-def _decision(settings: Settings, row: Parked) -> str:
+def _decision(settings: Settings, row: ParkedEvent) -> str:
     """Return the decision that was parked, as the projector made it."""
     d = tables.decisions.c
     identity = row.object.removeprefix("decision ").partition(",")[0]
@@ -164,7 +164,9 @@ def _strange(message: Message, error: str) -> ParkedMessage:
     )
 
 
-async def settle(settings: Settings, action: str, keys: list[str], by: str, note: str) -> list[str]:
+async def resolve(
+    settings: Settings, action: str, keys: list[str], by: str, note: str
+) -> list[str]:
     """Publish what a person decided and wait until the projector has taken it in.
 
     Returns the groups (NAMESPACE/NAME) that stood still because of it, or whose decision was parked
@@ -212,7 +214,7 @@ def _query(settings: Settings) -> "sa.Select[tuple[object, ...]]":
     )
 
 
-def _rows(settings: Settings, query: "sa.Select[tuple[object, ...]]") -> list[Parked]:
+def _rows(settings: Settings, query: "sa.Select[tuple[object, ...]]") -> list[ParkedEvent]:
     engine = reader(database_url(settings))
     try:
         with engine.connect() as connection:
@@ -222,10 +224,10 @@ def _rows(settings: Settings, query: "sa.Select[tuple[object, ...]]") -> list[Pa
     return [_parked(row) for row in rows]
 
 
-def _parked(row: sa.RowMapping) -> Parked:
+def _parked(row: sa.RowMapping) -> ParkedEvent:
     made = ("raw", "group", "stands", "decision")
-    given = {name: row[name] for name in Parked.__struct_fields__ if name not in made}
+    given = {name: row[name] for name in ParkedEvent.__struct_fields__ if name not in made}
     raw = bytes(row["raw"] or b"")[:RAW_SHOWN].decode(errors="replace")
     group = f"{row['space']}/{row['name']}" if row["name"] else ""
     stands = (row["stopped"] or "").startswith(f"{row['seq']}/{row['ord']} ")
-    return Parked(**given, raw=raw, group=group, stands=stands)
+    return ParkedEvent(**given, raw=raw, group=group, stands=stands)

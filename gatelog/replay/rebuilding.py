@@ -20,7 +20,7 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec import Struct
 
-from gatelog.replay.running import LivePosition, log_of, open_bus, place
+from gatelog.replay.running import LivePosition, live_position, log_of, open_bus
 from gatelog.shell.errors import CommandFailed
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.settings import Settings
@@ -68,7 +68,7 @@ async def rebuild(settings: Settings, progress: Progress, *, from_epoch: bool = 
     migrate.check(url)
     with _asking(url) as live:
         with live.connect() as connection:
-            at = place(connection, cluster, shard)
+            at = live_position(connection, cluster, shard)
             _complete(connection, at, settings, from_epoch=from_epoch)
         async with open_bus(settings) as bus:
             log = await log_of(bus, settings, at)
@@ -148,7 +148,7 @@ class _Switch:
     def _look(self) -> int:
         """Return the position of the live read model."""
         with self._live.connect() as connection:
-            now = place(connection, self._settings.cluster, self._settings.projector.shard)
+            now = live_position(connection, self._settings.cluster, self._settings.projector.shard)
         return now.stream_seq + now.base if now.epoch == self._at.epoch else self._work.position
 
     async def _follow(self, position: int) -> None:

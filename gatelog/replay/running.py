@@ -81,7 +81,7 @@ async def open_bus(settings: Settings) -> AsyncIterator[Bus]:
             await own.stop()
 
 
-def place(connection: sa.Connection, cluster: str, shard: int) -> LivePosition:
+def live_position(connection: sa.Connection, cluster: str, shard: int) -> LivePosition:
     """Return where the read model stands.
 
     Raises:
@@ -122,7 +122,7 @@ async def verify(settings: Settings, progress: Progress) -> tuple[Result, list[T
         migrate.upgrade(url)
         # One transaction: what is compared is what was there when the checkpoint was read.
         with live.execution_options(**SNAPSHOT[live.dialect.name]).connect() as connection:
-            at = place(connection, settings.cluster, shard)
+            at = live_position(connection, settings.cluster, shard)
             async with open_bus(settings) as bus:
                 log = await log_of(bus, settings, at)
                 sink = Sink(url, settings.cluster, shard, at.mode)
@@ -201,7 +201,7 @@ async def as_of(
     make_empty(target)
     shard = settings.projector.shard
     with reader(database_url(settings)).connect() as connection:
-        at = place(connection, settings.cluster, shard)
+        at = live_position(connection, settings.cluster, shard)
     if isinstance(moment, int):
         at = msgspec.structs.replace(at, stream_seq=min(at.stream_seq, moment - at.base))
     until = moment if isinstance(moment, datetime) else None
@@ -240,7 +240,7 @@ async def _folded(
     redecide: bool = False,
 ) -> Result:
     with reader(database_url(settings)).connect() as connection:
-        at = place(connection, settings.cluster, settings.projector.shard)
+        at = live_position(connection, settings.cluster, settings.projector.shard)
     async with open_bus(settings) as bus:
         log = await log_of(bus, settings, at)
         return await fold(

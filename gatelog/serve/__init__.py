@@ -7,7 +7,7 @@ may (`access.reviewing`). Answers are Kubernetes objects and tables (`api`).
     bootstrap            the composition root: certificates, database, server
     api                  paths, verbs, kinds, discovery, tables, watches
     access               who asks, and whether they may
-    asking               questions to the database, off the event loop, few at a time
+    questions            questions to the database, off the event loop, few at a time
 
 Invariant: nothing here writes to the database or to the cluster, except the authority of our own
 certificate into our own APIServices.

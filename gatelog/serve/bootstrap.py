@@ -1,7 +1,7 @@
 """Composition root of the serve deployment: builds the parts, serves until told to stop.
 
     API server ── who may be believed, reviews ──► server ──► people
-    database ──── asking (read only) ─────────────► server
+    database ──── questions (read only) ──────────► server
 
 Health: ready means that the database answers and that the API server has said whose headers to
 believe; alive means that the process runs. What passes by itself is tried again.
@@ -16,9 +16,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from gatelog.serve.access.frontproxy import CONFIG_MAP, TrustError, read_trust
 from gatelog.serve.access.reviewing import Reviews
 from gatelog.serve.api.handling import Handling
-from gatelog.serve.asking import Asking, Busy
 from gatelog.serve.console.app import Console
 from gatelog.serve.feed import Feed, position
+from gatelog.serve.questions import Busy, Questions
 from gatelog.serve.server import Door, on_loopback, serving
 from gatelog.serve.tls import Certificates, announce
 from ingest.webhook.certs import CertificateError
@@ -52,23 +52,23 @@ async def run_serve(
         ListenError, CertificateError: it cannot be served as configured.
     """
     async with AsyncExitStack() as stack:
-        asking = Asking(database_url(settings), settings)
-        stack.callback(asking.close)
+        questions = Questions(database_url(settings), settings)
+        stack.callback(questions.close)
         if kube is None:
             kube = await kubernetes.connect(settings.kubernetes, part="serve")
             stack.push_async_callback(kube.close)
         reviews = Reviews(kube, settings.serve.review_cache_s)
         door = Door(reviews)
         certificates = Certificates(settings)
-        feed = Feed(asking)
-        handling = Handling(asking, reviews, feed)
-        console = Console(asking, feed, reviews)
+        feed = Feed(questions)
+        handling = Handling(questions, reviews, feed)
+        console = Console(questions, feed, reviews)
 
         async def ready() -> str:
             if door.trust is None:
                 return "not known yet whose headers to believe"
             try:
-                await asking.run(position)
+                await questions.run(position)
             except Busy as error:
                 return str(error)
             return ""
@@ -143,7 +143,7 @@ async def local_console(settings: Settings) -> AsyncIterator[str]:
         ListenError: `serve.console_port` is taken.
     """
     async with AsyncExitStack() as stack:
-        asking = Asking(database_url(settings), settings)
-        stack.callback(asking.close)
-        console = Console(asking, Feed(asking), None)
+        questions = Questions(database_url(settings), settings)
+        stack.callback(questions.close)
+        console = Console(questions, Feed(questions), None)
         yield await stack.enter_async_context(on_loopback(console, settings.serve.console_port))

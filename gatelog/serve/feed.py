@@ -19,7 +19,7 @@ from functools import partial
 
 from gatelog.answers.readmodel import ReadModel
 from gatelog.serve import sql
-from gatelog.serve.asking import Asking, Busy
+from gatelog.serve.questions import Busy, Questions
 from gatelog.serve.rows import LifeRow, PositionRow
 from podgroup.runtime.log import get_logger
 
@@ -58,8 +58,8 @@ def changed(model: ReadModel, shard: int, after: int) -> list[LifeRow]:
 class Feed:
     """Changes for all who watch. Used within one event loop."""
 
-    def __init__(self, asking: Asking, poll_s: float = POLL_S) -> None:
-        self._asking = asking
+    def __init__(self, questions: Questions, poll_s: float = POLL_S) -> None:
+        self._questions = questions
         self._poll_s = poll_s
         self._watchers = 0
         self._task: asyncio.Task[None] | None = None
@@ -82,7 +82,7 @@ class Feed:
         """
         async with self._starting:  # two who come at once must not begin twice
             if self._task is None:
-                self._positions = await self._asking.run(position)
+                self._positions = await self._questions.run(position)
                 self.version = self._floor = sum(self._positions.values())
                 self._kept.clear()
                 self._task = asyncio.create_task(self._follow())
@@ -105,7 +105,7 @@ class Feed:
         if len(positions) != 1:
             raise TooOld("the log has several shards and moved on: list again")
         (shard,) = positions
-        return await self._asking.run(lambda model: changed(model, shard, begin)), upto
+        return await self._questions.run(lambda model: changed(model, shard, begin)), upto
 
     async def _batches(self, begin: int, missed: list[LifeRow]) -> AsyncIterator[list[LifeRow]]:
         if missed:
@@ -140,7 +140,7 @@ class Feed:
                 log.exception("watch_failed")
 
     async def _look(self) -> None:
-        now = await self._asking.run(position)
+        now = await self._questions.run(position)
         if now == self._positions:
             return
         version = sum(now.values())
@@ -149,7 +149,7 @@ class Feed:
             for shard, seq in now.items():
                 before = self._positions.get(shard, 0)
                 if seq != before:
-                    found += await self._asking.run(partial(changed, shard=shard, after=before))
+                    found += await self._questions.run(partial(changed, shard=shard, after=before))
         except TooOld:
             self._kept.clear()
             self._floor = version

@@ -17,7 +17,7 @@ import typer
 from gatelog.shell.errors import USAGE, CommandFailed, UsageFailed, explain
 from gatelog.terminal.printing import document
 from gatelog.viacluster import answers
-from gatelog.viacluster.asking import Cluster, Place, connected, place
+from gatelog.viacluster.apiserver import Cluster, Place, connected, destination
 
 Form = Literal["", "wide", "json", "yaml", "name"]
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Default: the context's.")]
@@ -81,7 +81,7 @@ def why(
         places = await cluster.items("podgrouppositions", params)
         _say(answers.pending(found, places, not cluster.namespace))
 
-    _run(one if name else all_of_them, place(kubeconfig, context, namespace, everywhere))
+    _run(one if name else all_of_them, destination(kubeconfig, context, namespace, everywhere))
 
 
 @app.command("history")
@@ -113,7 +113,7 @@ def history(
         if lines:
             out.print(console.timeline(lines, rows[0].at, absolute=output == "wide"))
 
-    _run(ask, place(kubeconfig, context, namespace, False))
+    _run(ask, destination(kubeconfig, context, namespace, False))
 
 
 @app.command("queue")
@@ -146,7 +146,7 @@ def queue(
         if line:
             _say("\n" + answers.in_line(line))
 
-    _run(ask, place(kubeconfig, context, namespace, everywhere))
+    _run(ask, destination(kubeconfig, context, namespace, everywhere))
 
 
 @app.command("usage")
@@ -166,7 +166,7 @@ def usage(
         else:
             _say(answers.days(found, not cluster.namespace))
 
-    _run(ask, place(kubeconfig, context, namespace, everywhere))
+    _run(ask, destination(kubeconfig, context, namespace, everywhere))
 
 
 @app.command("top")
@@ -194,7 +194,7 @@ def top(
         else:
             _say(answers.cluster_queues(full))
 
-    _run(ask, place(kubeconfig, context, namespace, everywhere))
+    _run(ask, destination(kubeconfig, context, namespace, everywhere))
 
 
 @app.command("watch")
@@ -228,7 +228,7 @@ def watch(
         except TimeoutError:
             return
 
-    _run(ask, place(kubeconfig, context, namespace, everywhere))
+    _run(ask, destination(kubeconfig, context, namespace, everywhere))
 
 
 async def _group(cluster: Cluster, name: str) -> Any:

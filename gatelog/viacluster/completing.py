@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from gatelog.shell.errors import CommandFailed
-from gatelog.viacluster.asking import Cluster, connected, place
+from gatelog.viacluster.apiserver import Cluster, connected, destination
 from podgroup.runtime.kube_errors import KubeError
 
 NO_FILES = ":4"
@@ -81,7 +81,7 @@ async def candidates(words: Sequence[str]) -> list[str]:
 
 
 async def _asked(before: Sequence[str], plural: str, last: str) -> list[str]:
-    where = place(
+    where = destination(
         value(before, "--kubeconfig"),
         value(before, "--context"),
         value(before, "-n", "--namespace"),

@@ -83,7 +83,7 @@ def known(kind: str, path: Path) -> list[str]:
     return sorted(schema["properties"])
 
 
-def told(path: Path) -> str:
+def text(path: Path) -> str:
     """Return a path as people write it: `spec.resourceGroups[0].flavors`."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return text.removeprefix(".")

@@ -241,7 +241,7 @@ def _object(
     document: Document, data: Any, at: tuple[str | int, ...], file: str, before: int
 ) -> Found:
     def refuse(path: tuple[str | int, ...], message: str) -> ObjectsRefused:
-        line, column = document.place((*at, *path))
+        line, column = document.position_of((*at, *path))
         return ObjectsRefused(f"{file}, line {line + before}, column {column}: {message}")
 
     if not isinstance(data, dict):
@@ -256,7 +256,7 @@ def _object(
         raise refuse(("metadata",), "metadata.name is missing")
     name = meta["name"]
     scoped = {} if kind in CLUSTER_SCOPED else {"namespace": meta.get("namespace") or "default"}
-    key, line = (kind, scoped.get("namespace", ""), name), document.place(at)[0] + before
+    key, line = (kind, scoped.get("namespace", ""), name), document.position_of(at)[0] + before
     if "$patch" in data:
         if data["$patch"] != "delete":
             raise refuse(("$patch",), f"{kind} {name}: $patch: write delete, or the whole object")
@@ -265,7 +265,7 @@ def _object(
         there = ", ".join(fields.known(kind, odd))
         raise refuse(
             odd,
-            f"{kind} {name}: {fields.told(odd)}: there is no such field; there is {there}",
+            f"{kind} {name}: {fields.text(odd)}: there is no such field; there is {there}",
         )
     identity = {"uid": f"{kind}-{scoped.get('namespace', '')}-{name}", "resourceVersion": "1"}
     whole = {

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from gatelog.replay.offline import open_source
-from gatelog.replay.running import SNAPSHOT, log_of, open_bus, place
+from gatelog.replay.running import SNAPSHOT, live_position, log_of, open_bus
 from gatelog.whatif.courses import Courses
 from gatelog.whatif.history import Gathered
 from gatelog.whatif.since import moment
@@ -78,7 +78,7 @@ async def read_log(settings: Settings, asked: Asked, progress: Progress) -> Past
     engine = reader(database_url(settings))
     try:
         with engine.execution_options(**SNAPSHOT[engine.dialect.name]).connect() as connection:
-            at = place(connection, settings.cluster, settings.projector.shard)
+            at = live_position(connection, settings.cluster, settings.projector.shard)
     finally:
         engine.dispose()
     async with open_bus(settings) as bus:

@@ -12,7 +12,7 @@ from gatelog.whatif.arrivals import Source
 from gatelog.whatif.courses import Courses
 from gatelog.whatif.playing import Heard, Later, Play, PlayFailed
 from gatelog.whatif.tallying import Counting, Tally
-from podgroup.engine import take
+from podgroup.engine import hand_over
 from podgroup.objects import QueueObject
 from podgroup.policy import Policy
 from podgroup.state import World
@@ -72,7 +72,7 @@ def play(
             return
         written = events
         if sink is None:
-            take(world)
+            hand_over(world)
         else:
             assert world.at is not None
             sink.write(world, world.at, [])

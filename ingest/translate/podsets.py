@@ -125,7 +125,7 @@ class _Reader:
         self.errors: list[SetsError] = []
 
     def wrong(self, path: Path, message: str) -> None:
-        self.errors.append(SetsError(*self.document.place(path), field_of(path), message))
+        self.errors.append(SetsError(*self.document.position_of(path), field_of(path), message))
 
     def sets(self) -> tuple[DeclaredSet, ...]:
         data = self.document.data

@@ -29,7 +29,7 @@ REFUSED = "refused"
 LABELLED = "labelled"
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Reviewed(msgspec.Struct, frozen=True):
     """A response and the word under which it is counted."""
 
     response: review.Response
@@ -48,7 +48,7 @@ class Admission:
         self._policy = policy
         self._lookup = lookup
 
-    async def mutate(self, request: review.Request) -> Answer:
+    async def mutate(self, request: review.Request) -> Reviewed:
         """Answers the mutating webhook."""
         if not request.about_pod or request.operation != "CREATE":
             return _passed(request)
@@ -60,17 +60,17 @@ class Admission:
             facts = await facts_of.for_mutation(pod, self._policy, self._lookup)
         except OwnershipError as error:
             problem = forbidden("metadata.ownerReferences", str(error))
-            return Answer(review.deny(request, pod, (problem,)), REFUSED)
+            return Reviewed(review.deny(request, pod, (problem,)), REFUSED)
         result = mutate(pod, self._policy, facts)
         if not result.allowed:
-            return Answer(review.deny(request, pod, result.errors), REFUSED)
+            return Reviewed(review.deny(request, pod, result.errors), REFUSED)
         word = result.disposition.value
         response = review.allow(
             request, patch=result.patch, warnings=result.warnings, disposition=word
         )
-        return Answer(response, word)
+        return Reviewed(response, word)
 
-    async def label(self, request: review.Request) -> Answer:
+    async def label(self, request: review.Request) -> Reviewed:
         """Answers the mutating webhook for owners of pods."""
         group, plural = request.resource.group, request.resource.resource
         wanted = any((k.group, k.plural) == (group, plural) for k in self._policy.label_kinds)
@@ -80,9 +80,9 @@ class Admission:
             patch = copied_labels(request.object)
         except PodError as error:
             return _not_a_pod(request, error)
-        return Answer(review.allow(request, patch=patch), LABELLED if patch else PASSED)
+        return Reviewed(review.allow(request, patch=patch), LABELLED if patch else PASSED)
 
-    async def validate(self, request: review.Request) -> Answer:
+    async def validate(self, request: review.Request) -> Reviewed:
         """Answers the validating webhook."""
         if not request.about_pod or request.operation not in ("CREATE", "UPDATE"):
             return _passed(request)
@@ -96,9 +96,9 @@ class Admission:
         by_gatelog = request.user_info.username == self._policy.actuator_user
         verdict = await self._verdict(old, pod, by_gatelog)
         if verdict.allowed:
-            return Answer(review.allow(request, warnings=verdict.warnings), PASSED)
+            return Reviewed(review.allow(request, warnings=verdict.warnings), PASSED)
         response = review.deny(request, pod, verdict.errors, warnings=verdict.warnings)
-        return Answer(response, REFUSED)
+        return Reviewed(response, REFUSED)
 
     def _read(self, raw: Any, request: review.Request) -> Pod:
         named = self._policy.annotated_names
@@ -132,10 +132,10 @@ class Admission:
         return Verdict((forbidden(label_path(names.QUEUE_NAME), detail),))
 
 
-def _passed(request: review.Request) -> Answer:
-    return Answer(review.allow(request), PASSED)
+def _passed(request: review.Request) -> Reviewed:
+    return Reviewed(review.allow(request), PASSED)
 
 
-def _not_a_pod(request: review.Request, error: PodError) -> Answer:
+def _not_a_pod(request: review.Request, error: PodError) -> Reviewed:
     nobody = read_pod({"metadata": {"name": request.name, "namespace": request.namespace}})
-    return Answer(review.deny(request, nobody, (invalid("object", "", str(error)),)), REFUSED)
+    return Reviewed(review.deny(request, nobody, (invalid("object", "", str(error)),)), REFUSED)

@@ -46,7 +46,7 @@ class Budget:
         self.held_bytes = 0
         """Bytes of all bodies, finished or not."""
 
-    def take(self, body: "Body", size: int) -> None:
+    def charge(self, body: "Body", size: int) -> None:
         """Count bytes that arrived; the largest unfinished bodies give way if they are too many."""
         self._unfinished[body] = self._unfinished.get(body, 0) + size
         self.held_bytes += size
@@ -97,7 +97,7 @@ class Body:
         async for part in self._request.content.iter_any():
             self._parts.append(part)
             self._size += len(part)
-            self._budget.take(self, len(part))
+            self._budget.charge(self, len(part))
             if self.given_up:
                 break
             if self._size > most_bytes:

@@ -116,7 +116,7 @@ class Book:
         self.waiters: dict[str, Waiter] = {}
         self.holdings: dict[str, Holding] = {}
         self.claims: dict[str, Claim] = {}
-        self.stirred: set[str] = set()
+        self.marked: set[str] = set()
         """For whom quota is kept or not kept any more since somebody asked."""
         self.kept: dict[str, str] = {}
         """By victim, whom it lets in before it is tried itself."""
@@ -247,7 +247,7 @@ class Book:
         """
         if workload.id in self.holdings:
             return
-        shape = self.shapes.take(workload.priority, workload.pod_sets)
+        shape = self.shapes.intern(workload.priority, workload.pod_sets)
         waiter = Waiter(workload, shape, self.configuration.requeue_by)
         old = self.waiters.get(workload.id)
         if old is not None:
@@ -336,7 +336,7 @@ class Book:
             self._forget(id)
             return
         workload = holding.workload
-        shape = self.shapes.take(workload.priority, workload.pod_sets)
+        shape = self.shapes.intern(workload.priority, workload.pod_sets)
         waiter = Waiter(workload, shape, self.configuration.requeue_by)
         waiter.evicted = holding.evicted
         self.waiters[id] = waiter
@@ -469,7 +469,7 @@ class Book:
     def claim(self, claim: Claim) -> None:
         """Keep quota for a waiter until evictions are complete."""
         self.claims[claim.waiter.id] = claim
-        self.stirred.add(claim.waiter.id)
+        self.marked.add(claim.waiter.id)
         self.queues[claim.queue].claims.add(claim.waiter.id)
         self.forest.queues[claim.queue].take(claim.usage)
         for victim in claim.victims:
@@ -480,7 +480,7 @@ class Book:
         claim = self.claims.pop(id, None)
         if claim is None:
             return None
-        self.stirred.add(id)
+        self.marked.add(id)
         if (queue := self.queues.get(claim.queue)) is not None:
             queue.claims.discard(id)
             self._to_try.add(claim.queue)
@@ -502,7 +502,7 @@ class Book:
         queue.blocked = True
         queue.head, queue.reserved = head, {k: amount for k, amount in reserved.items() if amount}
         if queue.reserved:
-            self.stirred.add(head)
+            self.marked.add(head)
         self.forest.queues[queue.spec.name].take(queue.reserved)
 
     def reserved_for(self, id: str) -> tuple[str, Usage]:
@@ -655,7 +655,7 @@ class Book:
 
     def _goes_first(self, queue: Queue, id: str, sticky: bool) -> None:
         if (queue.preemptor, queue.sticky) != (id, sticky):
-            self.stirred.update(one for one in (queue.preemptor, id) if one)
+            self.marked.update(one for one in (queue.preemptor, id) if one)
             queue.preemptor, queue.sticky = id, sticky
 
     def _target(self, waiter: Waiter) -> str | None:
@@ -692,7 +692,7 @@ class Book:
 
     def _note_failure(self, queue: Queue, waiter: Waiter, reason: str) -> None:
         if waiter.shape not in queue.failed:
-            self.shapes.take(waiter.shape.priority, waiter.shape.pod_sets)
+            self.shapes.intern(waiter.shape.priority, waiter.shape.pod_sets)
         queue.failed[waiter.shape] = Failure(reason, waiter.message, waiter.since, waiter.short)
         self.judged |= self.unjudged.pop(waiter.shape, set())
         older = waiter.since if self.ways.ask_for_older else None
@@ -855,7 +855,7 @@ class Book:
             queue.generation += 1
             queue.leaving = 0
             if queue.reserved:
-                self.stirred.add(queue.head)
+                self.marked.add(queue.head)
             queue.blocked, queue.head, queue.reserved = False, "", {}
             if not queue.active:
                 inactive.append(name)
@@ -885,7 +885,7 @@ class Book:
             self.forest.queues[queue.spec.name].give(queue.reserved)
             if queue.reserved:
                 self._released.add(queue.spec.name)
-                self.stirred.add(queue.head)
+                self.marked.add(queue.head)
             queue.blocked, queue.head, queue.reserved = False, "", {}
             self._to_try.add(queue.spec.name)
 

@@ -102,7 +102,7 @@ class _Turns:
             if queue is not None:
                 yield queue
 
-    def take(self, queue: Node) -> Holding:
+    def pop(self, queue: Node) -> Holding:
         """Return the first candidate of a ClusterQueue, and do not offer it again."""
         return self.left[queue.name].pop()
 
@@ -171,17 +171,17 @@ class _Search:
             if queue is self.preemptor.node or self.by_right:
                 own = queue is self.preemptor.node
                 reason = PREEMPTED_IN_CLUSTER_QUEUE if own else PREEMPTED_IN_COHORT
-                if self._taken(turns.take(queue), reason):
+                if self._taken(turns.pop(queue), reason):
                     return True
                 continue
             ours, theirs = self._sides(queue)
             new, old = share_of(ours), share_of(theirs)
             if new.value == INFINITE and old.value != INFINITE:
                 while turns.left[queue.name]:
-                    self.later.append(turns.take(queue))
+                    self.later.append(turns.pop(queue))
                 continue
             while turns.left[queue.name]:
-                other = turns.take(queue)
+                other = turns.pop(queue)
                 if self._allowed(self.strategies[0], other, new, old, theirs):
                     if self._taken(other, PREEMPTED_FAIR_SHARING):
                         return True
@@ -207,7 +207,7 @@ class _Search:
             return False
         turns = _Turns(self.preemptor, self.later)
         for queue in turns:
-            other = turns.take(queue)
+            other = turns.pop(queue)
             ours, theirs = self._sides(queue)
             new, old = share_of(ours), share_of(theirs)
             if self._allowed(self.strategies[1], other, new, old, theirs) and self._taken(

@@ -40,7 +40,7 @@ class Ledger:
         self._sharing = sharing
         self._weights = dict(sharing.weights)
         self._accounts: dict[Key, _Account] = {}
-        self.stirred: set[Key] = set()
+        self.marked: set[Key] = set()
         """Accounts that changed since somebody asked."""
 
     def consumed(self, key: Key) -> dict[str, Decimal]:
@@ -77,10 +77,10 @@ class Ledger:
         account = self._accounts.get(key)
         if account is None:
             account = self._accounts[key] = _Account(now, dict(queue.consumed))
-            self.stirred.add(key)
+            self.marked.add(key)
         elif now - account.at < self._sharing.sampling_s:
             return
-        self.stirred.add(key)
+        self.marked.add(key)
         if self._sharing.half_life_s == 0:
             account.consumed, account.at = {}, now
         else:
@@ -93,7 +93,7 @@ class Ledger:
         account = self._accounts.get(key)
         if account is None:
             account = self._accounts[key] = _Account(now, {})
-        self.stirred.add(key)
+        self.marked.add(key)
         self._settle(account, usage, now)
         share = self._alpha(self._sharing.sampling_s)
         for resource, amount in requests.items():
@@ -104,7 +104,7 @@ class Ledger:
     def forget(self, key: Key) -> None:
         """Close an account."""
         if self._accounts.pop(key, None) is not None:
-            self.stirred.add(key)
+            self.marked.add(key)
 
     def _settle(self, account: _Account, usage: Mapping[str, int], now: float) -> None:
         share = self._alpha(max(0.0, now - account.at))

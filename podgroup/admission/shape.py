@@ -43,7 +43,7 @@ class Shapes:
     def __len__(self) -> int:
         return len(self._known)
 
-    def take(self, priority: int, pod_sets: tuple[PodSet, ...]) -> Shape:
+    def intern(self, priority: int, pod_sets: tuple[PodSet, ...]) -> Shape:
         """Return the shape, for one more workload."""
         key = (priority, pod_sets)
         found = self._known.get(key)

@@ -234,13 +234,13 @@ def _carry_out(d: Deciding, line: Lineup, verdicts: Verdicts) -> None:
         if not right:  # what is recorded was applied in its place
             line.correct(d.world, group.id)
     book = line.scheduler.book
-    for identity in sorted(book.stirred):
+    for identity in sorted(book.marked):
         _keep(d, identity, book)
-    book.stirred.clear()
+    book.marked.clear()
     if book.ledger is not None:
-        for key in sorted(book.ledger.stirred):
+        for key in sorted(book.ledger.marked):
             _use(d, book.ledger, key)
-        book.ledger.stirred.clear()
+        book.ledger.marked.clear()
 
 
 def _keep(d: Deciding, identity: str, book: Book) -> None:

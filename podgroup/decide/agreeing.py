@@ -19,9 +19,9 @@ from podgroup.dialects import (
     SETS,
     TOTAL,
     declaration,
+    declared,
     dialects,
     summary,
-    told,
 )
 from podgroup.names import POD_GROUP_SETS, QUEUE_NAME
 from podgroup.objects import PodView
@@ -84,12 +84,12 @@ def _mixed(d: Deciding, group: Group) -> tuple[str, str] | None:
         return (
             "DifferentDialects",
             f"pod '{one.view.name}' states the size of its group in several ways "
-            f"({told(one.view)}): one of them must stay",
+            f"({declared(one.view)}): one of them must stay",
         )
     return (
         "DifferentDialects",
         f"pods '{one.view.name}' and '{other.view.name}' state the size of their group in "
-        f"different ways: {told(one.view)} and {told(other.view)}",
+        f"different ways: {declared(one.view)} and {declared(other.view)}",
     )
 
 

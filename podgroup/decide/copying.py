@@ -60,7 +60,7 @@ def copy_problem(d: Deciding, group: Group) -> tuple[str, str] | None:
     return ("DifferentAnnotations", message) if message else None
 
 
-Told = Callable[[PodView], dict[str, str]]
+ValuesOf = Callable[[PodView], dict[str, str]]
 
 
 def _labels(view: PodView) -> dict[str, str]:
@@ -71,7 +71,7 @@ def _annotations(view: PodView) -> dict[str, str]:
     return view.annotations
 
 
-def _copied(d: Deciding, group: Group, keys: tuple[str, ...], told: Told) -> dict[str, str]:
+def _copied(d: Deciding, group: Group, keys: tuple[str, ...], told: ValuesOf) -> dict[str, str]:
     found: dict[str, str] = {}
     for pod in by_age(d, group) if keys else ():
         values = told(pod.view)
@@ -81,7 +81,7 @@ def _copied(d: Deciding, group: Group, keys: tuple[str, ...], told: Told) -> dic
     return found
 
 
-def _clash(d: Deciding, group: Group, keys: tuple[str, ...], told: Told) -> str:
+def _clash(d: Deciding, group: Group, keys: tuple[str, ...], told: ValuesOf) -> str:
     seen: dict[str, tuple[str, str]] = {}
     for pod in by_age(d, group) if keys else ():
         for key in keys:

@@ -1,7 +1,7 @@
 """Rule about queues and cohorts: their counts and usage, in their status and in the ledger.
 
 Theory. What is counted is kept as indexes (`podgroup.quota`, the quota tree), so an event notes no
-more than which queues it stirred. When `Policy.status_interval_s` have passed since the last time,
+more than which queues it marked. When `Policy.status_interval_s` have passed since the last time,
 or a timer says so, those that stand otherwise than was told are told, all at once: so each is
 written once in that time at most, and not at all while nothing changed. ClusterQueues, LocalQueues
 and, where shares decide, Cohorts have it written into their status; what has no object, or nothing
@@ -43,7 +43,7 @@ def counting(d: Deciding) -> None:
         return  # told when the log says that its time has come, started anew meanwhile or not
     due = None if meta.counted_at is None else meta.counted_at + timedelta(seconds=interval_s)
     forest = lineup(world, d.write).scheduler.book.present
-    wanted = _stirred(world, forest) if not quotas.unsure else _all(world, forest)
+    wanted = _marked(world, forest) if not quotas.unsure else _all(world, forest)
     found = [(key, standing) for key, standing in wanted if _is_news(world, key, standing)]
     if found and due is not None and d.here.at < due:
         d.record(CountsTimed("", due))
@@ -65,10 +65,10 @@ def _all(world: World, forest: Forest) -> Iterator[tuple[QueueKey, Standing | No
     return _standings(world, forest, keys)
 
 
-def _stirred(world: World, forest: Forest) -> Iterator[tuple[QueueKey, Standing | None]]:
+def _marked(world: World, forest: Forest) -> Iterator[tuple[QueueKey, Standing | None]]:
     """Return how those stand of which that may have changed, the cohorts above them included."""
-    keys = set(world.quotas.stirred)
-    for kind, _, name in world.quotas.stirred:
+    keys = set(world.quotas.marked)
+    for kind, _, name in world.quotas.marked:
         if kind == "ClusterQueue" and (node := forest.queues.get(name)) is not None:
             keys.update(("Cohort", "", above.name) for above in node.path())
     return _standings(world, forest, keys)

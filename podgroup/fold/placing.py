@@ -77,7 +77,7 @@ def replace_all(world: World, group: Group) -> None:
 
 def replace(world: World, group: Group, pod: Pod) -> None:
     """Place a pod anew, counters of its roles included."""
-    name = place(world, group, pod.view, pod.role)
+    name = assigned_role(world, group, pod.view, pod.role)
     if name == pod.role:
         return
     old = group.roles[pod.role]
@@ -95,7 +95,7 @@ def replace(world: World, group: Group, pod: Pod) -> None:
     index(world, group, pod)
 
 
-def place(world: World, group: Group, view: PodView, current: str = "") -> str:
+def assigned_role(world: World, group: Group, view: PodView, current: str = "") -> str:
     """Return the name of a pod's role; `current` is the one it has."""
     if group.single:
         return current or view.role

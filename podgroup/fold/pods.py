@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace as replace_fields
 
 from podgroup.changes import EVERYTHING, nothing_read, of_joining, of_leaving, of_pod
-from podgroup.dialects import ROLES, declaration, told
+from podgroup.dialects import ROLES, declaration, declared
 from podgroup.facts import KEEP
 from podgroup.fold.common import (
     EXCESS,
@@ -39,7 +39,7 @@ from podgroup.fold.common import (
 from podgroup.fold.failures import failures
 from podgroup.fold.group import departures, ending, explained, mirror, reporting, spec
 from podgroup.fold.naming import claim_name, give_up_name
-from podgroup.fold.placing import declare, larger, place, replace
+from podgroup.fold.placing import assigned_role, declare, larger, replace
 from podgroup.ids import GroupID, PodUID, group_id, newer
 from podgroup.journal import At, GateRow, WaitRow
 from podgroup.members import Flag
@@ -284,7 +284,7 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
     else:
         view = made
     gated = ADMISSION_GATE in view.gates
-    name = place(world, group, view)
+    name = assigned_role(world, group, view)
     role = group.roles.get(name)
     if role is None:
         role = group.roles[name] = Role(name=name, requests=view.requests)
@@ -420,7 +420,7 @@ def _recount(world: World, here: At, group: Group, before: PodView, view: PodVie
             return
         old, new = (f"{POD_GROUP_ROLE_COUNT}: {count}" for count in counts)
     elif group.spec.dialect:
-        old, new = told(before), told(view)
+        old, new = declared(before), declared(view)
     else:
         old, new = (v.annotations.get(GROUP_TOTAL_COUNT, "") for v in (before, view))
     reporting.recounted(group, (PodUID(view.uid), old, new))

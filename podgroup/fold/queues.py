@@ -224,9 +224,9 @@ def _concerns(world: World, kind: str, namespace: str, name: str) -> None:
         return
     if kind in ("ClusterQueue", "Cohort", "ResourceFlavor"):
         unsay(world)
-        world.quotas.all_stirred()
+        world.quotas.mark_all()
     elif kind == "LocalQueue":
-        world.quotas.stir((kind, namespace, name))
+        world.quotas.mark((kind, namespace, name))
     if kind in ("Cohort", "ResourceFlavor"):
         world.quotas.recall()
     world.quotas.objects[kind, namespace, name] = None

@@ -46,7 +46,7 @@ def apply_record(world: World, here: At, record: r.AnyRecord) -> None:
         return
     if isinstance(record, r.Used):
         namespace, _, name = record.queue.partition("/")
-        world.quotas.stir(("LocalQueue", namespace, name))
+        world.quotas.mark(("LocalQueue", namespace, name))
         if record.consumed is None:
             world.meta.used.pop(record.queue, None)
         else:

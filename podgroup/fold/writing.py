@@ -68,7 +68,7 @@ class Writing:
 
     def heard(self) -> None:
         """Nothing that admission asks for is news any more."""
-        self._world.quotas.told()
+        self._world.quotas.reported()
 
     def announced(self) -> None:
         """No queue has to be looked at for what its condition says."""

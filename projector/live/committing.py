@@ -19,7 +19,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from podgroup.codec import Conclusions
-from podgroup.folding import take
+from podgroup.folding import hand_over
 from podgroup.journal import EpochRow, Journal
 from podgroup.outcomes import FINAL
 from podgroup.runtime.backoff import Backoff
@@ -116,8 +116,8 @@ class Committer:
             StaleProjector: another projector writes this shard.
             StoreUnavailable: `stop` came before the database did.
         """
-        taken = take(world)
-        work = self._metrics.take(taken, world)
+        taken = hand_over(world)
+        work = self._metrics.begin_batch(taken, world)
         rows = build(world, taken, self._shard)
         rows.settled = list(settled)
         if beginnings := record_rows.epochs(world.cluster, self._shard, begun):

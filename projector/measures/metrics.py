@@ -146,7 +146,7 @@ class ProjectorMetrics:
         if self._oldest_at is None:
             self._oldest_at = at
 
-    def take(self, taken: Taken, world: World) -> Work:
+    def begin_batch(self, taken: Taken, world: World) -> Work:
         """Return what is to be counted once `taken` is committed, and begin the next batch."""
         read, self._read = self._read, {}
         oldest_at, self._oldest_at = self._oldest_at, None

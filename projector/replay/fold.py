@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from podgroup.events import Decision, SettingsRecorded
-from podgroup.folding import new_world, replay, take
+from podgroup.folding import hand_over, new_world, replay
 from podgroup.journal import Journal
 from podgroup.policy import Policy
 from podgroup.records import AnyRecord
@@ -80,7 +80,7 @@ class Sink:
 
     def write(self, world: World, at: datetime, done: list[Settled]) -> None:
         """Write what changed since the last time; `done`: what was settled meanwhile."""
-        rows = build(world, take(world), self._shard)
+        rows = build(world, hand_over(world), self._shard)
         rows.settled = done
         blank = self._blank
         new = Checkpoint(
@@ -208,4 +208,4 @@ def _hand_over(result: Result, at: datetime, sink: Sink | None, done: list[Settl
     if sink is not None:
         sink.write(world, at, done)
     else:
-        take(world)
+        hand_over(world)

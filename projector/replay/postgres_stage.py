@@ -116,7 +116,7 @@ class PostgresStage:
             for done in rows.settled:
                 key = statements.parked_key(done.target)
                 values = (done.at, done.action, done.by, self._cluster, self._shard, *key)
-                cursor.execute(statements.settle("%s", self._name("parked")).encode(), values)
+                cursor.execute(statements.close_parked("%s", self._name("parked")).encode(), values)
 
     def prepare(self) -> None:
         """Let the server know what is in the stage, so that it joins as it should.

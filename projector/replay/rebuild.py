@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from podgroup.folding import new_world, replay, take
+from podgroup.folding import hand_over, new_world, replay
 from podgroup.policy import Policy
 from projector.replay.deriving import derive
 from projector.replay.finals import Finals
@@ -121,7 +121,7 @@ class Rebuild:
 
     async def _hand_over(self) -> None:
         """Give rows to the thread that writes them while the fold goes on; one batch at a time."""
-        rows = self._finals.pick(self.world, take(self.world))
+        rows = self._finals.pick(self.world, hand_over(self.world))
         rows.settled, self._settled, self._pending = self._settled, [], 0
         self.rows += sum(map(len, rows.tables.values()))
         await self._written()

@@ -103,7 +103,7 @@ class SqliteStage:
         for done in rows.settled:
             key = statements.parked_key(done.target)
             values = (utc_text(done.at), done.action, done.by, self._cluster, self._shard, *key)
-            self._raw.execute(statements.settle("?", f"{_NAME}.parked"), values)
+            self._raw.execute(statements.close_parked("?", f"{_NAME}.parked"), values)
 
     def checkpoint(self) -> Checkpoint | None:
         """Take the write lock; every projector waits for it until `merge` or `undo`."""

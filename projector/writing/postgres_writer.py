@@ -145,7 +145,7 @@ def _small_writes(connection: "psycopg.Connection[Any]", rows: Rows, new: Checkp
         for done in rows.settled:
             key_of = statements.parked_key(done.target)
             values = (done.at, done.action, done.by, cluster, shard, *key_of)
-            cursor.execute(statements.settle("%s"), values)
+            cursor.execute(statements.close_parked("%s"), values)
 
 
 def _copy(connection: "psycopg.Connection[Any]", table: str, rows: list[Row]) -> None:

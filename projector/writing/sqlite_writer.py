@@ -102,7 +102,7 @@ def write(
     for done in rows.settled:
         key_of = statements.parked_key(done.target)
         values = (utc_text(done.at), done.action, done.by, cluster, shard, *key_of)
-        connection.execute(statements.settle("?"), values)
+        connection.execute(statements.close_parked("?"), values)
     return True
 
 

@@ -111,7 +111,7 @@ def forget(mark: str) -> str:
     )
 
 
-def settle(mark: str, table: str = "parked") -> str:
+def close_parked(mark: str, table: str = "parked") -> str:
     """Return the statement that closes parked rows; `table` is the name they are found under.
 
     Parameters: (at, action, by, cluster, shard, group or "", seq or -1, ord or -1).

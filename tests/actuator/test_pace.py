@@ -123,8 +123,8 @@ async def test_a_cancelled_waiter_takes_no_turn() -> None:
 
 async def test_a_turn_granted_and_cancelled_at_once_is_given_back() -> None:
     pace = Pace(1, first=1)
-    await pace.take()
-    waiter = asyncio.create_task(pace.take())
+    await pace.acquire()
+    waiter = asyncio.create_task(pace.acquire())
     await asyncio.sleep(0)
     pace._taken -= 1
     pace._serve()  # grants the turn; the waiter has not run yet
@@ -188,7 +188,7 @@ async def test_it_is_calm_when_nothing_urgent_waits_whatever_else_does() -> None
 async def test_calm_is_waited_for_so_long_and_no_longer() -> None:
     pace = Pace(1, first=1)
     async with pace.slot() as first:
-        urgent = asyncio.create_task(pace.take(urgent=True))
+        urgent = asyncio.create_task(pace.acquire(urgent=True))
         await asyncio.sleep(0)
         began = time.monotonic()
         await pace.calm(0.05)

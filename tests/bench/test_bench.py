@@ -127,7 +127,7 @@ async def test_who_is_preempted_comes_again_and_counts_from_the_first_time() -> 
     users = Users(Api("http://127.0.0.1:1", ""), [_Work("q", kind, 0), _Work("q", kind, 1)])
 
     def see(name: str, what: str = "MODIFIED", phase: str = "Running") -> None:
-        users.take(Line(what, SeenPod(Meta(name), Spec(), Status(phase))))
+        users.feed(Line(what, SeenPod(Meta(name), Spec(), Status(phase))))
 
     made = list(users.works)
     for name in made:

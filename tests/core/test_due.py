@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bench.story import Story
 from podgroup.codec import decode_batch
-from podgroup.engine import new_world, step, take
+from podgroup.engine import hand_over, new_world, step
 from podgroup.events import Batch, Decision
 from podgroup.names import (
     POD_GROUP_COUNT,
@@ -126,8 +126,8 @@ def same(messages: Any, mode: str, policy: Policy, at_once: int = 1, restart: in
         assert not due.journal.parked
         for name in due.journal.__struct_fields__:
             assert getattr(due.journal, name) == getattr(every.journal, name), (position, name)
-        take(due)
-        take(every)
+        hand_over(due)
+        hand_over(every)
         if restart and (first // at_once) % restart == restart - 1:
             again = reloaded(due)
             again.policy = policy

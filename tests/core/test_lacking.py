@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from podgroup import commands as c
 from podgroup import events as e
-from podgroup.engine import derive, new_world, step, take
+from podgroup.engine import derive, hand_over, new_world, step
 from podgroup.folding import replay
 from podgroup.ids import GroupID
 from podgroup.policy import Policy
@@ -183,6 +183,6 @@ def test_records_are_applied_from_the_first_on_though_settings_are_said_later() 
         if position > taken_over:
             told |= set(said_then.shortages)
             found |= set(again.journal.shortages)
-        take(live)
-        take(again)
+        hand_over(live)
+        hand_over(again)
     assert told and told == found

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bench.story import Story
 from podgroup.codec import decode_batch
-from podgroup.engine import Difference, load_world, new_world, step, take
+from podgroup.engine import Difference, hand_over, load_world, new_world, step
 from podgroup.events import Batch, Event
 from podgroup.fold import FOLDS
 from podgroup.folding import replay
@@ -231,7 +231,7 @@ def replayed(toy: Toy) -> None:
 @given(stories, st.integers(1, 4))
 def test_redelivered_messages_change_nothing(story: Any, back: int) -> None:
     toy = play(story, check=False)
-    take(toy.world)
+    hand_over(toy.world)
     before = encoded(toy.world)
     deltas = [m for m in toy.messages if m[2].events and hasattr(m[2].events[0], "pod")][-back:]
     for _, _, batch in deltas:

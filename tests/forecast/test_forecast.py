@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from gatelog import cli
 from gatelog.answers.readmodel import ReadModel
 from gatelog.forecast.beside import due, forecasting, once
-from gatelog.forecast.metering import Meters, Told
+from gatelog.forecast.metering import Meters, Readings
 from gatelog.forecast.refreshing import Made, make, refresh
 from gatelog.forecast.words import rough, sentence
 from podgroup import events as e
@@ -240,11 +240,11 @@ async def test_a_setting_makes_forecasts_beside_a_projector(tmp_path: Path) -> N
     url = f"sqlite:///{tmp_path}/read-model.sqlite3"
     migrate.upgrade(url)
     Writer(url).feed(nothing_makes_room().messages).store.close()
-    shown: list[Told] = []
+    shown: list[Readings] = []
     stop = asyncio.Event()
 
     class Shown(Meters):
-        def show(self, found: Told) -> None:
+        def show(self, found: Readings) -> None:
             shown.append(found)
             stop.set()
 

@@ -39,7 +39,7 @@ def feed(one: Conflater, *events: Event) -> tuple[list[int], str | None]:
     position: str | None = None
     for event in events:
         version = event.pod.resource_version if isinstance(event, PodApplied | PodDeleted) else None
-        going, position = one.take([event], version)
+        going, position = one.conflate([event], version)
         gone += [int(each.pod.resource_version) for each in going if hasattr(each, "pod")]
     return gone, position
 
@@ -83,12 +83,12 @@ def test_a_refused_state_and_a_relist_leave_nothing_old_behind() -> None:
     refused = DeltaRefused(
         kind="Pod", namespace="a", name="p", uid="u-p", resource_version="20", field="", message="m"
     )
-    assert one.take([refused], "20") == ([refused], "20")
+    assert one.conflate([refused], "20") == ([refused], "20")
     feed(one, *(applied("p", n) for n in range(21, 40)))
     assert one.held == 1
     started = RelistStarted(kind="Pod", relist="r")
     listed = applied("p", 50, relist="r")
-    assert one.take([started, listed], None) == ([started, listed], None)
+    assert one.conflate([started, listed], None) == ([started, listed], None)
     assert one.held == 0
 
 
@@ -181,7 +181,7 @@ def test_nothing_is_lost_whenever_the_ingester_ends(steps: list[tuple[str, str]]
         if what == "gone":
             event = PodDeleted(pod=event.pod)
         all_of_it.append(event)
-        take(*one.take([event], str(version)))
+        take(*one.conflate([event], str(version)))
         assert went + one.held + one.conflated == len(all_of_it), "each is counted once"
         last = {e.pod.uid: int(e.pod.resource_version) for e in all_of_it}
         again = {

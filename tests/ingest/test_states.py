@@ -8,9 +8,9 @@ import pytest
 from ingest.states import (
     MAX_STRIKES,
     Absent,
+    HttpRefusal,
     InitialWatch,
     Listing,
-    Refusal,
     Start,
     Watching,
     begin,
@@ -107,7 +107,9 @@ def test_the_end_bookmark_completes_the_initial_watch_and_the_watch_goes_on():
 def test_410_relists_with_a_reason(state):
     expired = ErrorItem(410, "Expired", "too old resource version: 1 (2)")
     if isinstance(state, Listing):
-        seen = on_refusal(POD, state, Refusal(410, "Expired", "too old resource version: 1 (2)"))
+        seen = on_refusal(
+            POD, state, HttpRefusal(410, "Expired", "too old resource version: 1 (2)")
+        )
     else:
         seen = on_item(POD, state, expired)
     assert isinstance(seen.state, Start)
@@ -127,7 +129,7 @@ def test_watch_list_falls_back_within_the_frame_for_the_recorded_error_item():
 
 @pytest.mark.parametrize("status", [400, 422])
 def test_watch_list_falls_back_where_its_parameters_are_unknown(status):
-    seen = on_refusal(POD, InitialWatch("r1"), Refusal(status, "Invalid", "sendInitialEvents"))
+    seen = on_refusal(POD, InitialWatch("r1"), HttpRefusal(status, "Invalid", "sendInitialEvents"))
     assert (seen.state, seen.pages_only) == (Listing("r1"), True)
 
 
@@ -166,7 +168,7 @@ def test_a_cut_line_resumes_but_not_for_ever():
 def test_a_version_of_the_future_is_given_up_after_some_tries():
     """etcd restored from a backup: the version we know does not exist any more."""
     answer = exchanges()["list at a resourceVersion of the future"]["response"]["body"]
-    refusal = Refusal(504, answer["reason"], answer["message"], 1.0)
+    refusal = HttpRefusal(504, answer["reason"], answer["message"], 1.0)
     state: Any = Watching("99999999")
     for _ in range(MAX_STRIKES):
         seen = on_refusal(POD, state, refusal)
@@ -178,29 +180,29 @@ def test_a_version_of_the_future_is_given_up_after_some_tries():
 def test_a_version_that_is_no_number_relists():
     answer = exchanges()["watch from a resourceVersion that is no number"]["response"]
     said = answer["watch"][0]
-    seen = on_refusal(POD, Watching("abc"), Refusal(500, "", said["message"]))
+    seen = on_refusal(POD, Watching("abc"), HttpRefusal(500, "", said["message"]))
     assert isinstance(seen.state, Start)
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
 def test_server_trouble_keeps_the_state_and_the_servers_wish(status):
     for state in (Watching("7"), Listing("r1", token="t"), InitialWatch("r1")):
-        seen = on_refusal(POD, state, Refusal(status, "x", "y", 3.0))
+        seen = on_refusal(POD, state, HttpRefusal(status, "x", "y", 3.0))
         assert seen.state == state
         assert seen.trouble
         assert (seen.trouble.lasting, seen.trouble.retry_after_s) == (False, 3.0)
 
 
 def test_forbidden_names_verb_and_resource_and_lasts():
-    seen = on_refusal(WORKLOAD, Watching("7"), Refusal(403, "Forbidden", "no"))
+    seen = on_refusal(WORKLOAD, Watching("7"), HttpRefusal(403, "Forbidden", "no"))
     assert seen.state == Watching("7")
     assert seen.trouble
     assert seen.trouble.lasting
     assert "watch workloads.kueue.x-k8s.io" in seen.trouble.message
-    listing = on_refusal(POD, Listing("r1"), Refusal(403, "Forbidden", "no")).trouble
+    listing = on_refusal(POD, Listing("r1"), HttpRefusal(403, "Forbidden", "no")).trouble
     assert listing
     assert "list pods" in listing.message
-    trouble = on_refusal(POD, Listing("r1"), Refusal(401, "Unauthorized", "no")).trouble
+    trouble = on_refusal(POD, Listing("r1"), HttpRefusal(401, "Unauthorized", "no")).trouble
     assert trouble is not None
     assert trouble.lasting
 
@@ -208,15 +210,17 @@ def test_forbidden_names_verb_and_resource_and_lasts():
 def test_a_refused_continue_token_starts_over():
     answer = exchanges()["list with a nonsense continue token"]["response"]["body"]
     seen = on_refusal(
-        POD, Listing("r1", token="bm9uc2Vuc2U"), Refusal(400, answer["reason"], answer["message"])
+        POD,
+        Listing("r1", token="bm9uc2Vuc2U"),
+        HttpRefusal(400, answer["reason"], answer["message"]),
     )
     assert isinstance(seen.state, Start)
-    plain = on_refusal(POD, Listing("r1"), Refusal(400, "BadRequest", "bad selector"))
+    plain = on_refusal(POD, Listing("r1"), HttpRefusal(400, "BadRequest", "bad selector"))
     assert plain.state == Listing("r1")
 
 
 def test_404_tries_the_older_version_then_says_that_the_kind_is_absent():
-    gone = Refusal(404, "", "404 page not found")
+    gone = HttpRefusal(404, "", "404 page not found")
     older = on_refusal(WORKLOAD, InitialWatch("r1"), gone)
     assert older.state == InitialWatch("r1", api=1)
     absent = on_refusal(WORKLOAD, older.state, gone)
@@ -229,7 +233,7 @@ def test_404_tries_the_older_version_then_says_that_the_kind_is_absent():
 
 
 def test_a_kind_that_was_there_is_looked_for_again_before_it_is_declared_absent():
-    vanished = on_refusal(WORKLOAD, Watching("7", api=1), Refusal(404))
+    vanished = on_refusal(WORKLOAD, Watching("7", api=1), HttpRefusal(404))
     assert (vanished.events, vanished.state) == ((), Absent(reported=False))
     back = on_probe(WORKLOAD, Absent(), 0, new_relist)
     assert isinstance(back.state, Start)

@@ -3,7 +3,7 @@
 import time
 from datetime import datetime
 
-from podgroup.engine import Taken, new_world, step, take
+from podgroup.engine import Taken, hand_over, new_world, step
 from podgroup.runtime.metrics import Metrics
 from podgroup.state import World
 from projector.measures.metrics import ProjectorMetrics
@@ -38,7 +38,7 @@ def folded(messages: Messages) -> tuple[World, Batches]:
         part = messages[start : start + BATCH]
         for position, at, batch in part:
             step(world, position, at, batch)
-        batches.append(([(len(batch.events), at) for _, at, batch in part], take(world)))
+        batches.append(([(len(batch.events), at) for _, at, batch in part], hand_over(world)))
     return world, batches
 
 
@@ -49,7 +49,7 @@ def counting_us(world: World, batches: Batches) -> float:
     for read, taken in batches:
         for events, at in read:
             metrics.folded("watch", events, at)
-        metrics.committed(metrics.take(taken, world), 100, 0.01, rebuilding=False)
+        metrics.committed(metrics.begin_batch(taken, world), 100, 0.01, rebuilding=False)
     return (time.process_time_ns() - began) / 1000
 
 

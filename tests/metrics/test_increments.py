@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from podgroup.commands import Admission, AdmitGroup, DeletePod, ObjectRef, UngatePod
-from podgroup.engine import Taken, new_world, step, take
+from podgroup.engine import Taken, hand_over, new_world, step
 from podgroup.events import Decision
 from podgroup.ids import GroupID
 from podgroup.journal import AdmissionRow, Journal, Note, ParkedRow
@@ -202,7 +202,7 @@ def in_batches(messages: Messages, size: int) -> Increments:
     for start in range(0, len(messages), size):
         for position, when, batch in messages[start : start + size]:
             step(folded, position, when, batch)
-        found = increments(take(folded), folded)
+        found = increments(hand_over(folded), folded)
         total.counts += found.counts
         total.times += found.times
     return total

@@ -12,7 +12,7 @@ from actuator.metrics import _resource
 from ingest import resume, states
 from ingest.kinds import watched_kinds
 from ingest.metrics import IngestMetrics, reason_class
-from ingest.states import Absent, InitialWatch, Listing, Refusal, Start, Step, Trouble, Watching
+from ingest.states import Absent, HttpRefusal, InitialWatch, Listing, Start, Step, Trouble, Watching
 from podgroup import subjects
 from podgroup.events import Batch
 from podgroup.objects import Kind
@@ -196,11 +196,13 @@ def test_every_reason_of_a_relist_has_a_class() -> None:
     pods = next(spec for spec in watched_kinds("a=b", "kueue") if spec.kind == "Pod")
     watching = Watching("7", strikes=states.MAX_STRIKES - 1)
     reached = {
-        states.on_refusal(pods, watching, Refusal(410, "Expired", "too old")): "expired",
-        states.on_refusal(pods, Listing("r", token="t"), Refusal(400, "", "")): "expired",
-        states.on_refusal(pods, watching, Refusal(400, "", "resourceVersion")): "version_refused",
+        states.on_refusal(pods, watching, HttpRefusal(410, "Expired", "too old")): "expired",
+        states.on_refusal(pods, Listing("r", token="t"), HttpRefusal(400, "", "")): "expired",
         states.on_refusal(
-            pods, watching, Refusal(504, "Timeout", "Too large resource version: 9")
+            pods, watching, HttpRefusal(400, "", "resourceVersion")
+        ): "version_refused",
+        states.on_refusal(
+            pods, watching, HttpRefusal(504, "Timeout", "Too large resource version: 9")
         ): "version_refused",
         states.on_close(InitialWatch("r", count=1), "reset"): "interrupted",
         states.list_instead(InitialWatch("r", count=1)): "no_watch_list",

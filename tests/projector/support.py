@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from podgroup.engine import load_world, new_world, step, take
+from podgroup.engine import hand_over, load_world, new_world, step
 from podgroup.events import Batch
 from podgroup.policy import Policy
 from podgroup.state import World
@@ -84,7 +84,7 @@ class Writer:
         return self
 
     def commit(self) -> None:
-        rows = build(self.world, take(self.world), 0)
+        rows = build(self.world, hand_over(self.world), 0)
         meta = self.world.meta
         new = Checkpoint(
             cluster=self.world.cluster,

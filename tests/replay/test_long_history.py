@@ -4,8 +4,8 @@ Fifty thousand events in twelve weeks or so: enough that PostgreSQL, after ANALY
 where it is cheaper and all of a table where that is. The million is in `python -m bench queries`.
 """
 
-from bench.asking import ask, history_scans, pages, plan
 from bench.generated import CLUSTER, fill
+from bench.questions import ask, history_scans, pages, plan
 from projector.storage.database import reader
 from tests.replay.questions import PAGE, asked
 

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from gatelog.commands.parked import _table as table_of
-from gatelog.replay.parking import Parked
+from gatelog.replay.parking import ParkedEvent
 from podgroup import events as e
 from podgroup.fold.common import park
 from podgroup.journal import At
@@ -164,7 +164,7 @@ async def test_a_message_of_a_later_version_stops_its_group_until_somebody_says(
         assert f"{team}/{name} stands still" in shown and "pod_applied.v9" in shown
         assert f"gatelog parked release {key}" in shown
         why = stack.command("why", f"{team}/{name}").stdout
-        assert "Parked" in why and f"gatelog parked release {key}" in " ".join(why.split())
+        assert "ParkedEvent" in why and f"gatelog parked release {key}" in " ".join(why.split())
         told = " ".join(stack.command("history", f"{team}/{name}").stdout.split())
         assert f"pod {team}/{name}-0 is set aside" in told
 
@@ -208,7 +208,7 @@ async def test_without_a_projector_the_word_waits_in_the_log(stack: Stack) -> No
 
 
 def test_the_list_fits_a_terminal_of_100_columns() -> None:
-    row = Parked(
+    row = ParkedEvent(
         seq=1234,
         ord=0,
         at=T0,

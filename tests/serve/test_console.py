@@ -16,11 +16,11 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from gatelog.serve.asking import Asking
 from gatelog.serve.bootstrap import local_console
 from gatelog.serve.console import picture
 from gatelog.serve.console.html import Html, h, join
 from gatelog.serve.feed import Feed
+from gatelog.serve.questions import Questions
 from podgroup.runtime.settings import DatabaseSettings, ServeSettings, Settings
 from projector import tables
 from projector.storage.database import reader, writer
@@ -477,7 +477,7 @@ async def test_a_name_is_sought_by_its_beginning_letter_by_letter(console: Any):
 
 async def test_who_comes_at_once_shares_one_follower(sqlite_model: Model):
     settings = Settings(cluster="test", database=DatabaseSettings(url=sqlite_model[0]))
-    asking = Asking(sqlite_model[0], settings)
+    asking = Questions(sqlite_model[0], settings)
     feed = Feed(asking)
 
     async def follow() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gatelog.viacluster import app, completing
-from gatelog.viacluster.asking import place
+from gatelog.viacluster.apiserver import destination
 from tests.serve.conftest import World, needs_kubectl, yaml_of
 from tests.serve.test_kubectl import STANDS_FOR, spoken
 
@@ -131,10 +131,10 @@ def test_the_namespace_is_that_of_the_context(tmp_path: Path):
             }
         )
     )
-    assert place(str(file), "", "", False).namespace == "team-a"
-    assert place(str(file), "two", "", False).namespace == "default"
-    assert place(str(file), "", "x", False).namespace == "x"
-    assert place(str(file), "", "", True).namespace == ""
+    assert destination(str(file), "", "", False).namespace == "team-a"
+    assert destination(str(file), "two", "", False).namespace == "default"
+    assert destination(str(file), "", "x", False).namespace == "x"
+    assert destination(str(file), "", "", True).namespace == ""
 
 
 async def test_completion_offers_commands_namespaces_and_groups(

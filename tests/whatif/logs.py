@@ -12,7 +12,7 @@ from gatelog.whatif.playing import Heard, Later, Play
 from gatelog.whatif.trace import Trace
 from podgroup import events as e
 from podgroup.commands import StopPod, UngatePod
-from podgroup.engine import take
+from podgroup.engine import hand_over
 from podgroup.objects import QueueObject
 from podgroup.policy import Policy
 from projector.replay.files import Export, Header
@@ -38,7 +38,7 @@ class _Kept(Play):
         batch = e.Batch(source="watch", events=tuple(said))
         recorded = {one.id: one for one in made}
         self._export.add(Entry(position, at, batch, recorded, concluded[0] if concluded else None))
-        take(world)
+        hand_over(world)
         return made
 
 

@@ -20,8 +20,8 @@ from gatelog.serve.api import discovery, finding, objects, openapi, params, tabl
 from gatelog.serve.api.kinds import BY_PLURAL, Kind
 from gatelog.serve.api.params import Listing
 from gatelog.serve.api.status import Refused, not_found
-from gatelog.serve.asking import Asking, Busy
 from gatelog.serve.feed import Feed, TooOld, position
+from gatelog.serve.questions import Busy, Questions
 from gatelog.serve.rows import LifeRow
 from podgroup.runtime.log import get_logger
 
@@ -68,8 +68,8 @@ def parse(path: str) -> Path:
 class Handling:
     """Answers requests of callers."""
 
-    def __init__(self, asking: Asking, reviews: Reviews, feed: Feed) -> None:
-        self._asking = asking
+    def __init__(self, questions: Questions, reviews: Reviews, feed: Feed) -> None:
+        self._questions = questions
         self._reviews = reviews
         self._feed = feed
         self._watches = 0
@@ -140,7 +140,7 @@ class Handling:
         self, asked: Path, kind: Kind, request: web.Request, caller: Caller
     ) -> web.Response:
         await self._permit(caller, asked, "get")
-        found = await self._asking.run(lambda m: kind.one(m, asked.namespace, asked.name))
+        found = await self._questions.run(lambda m: kind.one(m, asked.namespace, asked.name))
         if found is None:
             raise await self._missing(asked, kind)
         if not table.wanted(request.headers.get("Accept", "")):
@@ -153,7 +153,7 @@ class Handling:
         missing = not_found(asked.group, kind.plural, asked.name)
         if not kind.namespaced or kind.plural in ("queueusages", "namespaceusages"):
             return missing
-        row = await self._asking.run(lambda m: finding.life(m, asked.namespace, asked.name))
+        row = await self._questions.run(lambda m: finding.life(m, asked.namespace, asked.name))
         if row is None:
             return missing
         hint = f"it is {row.state}, and does not queue"
@@ -168,7 +168,7 @@ class Handling:
             before = sum(position(model).values())
             return before, kind.page(model, asked.namespace, listing)
 
-        before, (found, behind) = await self._asking.run(look)
+        before, (found, behind) = await self._questions.run(look)
         going_on = params.token(behind) if behind is not None else ""
         if table.wanted(request.headers.get("Accept", "")):
             include = request.query.get("includeObject", "")
@@ -187,7 +187,7 @@ class Handling:
         limit, offset = visibility.bounds(query)
         await self._permit(caller, asked, "get")
         return reply(
-            await self._asking.run(
+            await self._questions.run(
                 lambda m: visibility.pending(
                     m, asked.plural, asked.namespace, asked.name, limit, offset
                 )
@@ -215,7 +215,7 @@ class Handling:
         fresh = listing.resource_version in ("", "0")
         version = None if fresh else int(listing.resource_version)
         first = Listing(limit=params.MOST, labels=listing.labels, fields=listing.fields)
-        rows, _ = await self._asking.run(
+        rows, _ = await self._questions.run(
             lambda m: finding.lives(m, asked.namespace, first, params.MOST)
         )
         known = {row.id for row in rows}

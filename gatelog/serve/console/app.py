@@ -25,12 +25,12 @@ from gatelog.serve.access.callers import Caller, CannotTell, Deed, NotAllowed
 from gatelog.serve.access.reviewing import Reviews
 from gatelog.serve.api import objects, params
 from gatelog.serve.api.status import Refused
-from gatelog.serve.asking import Asking, Busy
 from gatelog.serve.console import views
 from gatelog.serve.console.html import Html, h
 from gatelog.serve.console.queries import Asked
 from gatelog.serve.console.views import Page, Seen
 from gatelog.serve.feed import Feed, TooOld
+from gatelog.serve.questions import Busy, Questions
 from gatelog.serve.words import rfc
 from podgroup.runtime.log import get_logger
 
@@ -67,8 +67,8 @@ Found = tuple[Page, list[tuple[str, str]]]
 class Console:
     """Answers requests for pages. `reviews` None: no login, everything is shown."""
 
-    def __init__(self, asking: Asking, feed: Feed, reviews: Reviews | None) -> None:
-        self._asking = asking
+    def __init__(self, questions: Questions, feed: Feed, reviews: Reviews | None) -> None:
+        self._questions = questions
         self._feed = feed
         self._reviews = reviews
         self._streams = 0
@@ -150,7 +150,7 @@ class Console:
         asked = tuple(pair for pair in request.query.items() if pair[0] != "format")
         key = (self._feed.version, request.path, asked, quota)
         if key not in self._pages:
-            self._pages[key] = now, asyncio.ensure_future(self._asking.run(look))
+            self._pages[key] = now, asyncio.ensure_future(self._questions.run(look))
         # Whoever goes away must not take the page away from the others.
         return await asyncio.shield(self._pages[key][1])
 
@@ -267,7 +267,7 @@ class Console:
         footer = [
             h("a", "This page as JSON", href=seen.link(path, **same, format="json")),
             h("a", "as SQL", href=seen.link(path, **same, format="sql")),
-            h("span", f"cluster {self._asking.cluster}; times are UTC; read only"),
+            h("span", f"cluster {self._questions.cluster}; times are UTC; read only"),
         ]
         document = h(
             "html",

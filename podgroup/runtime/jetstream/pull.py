@@ -157,7 +157,7 @@ class Session:
             self._waited_at = loop.time()
         return True
 
-    def take(self) -> Data | Heartbeat | Lost | None:
+    def pop(self) -> Data | Heartbeat | Lost | None:
         """Return the next thing that arrived; None when nothing is left."""
         while self._queue:
             message = self._queue.popleft()

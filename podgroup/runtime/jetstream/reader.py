@@ -149,7 +149,7 @@ class Reader:
         """Return messages in order, and why the session must end (empty: it need not)."""
         found: list[Message] = []
         while len(found) < self._batch:
-            match session.take():
+            match session.pop():
                 case Data(message, place):
                     if place.consumer_sequence != self._seen + 1:
                         return found, f"gap after {self._seen}: {place.consumer_sequence}"

@@ -140,7 +140,7 @@ async def check(
 
 
 class Delivery:
-    """One message, handed to one worker; settle it with `ack`, `nak` or `term`, once."""
+    """One message, handed to one worker; answer it with `ack`, `nak` or `term`, once."""
 
     __slots__ = ("_reply", "_worker", "delivery", "message")
 
@@ -156,14 +156,14 @@ class Delivery:
         Raises:
             BusUnavailable: not known to be stored; the message may be delivered again.
         """
-        await self._worker.settle(self, self._reply, b"+ACK", timeout_s)
+        await self._worker.respond(self, self._reply, b"+ACK", timeout_s)
 
     async def nak(self, delay_s: float = 0) -> None:
         """Deliver again, not before `delay_s` seconds. If this gets lost, after ack_wait."""
         body = b"-NAK"
         if delay_s > 0:
             body += b" " + msgspec.json.encode({"delay": int(delay_s * _NS)})
-        await self._worker.settle(self, self._reply, body, None)
+        await self._worker.respond(self, self._reply, body, None)
 
     async def in_progress(self) -> None:
         """Still working on it: ack_wait starts over."""
@@ -176,7 +176,7 @@ class Delivery:
             BusUnavailable: as for `ack`.
         """
         cut = reason.replace("\n", " ")[:256]
-        await self._worker.settle(self, self._reply, f"+TERM {cut}".encode(), timeout_s)
+        await self._worker.respond(self, self._reply, f"+TERM {cut}".encode(), timeout_s)
 
 
 class Worker:
@@ -264,7 +264,7 @@ class Worker:
             return
         await session.close(drain=True)
         with suppress(BusUnavailable):
-            while (found := session.take()) is not None:
+            while (found := session.pop()) is not None:
                 if isinstance(found, Data):
                     await self._connection.send(found.message.reply, b"-NAK")
 
@@ -274,7 +274,7 @@ class Worker:
         if self._session is not None:
             self._session.arrived.set()
 
-    async def settle(
+    async def respond(
         self, delivery: Delivery, reply: str, body: bytes, timeout_s: float | None
     ) -> None:
         """Send an acknowledgement of some kind; used by `Delivery`."""
@@ -297,7 +297,7 @@ class Worker:
     def _drain(self, session: Session) -> tuple[list[Delivery], str]:
         found: list[Delivery] = []
         while True:
-            match session.take():
+            match session.pop():
                 case Data(message, place):
                     found.append(self._delivery(message, place))
                 case Heartbeat():

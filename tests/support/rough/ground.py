@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from podgroup import events as e
-from podgroup.engine import load_world, rejoin_frames, take
+from podgroup.engine import hand_over, load_world, rejoin_frames
 from podgroup.events import Batch
 from podgroup.names import FAST_ADMISSION as FAST
 from podgroup.names import SERVING
@@ -149,7 +149,7 @@ class Ground(Toy):
         """Write what the journal names, as the projector does."""
         world = self.world
         now = encoded(world)
-        taken = take(world)
+        taken = hand_over(world)
         if everything:
             self.stored = now
             return

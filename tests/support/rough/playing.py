@@ -13,12 +13,12 @@ from podgroup.members import Flag
 from podgroup.names import GROUP_NAME, MANAGED_LABEL
 from podgroup.objects import PodView
 from tests.e2e.audit import Cluster, audit
+from tests.support.rough.exchange import Exchange
 from tests.support.rough.ground import KINDS, QUOTA, ROUNDS, encoded, lines_of
-from tests.support.rough.hands import Hands
 from tests.support.rough.reading import as_object
 
 
-class Rough(Hands):
+class Rough(Exchange):
     """A cluster on which a program is played; `steps` is the program so far."""
 
     # -- a program ---

@@ -18,7 +18,7 @@ from tests.support.rough.ground import KINDS, lines_of
 from tests.support.rough.holding import Holding, target_of
 
 
-class Hands(Holding):
+class Exchange(Holding):
     """Carries what happened, what was decided and what came of it from one to the next."""
 
     # -- the wire ---

@@ -34,7 +34,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return KubernetesSettings(kubeconfig=self.kubeconfig, context=self.context)
 
 
-def place(kubeconfig: str, context: str, namespace: str, everywhere: bool) -> Place:
+def destination(kubeconfig: str, context: str, namespace: str, everywhere: bool) -> Place:
     """Return where to ask; without a namespace that of the context, as kubectl has it.
 
     Raises:

@@ -31,7 +31,7 @@ class Busy(Exception):
     """The database did not answer in time, or not at all; the message says which."""
 
 
-class Asking:
+class Questions:
     """A read model, asked by coroutines. Close it.
 
     Raises:
@@ -50,7 +50,7 @@ class Asking:
         )
         self._patience_s = chosen.statement_timeout_s
         self._slots = asyncio.Semaphore(chosen.connections)
-        self._threads = ThreadPoolExecutor(chosen.connections, thread_name_prefix="asking")
+        self._threads = ThreadPoolExecutor(chosen.connections, thread_name_prefix="questions")
 
     def close(self) -> None:
         """Close connections; what runs ends by its time-out."""
