@@ -40,8 +40,9 @@ class Holding(People):
                     assert group.composition.done, f"ungated before it was composed: {d}"
                     assert group.quota.holding is not None, f"ungated without admission: {d}"
                     assert group.quota.holding.admitted, f"ungated without admission: {d}"
-                    deleted = self.decided[(uid, "DeletePod")] + self.decided[(uid, "StopPod")]
-                    assert not deleted or uid in self.tampered, f"deleted, then ungated: {d}"
+                    ends = ((uid, "DeletePod"), (uid, "StopPod"))
+                    deleted = sum(self.decided[end] - self.refused[end] for end in ends)
+                    assert deleted <= 0 or uid in self.tampered, f"deleted, then ungated: {d}"
                 case c.DeletePod():
                     if uid not in self.tampered and not self._any_tampered(d.group):
                         ungated = self.decided[(uid, "UngatePod")]
