@@ -63,7 +63,7 @@ async def test_a_stopped_queue_says_why_and_goes_on(stack: Stack) -> None:
         await told(stack, api, "runs is admitted", admitted, "runs")
         words = ("clusterqueue", f"cq-{team}", "--reason", "rack 7 moves")
         said = await done(stack, "stop", *words, "--keep-already-running", "--dry-run")
-        assert said.endswith("stopped (what is admitted runs on) (dry run)\n")
+        assert said.endswith("stopped (what is admitted runs on) (server dry run)\n")
         said = await done(stack, "stop", *words, "--keep-already-running", "-o", "json")
         assert json.loads(said)["spec"]["stopPolicy"] == "Hold"
         await api.call("POST", PODS.format(team), pod("waits"))

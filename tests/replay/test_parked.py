@@ -164,7 +164,7 @@ async def test_a_message_of_a_later_version_stops_its_group_until_somebody_says(
         assert f"{team}/{name} stands still" in shown and "pod_applied.v9" in shown
         assert f"gatelog parked release {key}" in shown
         why = stack.command("why", f"{team}/{name}").stdout
-        assert "ParkedEvent" in why and f"gatelog parked release {key}" in " ".join(why.split())
+        assert "Parked" in why and f"gatelog parked release {key}" in " ".join(why.split())
         told = " ".join(stack.command("history", f"{team}/{name}").stdout.split())
         assert f"pod {team}/{name}-0 is set aside" in told
 
