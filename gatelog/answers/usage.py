@@ -93,7 +93,9 @@ class Idle(Struct, kw_only=True):
 
 
 def key_expression(by: str, d: Dialect) -> str:
-    """Return the SQL of a key over spans `s` and periods `b`; a label's name is parameter `key`.
+    """Return the SQL of a key as `usage_views.sums` takes it; a label's name is parameter `key`.
+
+    Hours and days are keys of periods `b` instead.
 
     Raises:
         UsageFailed: no such key.
@@ -101,16 +103,18 @@ def key_expression(by: str, d: Dialect) -> str:
     if by.startswith(LABEL):
         if not _LABEL_KEY.fullmatch(by.removeprefix(LABEL)):
             raise UsageFailed(f"--by {by}: {by.removeprefix(LABEL)!r} is no label's key")
-        return d.label.format(doc="s.labels", name="key")
+        return d.label.format(doc="{labels}", name="key")
     match by:
-        case "namespace" | "flavor":
-            return f"s.{by}"
+        case "flavor":
+            return ""
+        case "namespace":
+            return "o.namespace"
         case "queue":
-            return "s.cluster_queue"
+            return "o.cluster_queue"
         case "localqueue":
-            return "s.namespace || '/' || s.queue"
+            return "o.namespace || '/' || o.queue"
         case "group":
-            return "s.group_id"
+            return "o.group_id"
         case "hour" | "day":
             return "b.begins"
         case _:
@@ -120,21 +124,27 @@ def key_expression(by: str, d: Dialect) -> str:
 def query(by: str, d: Dialect, *, one_namespace: bool = False) -> str:
     """Return the statement; parameters `cluster`, `since`, `until`, `cut` (end of the first
     period) and, for a label, `key`; `one_namespace`: that of parameter `namespace` alone.
+
+    Raises:
+        UsageFailed: no such key.
     """
+    key = key_expression(by, d)
+    if by not in ("hour", "day"):
+        only = OF_CLUSTER + (" AND o.namespace = :namespace" if one_namespace else "")
+        return usage_views.sums(d, key, only=only)
+    following = d.next_hour if by == "hour" else d.next_day
     within = "AND s.namespace = :namespace" if one_namespace else ""
     since, until = d.time.format(name="since"), d.time.format(name="until")
-    following = {"hour": d.next_hour, "day": d.next_day}.get(by, "")
-    step = d.first.format(a=following.format(t="ends"), b=until) if following else until
+    step = d.first.format(a=following.format(t="ends"), b=until)
     begin = d.last.format(a="s.from_at", b="b.begins")
     end = d.first.format(a="s.to_at", b="b.ends")
     length = f"{d.micros.format(t=end)} - {d.micros.format(t=begin)}"
-    key = key_expression(by, d)
     return f"""
 WITH RECURSIVE periods(begins, ends) AS (
 SELECT {since}, {d.time.format(name="cut")}
 UNION ALL
 SELECT ends, {step} FROM periods WHERE ends < {until})
-SELECT coalesce({key}, {"''" if by not in ("hour", "day") else key}) AS key, s.flavor, s.resource,
+SELECT {key} AS key, s.flavor, s.resource,
        s.what, s.why, s.amount, CAST(sum({length}) AS BIGINT) AS micros
   FROM periods b JOIN ({usage_views.spans(d, window=True)}) s
     ON s.from_at < b.ends AND s.to_at > b.begins
@@ -144,13 +154,7 @@ SELECT coalesce({key}, {"''" if by not in ("hour", "day") else key}) AS key, s.f
 """
 
 
-QUOTA = """
-SELECT s.cluster_queue, s.flavor, s.resource, s.amount, '{what}' AS what,
-       CAST(sum({length}) AS BIGINT) AS micros
-  FROM {view} s
- WHERE s.cluster = :cluster AND s.from_at < {until} AND s.to_at > {since} AND {only}
- GROUP BY s.cluster_queue, s.flavor, s.resource, s.amount
-"""
+OF_CLUSTER = "o.cluster = :cluster"
 
 
 def quota_query(d: Dialect) -> str:
@@ -158,14 +162,17 @@ def quota_query(d: Dialect) -> str:
     since, until = d.time.format(name="since"), d.time.format(name="until")
     begin, end = d.last.format(a="s.from_at", b=since), d.first.format(a="s.to_at", b=until)
     length = f"{d.micros.format(t=end)} - {d.micros.format(t=begin)}"
-    given = {"length": length, "since": since, "until": until}
-    return " UNION ALL ".join(
-        QUOTA.format(what=what, view=view, only=only, **given)
-        for what, view, only in (
-            ("quota", "v_quota_spans", "1 = 1"),
-            ("taken", "v_usage_spans", "s.what <> 'waited' AND s.flavor <> ''"),
-        )
-    )
+    return f"""
+SELECT s.cluster_queue, s.flavor, s.resource, s.amount, 'quota' AS what,
+       CAST(sum({length}) AS BIGINT) AS micros
+  FROM v_quota_spans s
+ WHERE s.cluster = :cluster AND s.from_at < {until} AND s.to_at > {since}
+ GROUP BY s.cluster_queue, s.flavor, s.resource, s.amount
+UNION ALL
+SELECT t.key, t.flavor, t.resource, t.amount, 'taken', t.micros
+  FROM ({usage_views.sums(d, key_expression("queue", d), only=OF_CLUSTER)}) t
+ WHERE t.what <> 'waited' AND t.flavor <> ''
+"""
 
 
 def first_cut(by: str, since: datetime, until: datetime) -> datetime:

@@ -25,6 +25,15 @@ Invariant: spans of one pod do not overlap but for those that are `incomplete`; 
 from projector.schema.dialect import Dialect
 
 _ITS_PODSET = "(f.key = lower(o.role) OR o.kind = 'single')"
+PIECES = " UNION ALL ".join(
+    f"SELECT '{piece}' AS piece" for piece in ("waited", "starting", "running", "terminating")
+)
+"""What a pod's life is cut into."""
+_WASTED = "s.piece = 'running' AND o.wasted <> ''"
+WHAT = f"""CASE WHEN {_WASTED} THEN 'wasted' WHEN s.piece IN ('starting', 'terminating') THEN 'held'
+            ELSE s.piece END"""
+WHY = f"""CASE WHEN {_WASTED} THEN o.wasted WHEN s.piece IN ('starting', 'terminating') THEN s.piece
+            ELSE '' END"""
 
 
 def _amount(d: Dialect, doc: str = "r.value") -> str:
@@ -48,19 +57,9 @@ SELECT p.cluster, p.uid, p.group_id, p.role, p.labels, p.requests, p.fate, p.pha
   FROM pods p"""
 
 
-def spans(d: Dialect, *, window: bool = False) -> str:
-    """Return the view of all spans.
-
-    `window`: a query that leaves out what has no part in the time from parameter `since` to
-    `until`; whoever asks for a day of a long history waits for that day only.
-    """
+def _cases(d: Dialect) -> dict[str, str]:
+    """Begin and end of the piece `s` of the life of pod `o`."""
     first, last = d.first.format, d.last.format
-    resources = d.each.format(doc=d.with_pods.format(doc="o.requests"), alias="r")
-    flavors = d.each_or_none.format(doc="o.flavors", alias="f", on=_ITS_PODSET)
-    flavor = d.each_or_none.format(
-        doc=d.nested.format(doc="f.value"), alias="x", on="x.key = r.key"
-    )
-    name = "CASE WHEN x.key IS NULL THEN '' ELSE {} END".format(d.text.format(doc="x.value"))
     opened, doomed = "o.opened_at", last(a="o.opened_at", b="o.doomed_at")
     started = last(a="o.opened_at", b="o.started_at")
     pieces = (
@@ -69,17 +68,26 @@ def spans(d: Dialect, *, window: bool = False) -> str:
         ("running", started, doomed),
         ("terminating", doomed, "o.over_at"),
     )
-    cases = {
-        "from_at": " ".join(f"WHEN '{piece}' THEN {begin}" for piece, begin, _ in pieces),
-        "to_at": " ".join(f"WHEN '{piece}' THEN {end}" for piece, _, end in pieces),
-    }
-    names = " UNION ALL ".join(f"SELECT '{piece}' AS piece" for piece, _, _ in pieces)
-    wasted = "s.piece = 'running' AND o.wasted <> ''"
-    flavored = f"CASE WHEN s.piece = 'waited' THEN '' ELSE {name} END"
-    within = _in_window(d) if window else ""
-    owned = "cluster, group_id, pod_uid, namespace, queue, cluster_queue, labels"
-    return f"""
-WITH owned AS (
+    begins = " ".join(f"WHEN '{piece}' THEN {begin}" for piece, begin, _ in pieces)
+    ends = " ".join(f"WHEN '{piece}' THEN {end}" for piece, _, end in pieces)
+    return {"from_at": f"CASE s.piece {begins} END", "to_at": f"CASE s.piece {ends} END"}
+
+
+def _opened(d: Dialect, pod: str) -> tuple[str, str, str, str]:
+    """FROM items that open requests (`r`) and flavors (`f`, `x`) of a pod; the flavor's name."""
+    resources = d.each.format(doc=d.with_pods.format(doc=f"{pod}.requests"), alias="r")
+    its = _ITS_PODSET.replace("o.", f"{pod}.")
+    flavors = d.each_or_none.format(doc=f"{pod}.flavors", alias="f", on=its)
+    flavor = d.each_or_none.format(
+        doc=d.nested.format(doc="f.value"), alias="x", on="x.key = r.key"
+    )
+    name = "CASE WHEN x.key IS NULL THEN '' ELSE {} END".format(d.text.format(doc="x.value"))
+    return resources, flavors, flavor, name
+
+
+def _owned(d: Dialect, within: str) -> str:
+    """Pods with their group and the admission that they ran under; `within` says which."""
+    return f"""owned AS (
 SELECT p.*, g.namespace, g.queue, g.kind,
        coalesce(a.cluster_queue, g.cluster_queue) AS cluster_queue, a.number,
        a.flavors, a.admitted_at, a.released_at,
@@ -92,16 +100,28 @@ SELECT p.*, g.namespace, g.queue, g.kind,
   LEFT JOIN admissions a ON a.cluster = p.cluster AND a.group_id = p.group_id AND a.number = (
        SELECT min(b.number) FROM admissions b
         WHERE b.cluster = p.cluster AND b.group_id = p.group_id AND b.admitted_at < p.over_at
-          AND (b.released_at IS NULL OR b.released_at > p.opened_at)){within}),
+          AND (b.released_at IS NULL OR b.released_at > p.opened_at)){within})"""
+
+
+def spans(d: Dialect, *, window: bool = False) -> str:
+    """Return the view of all spans.
+
+    `window`: a query that leaves out what has no part in the time from parameter `since` to
+    `until`; whoever asks for a day of a long history waits for that day only.
+    """
+    resources, flavors, flavor, name = _opened(d, "o")
+    cases = _cases(d)
+    flavored = f"CASE WHEN s.piece = 'waited' THEN '' ELSE {name} END"
+    within = _in_window(d) if window else ""
+    owned = "cluster, group_id, pod_uid, namespace, queue, cluster_queue, labels"
+    return f"""
+WITH {_owned(d, within)},
 cut AS (
 SELECT o.cluster, o.group_id, o.uid AS pod_uid, o.namespace, o.queue, o.cluster_queue, o.labels,
        {flavored} AS flavor, r.key AS resource, {_amount(d)} AS amount,
-       CASE WHEN {wasted} THEN 'wasted' WHEN s.piece IN ('starting', 'terminating') THEN 'held'
-            ELSE s.piece END AS what,
-       CASE WHEN {wasted} THEN o.wasted WHEN s.piece IN ('starting', 'terminating') THEN s.piece
-            ELSE '' END AS why,
-       CASE s.piece {cases["from_at"]} END AS from_at, CASE s.piece {cases["to_at"]} END AS to_at
-  FROM owned o CROSS JOIN ({names}) s
+       {WHAT} AS what, {WHY} AS why,
+       {cases["from_at"]} AS from_at, {cases["to_at"]} AS to_at
+  FROM owned o CROSS JOIN ({PIECES}) s
   {resources}
   {flavors}
   {flavor}
@@ -122,13 +142,16 @@ def _in_window(d: Dialect) -> str:
           AND (w.released_at IS NULL OR w.released_at > {since})))"""
 
 
+_FIRST_LABELS = """(SELECT l.labels FROM pods l WHERE l.cluster = {0}.cluster
+         AND l.group_id = {0}.group_id ORDER BY l.seen_seq, l.uid LIMIT 1)"""
+"""Labels of a group's first pod: whose something is that no pod has."""
+
+
 def _incomplete(d: Dialect, window: bool) -> str:
     """What admissions hold, and against it what its pods fill of that."""
-    released = f"coalesce({{}}.released_at, {d.now})"
+    released = _released(d)
     rest = "'held', 'incomplete'"
-    # A pod that succeeded has given its share back, whatever the admission says.
-    ended = f"CASE WHEN o.phase = 'Succeeded' THEN {released.format('o')} ELSE o.over_at END"
-    filled_to = d.first.format(a=ended, b=released.format("o"))
+    filled_to = _filled_to(d)
     # A place is what the role asks for, also where a pod of it was resized since.
     place = d.each.format(doc=d.with_pods.format(doc="q.requests"), alias="r")
     flavors = d.each.format(doc="o.flavors", alias="f")
@@ -142,8 +165,7 @@ def _incomplete(d: Dialect, window: bool) -> str:
         if window
         else ""
     )
-    labels = """(SELECT l.labels FROM pods l WHERE l.cluster = {0}.cluster
-         AND l.group_id = {0}.group_id ORDER BY l.seen_seq, l.uid LIMIT 1)"""
+    labels = _FIRST_LABELS
     return f"""
 SELECT a.cluster, a.group_id, '', g.namespace, g.queue, a.cluster_queue,
        {labels.format("a")}, f.key, r.key, {_amount(d)}, {rest},
@@ -164,6 +186,105 @@ SELECT o.cluster, o.group_id, '', o.namespace, o.queue, o.cluster_queue,
   {flavor}
  WHERE o.number IS NOT NULL AND o.fate <> 'excess' AND x.key = r.key
    AND {_ITS_PODSET}"""
+
+
+def _released(d: Dialect) -> str:
+    return f"coalesce({{}}.released_at, {d.now})"
+
+
+def _filled_to(d: Dialect) -> str:
+    """When pod `o` gives its place back: one that succeeded does with the admission."""
+    released = _released(d).format("o")
+    ended = f"CASE WHEN o.phase = 'Succeeded' THEN {released} ELSE o.over_at END"
+    return d.first.format(a=ended, b=released)
+
+
+def sums(d: Dialect, key: str, *, only: str) -> str:
+    """Return the statement that adds up all spans of a period, as `spans` cuts them.
+
+    It gives key, flavor, resource, what, why, amount and micros (for how many microseconds that
+    amount was taken). Pods that ask for the same are added up before what they ask for is opened:
+    a day of 100,000 pods of few shapes is opened once per shape, not once per pod.
+
+    Args:
+        d: the database's.
+        key: SQL over columns namespace, queue, cluster_queue and group_id of `o` and over
+            `{labels}`; "" divides by flavor.
+        only: condition on columns cluster and namespace of `o`.
+    """
+    since, until = d.time.format(name="since"), d.time.format(name="until")
+    cases, released = _cases(d), _released(d)
+    kept = f"c.to_at > c.from_at AND c.from_at < {until} AND c.to_at > {since}"
+    micros = "sum({} - {})".format(
+        d.micros.format(t=d.first.format(a="c.to_at", b=until)),
+        d.micros.format(t=d.last.format(a="c.from_at", b=since)),
+    )
+    resources, flavors, flavor, name = _opened(d, "c")
+    own, first = (
+        (key or "''").format(labels="o.labels"),
+        (key or "''").format(labels=_FIRST_LABELS.format("o")),
+    )
+    place = d.each.format(doc=d.with_pods.format(doc="c.requests"), alias="r")
+    its = d.each.format(doc="c.flavors", alias="f")
+    its_flavor = d.each.format(doc=d.nested.format(doc="f.value"), alias="x")
+    held = d.each.format(doc="c.resources", alias="f")
+    each = d.each.format(doc=d.nested.format(doc="f.value"), alias="r")
+    shown = "s.flavor" if not key else "coalesce(s.key, '')"
+    return f"""
+WITH {_owned(d, _in_window(d))},
+lives AS (
+SELECT c.key, c.kind, c.role, c.requests, c.flavors, c.piece, c.what, c.why, {micros} AS micros
+  FROM (SELECT {own} AS key, o.kind, o.role, o.requests, o.flavors, s.piece,
+               {WHAT} AS what, {WHY} AS why,
+               {cases["from_at"]} AS from_at, {cases["to_at"]} AS to_at
+          FROM owned o CROSS JOIN ({PIECES}) s WHERE {only}) c
+ WHERE {kept}
+ GROUP BY c.key, c.kind, c.role, c.requests, c.flavors, c.piece, c.what, c.why),
+quota AS (
+SELECT c.key, c.resources, {micros} AS micros
+  FROM (SELECT {first} AS key, o.resources, o.admitted_at AS from_at, o.released_at AS to_at
+          FROM (SELECT a.cluster, a.group_id, g.namespace, g.queue, a.cluster_queue, a.resources,
+                       a.admitted_at, {released.format("a")} AS released_at
+                  FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
+               ) o
+         WHERE {only}) c
+ WHERE {kept}
+ GROUP BY c.key, c.resources),
+filled AS (
+SELECT c.key, c.kind, c.role, c.requests, c.flavors, {micros} AS micros
+  FROM (SELECT {first} AS key, o.kind, o.role, q.requests, o.flavors,
+               {d.last.format(a="o.opened_at", b="o.admitted_at")} AS from_at,
+               {_filled_to(d)} AS to_at
+          FROM owned o
+          JOIN roles q ON q.cluster = o.cluster AND q.group_id = o.group_id AND q.name = o.role
+         WHERE o.number IS NOT NULL AND o.fate <> 'excess' AND {only}) c
+ WHERE {kept}
+ GROUP BY c.key, c.kind, c.role, c.requests, c.flavors)
+SELECT {shown} AS key, s.flavor, s.resource, s.what, s.why, s.amount,
+       CAST(sum(s.micros) AS BIGINT) AS micros
+  FROM (
+SELECT c.key, CASE WHEN c.piece = 'waited' THEN '' ELSE {name} END AS flavor, r.key AS resource,
+       c.what, c.why, {_amount(d)} AS amount, c.micros
+  FROM lives c
+  {resources}
+  {flavors}
+  {flavor}
+ WHERE r.key <> 'pods' OR (x.key IS NOT NULL AND c.piece <> 'waited')
+UNION ALL
+SELECT c.key, f.key, r.key, 'held', 'incomplete', {_amount(d)}, c.micros
+  FROM quota c
+  {held}
+  {each}
+UNION ALL
+SELECT c.key, {d.text.format(doc="x.value")}, r.key, 'held', 'incomplete', -{_amount(d)}, c.micros
+  FROM filled c
+  {place}
+  {its}
+  {its_flavor}
+ WHERE x.key = r.key AND {_ITS_PODSET.replace("o.", "c.")}) s
+ GROUP BY 1, s.flavor, s.resource, s.what, s.why, s.amount
+ LIMIT :limit
+"""
 
 
 def hourly(d: Dialect) -> str:
