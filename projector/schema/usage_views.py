@@ -220,10 +220,17 @@ def sums(d: Dialect, key: str, *, only: str) -> str:
         d.micros.format(t=d.last.format(a="c.from_at", b=since)),
     )
     resources, flavors, flavor, name = _opened(d, "c")
-    own, first = (
-        (key or "''").format(labels="o.labels"),
-        (key or "''").format(labels=_FIRST_LABELS.format("o")),
+    own, first, theirs = (
+        (key or "''").format(labels=labels)
+        for labels in ("o.labels", _FIRST_LABELS.format("o"), "w.labels")
     )
+    firsts, whose = "", ""
+    if "{labels}" in key:  # looked up once per group: it has as many pods as it likes
+        firsts = f"""
+firsts AS MATERIALIZED (
+SELECT o.cluster, o.group_id, {_FIRST_LABELS.format("o")} AS labels
+  FROM (SELECT DISTINCT cluster, group_id FROM owned) o),"""
+        whose = "JOIN firsts w ON w.cluster = o.cluster AND w.group_id = o.group_id"
     place = d.each.format(doc=d.with_pods.format(doc="c.requests"), alias="r")
     its = d.each.format(doc="c.flavors", alias="f")
     its_flavor = d.each.format(doc=d.nested.format(doc="f.value"), alias="x")
@@ -231,7 +238,7 @@ def sums(d: Dialect, key: str, *, only: str) -> str:
     each = d.each.format(doc=d.nested.format(doc="f.value"), alias="r")
     shown = "s.flavor" if not key else "coalesce(s.key, '')"
     return f"""
-WITH {_owned(d, _in_window(d))},
+WITH {_owned(d, _in_window(d))},{firsts}
 lives AS (
 SELECT c.key, c.kind, c.role, c.requests, c.flavors, c.piece, c.what, c.why, {micros} AS micros
   FROM (SELECT {own} AS key, o.kind, o.role, o.requests, o.flavors, s.piece,
@@ -252,11 +259,12 @@ SELECT c.key, c.resources, {micros} AS micros
  GROUP BY c.key, c.resources),
 filled AS (
 SELECT c.key, c.kind, c.role, c.requests, c.flavors, {micros} AS micros
-  FROM (SELECT {first} AS key, o.kind, o.role, q.requests, o.flavors,
+  FROM (SELECT {theirs} AS key, o.kind, o.role, q.requests, o.flavors,
                {d.last.format(a="o.opened_at", b="o.admitted_at")} AS from_at,
                {_filled_to(d)} AS to_at
           FROM owned o
           JOIN roles q ON q.cluster = o.cluster AND q.group_id = o.group_id AND q.name = o.role
+          {whose}
          WHERE o.number IS NOT NULL AND o.fate <> 'excess' AND {only}) c
  WHERE {kept}
  GROUP BY c.key, c.kind, c.role, c.requests, c.flavors)

@@ -126,7 +126,8 @@ def test_a_table_more_is_written_by_its_definition_alone() -> None:
         "Table('extra', base.metadata, base.cluster(), base.shard(key=True), "
         "base.number('seq', 'Position', key=True), base.text('what', 'What'), "
         "comment='One more', info=base.rows('replace', compared=True, kept='{t}.seq <= :floor'))\n"
-        "from projector import layout, statements, sqlite_writer, postgres_writer\n"
+        "from projector.schema import layout\n"
+        "from projector.writing import statements, sqlite_writer, postgres_writer\n"
         "from projector.replay import merging\n"
         "assert layout.COLUMNS['extra'] == ('cluster', 'shard', 'seq', 'what')\n"
         "assert statements.ORDER[-1] == 'extra' == layout.COMPARED[-1].name\n"
@@ -146,7 +147,7 @@ def test_scripts_are_found_where_a_wheel_puts_them(tmp_path: Path) -> None:
     shutil.copytree(root / "projector", tmp_path / "projector")
     shutil.copytree(root / "migrations", tmp_path / "projector" / "migrations")
     code = (
-        "from projector import migrate; "
+        "from projector.upkeep import migrate; "
         f"migrate.upgrade('sqlite:///{tmp_path}/x.db'); "
         "migrate.check('sqlite:///" + str(tmp_path) + "/x.db'); print(migrate.scripts())"
     )
