@@ -14,11 +14,11 @@ from gatelog.cluster import clusterinfo, crds, intent
 from gatelog.cluster.manifests import Object
 from gatelog.cluster.ownership import NAME_LABEL, OWN_NAME, Kind, each
 from gatelog.examine.cluster import POD_FRAMEWORKS, kueue_frameworks
-from gatelog.removal.released import made_by_us
+from gatelog.removal.released import PODS, look, made_by_us
 from gatelog.shell.errors import CommandFailed
 from gatelog.switching import parts, probe
 from gatelog.switching.course import Tell
-from podgroup.names import REASON_ANNOTATION
+from podgroup.names import GROUP_NAME, MANAGED_LABEL, MANAGED_VALUE, REASON_ANNOTATION
 from podgroup.runtime.kube import KubeClient
 
 Way = Literal["builtin", "kueue"]
@@ -95,11 +95,11 @@ class Queueing:
         if held and not dry:
             named = ", ".join(held[:_NAMED]) + (", ..." if len(held) > _NAMED else "")
             raise CommandFailed(
-                f"{len(held)} Workloads hold quota ({named}), and whoever admits next would not "
-                "know: wait until they have ended, or evict them with --drain; then run the same "
-                f"command again. Back: {self.back}"
+                f"{len(held)} {_holders(held)} hold quota ({named}), and whoever admits next would "
+                "not know: wait until they have ended, or evict them with --drain; then run the "
+                f"same command again. Back: {self.back}"
             )
-        tell(f"found {len(held)} Workloads that hold quota")
+        tell(f"found {len(held)} {_holders(held)} that hold quota")
         await self._kueue(tell)
 
     async def finish(self, tell: Tell, *, dry: bool) -> None:
@@ -251,12 +251,29 @@ class Queueing:
         return sum((o.get("status") or {}).get("readyReplicas", 0) for o in items), len(items)
 
     async def _admitted(self) -> list[str]:
-        """Name the Workloads of pods that hold quota."""
-        return [
+        """Name the Workloads of pods that hold quota, and pods that run without a Workload.
+
+        Those are single pods under `queueing.workloads = "groups"`.
+        """
+        workloads = await self._listed("workloads")
+        held = [
             f"{one['metadata']['namespace']}/{one['metadata']['name']}"
-            for one in await self._listed("workloads")
+            for one in workloads
             if made_by_us(one) and parts.holds_quota(one)
         ]
+        owners = {
+            owner["uid"]
+            for one in workloads
+            for owner in one["metadata"].get("ownerReferences") or ()
+        }
+        if self._to == "kueue":
+            async for pod in each(self._kube, PODS, selector=f"{MANAGED_LABEL}={MANAGED_VALUE}"):
+                meta, found = pod["metadata"], look(pod)
+                alone = GROUP_NAME not in (meta.get("labels") or {}) and meta["uid"] not in owners
+                ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+                if alone and found.finalizer and not found.gated and not ended:
+                    held.append(f"pod {meta['namespace']}/{meta['name']}")
+        return held
 
     async def _queues(self) -> list[Object]:
         return await self._listed("clusterqueues")
@@ -265,6 +282,11 @@ class Queueing:
         version = (await clusterinfo.kueue(self._kube)).version
         kind = Kind(f"/apis/{clusterinfo.KUEUE_GROUP}/{version}", plural, plural)
         return [one async for one in each(self._kube, kind)] if version else []
+
+
+def _holders(held: list[str]) -> str:
+    alone = any(name.startswith("pod ") for name in held)
+    return "Workloads and pods without one" if alone else "Workloads"
 
 
 def _held_here(queue: Object) -> bool:

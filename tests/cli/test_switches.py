@@ -320,8 +320,19 @@ async def test_queueing_becomes_kueues_and_ours_again(space: Bare) -> None:
     with pytest.raises(CommandFailed, match=r"1 Workloads hold quota \(default/train\)"):
         await go(to("kueue"))
     assert set(policies().values()) == {"Hold"}
-    with pytest.raises(CommandFailed, match="hold quota"):
+    alone = {
+        "metadata": {
+            "name": "alone",
+            "labels": {"kueue.x-k8s.io/managed": "true"},
+            "finalizers": ["kueue.x-k8s.io/managed"],
+        },
+        "spec": {"containers": [{"name": "main", "image": "busybox"}]},
+    }
+    await make(kube, "/api/v1/namespaces/default/pods", alone)
+    match = r"2 Workloads and pods without one hold quota \(default/train, pod default/alone\)"
+    with pytest.raises(CommandFailed, match=match):
         await go(to("kueue", drain=True))
+    await change(kube, "/api/v1/namespaces/default/pods/alone", {"metadata": {"finalizers": None}})
     assert policies() == {"research": "HoldAndDrain", "teaching": "HoldAndDrain", "closed": "Hold"}
 
     await change(
