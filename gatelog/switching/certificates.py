@@ -150,7 +150,12 @@ class Certificates:
         tell(f"had a certificate issued into Secret {self._space}/{self._secret}")
 
     async def finish(self, tell: Tell, *, dry: bool) -> None:
-        """Take away rights and issued certificates that nobody needs any more."""
+        """Take away rights and issued certificates that nobody needs any more.
+
+        Replicas of before may need them as long as they serve: they are waited for.
+        """
+        if not dry:
+            await parts.rolled_out(self._kube, self._space, self._wait_s)
         if self._to == "cert-manager":
             name = "gatelog-webhook-registration"
             old = [f"{RBAC}/{plural}/{name}" for plural in ("clusterrolebindings", "clusterroles")]
