@@ -41,6 +41,8 @@ _COLONS = 3
 """Colons in a line of a password file of libpq, at least."""
 _PASSWORDS = re.compile(r"://[^\s/:@]*:([^\s,]+)@")
 """Passwords of URLs whatever is in them: SQLAlchemy takes a / in one that is not quoted."""
+_PASSWORDS_WITH_COMMAS = re.compile(r"://[^\s/:@]*:([^\s@]+)@")
+"""Those with a comma, which in a list of URLs ends one."""
 _NAMED = re.compile(rf"(?im)([\w.-]*{_WORDS}[\w-]*)[\"']?[ \t]*[:=][ \t]*[\"']?([^\s\"',}}]+)")
 _FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"-----BEGIN [A-Z0-9 ]+-----.*?(?:-----END [A-Z0-9 ]+-----|\Z)", re.DOTALL), GONE),
@@ -134,7 +136,7 @@ def _texts(tree: object) -> Iterator[str]:
 
 
 def _of_urls(text: str) -> Iterator[str]:
-    for secret in _PASSWORDS.findall(text):
+    for secret in (*_PASSWORDS.findall(text), *_PASSWORDS_WITH_COMMAS.findall(text)):
         yield secret
         yield unquote(secret)
     for part in text.split(",") if "://" in text else ():

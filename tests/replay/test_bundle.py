@@ -221,9 +221,10 @@ def test_what_the_process_knows_is_found_in_every_writing(tmp_path: Path) -> Non
         "HOME_DIR": "kept",
         "X": "x",
         "DSN": "postgresql://u:s/l4sh@h",
+        "OTHER": "postgresql://u:c,o/mma@h",
     }
     found: Any = scrubber(settings, known)
-    for secret in ("s/l4sh", "s%2Fl4sh"):
+    for secret in ("s/l4sh", "s%2Fl4sh", "c,o/mma"):
         assert found.text(f"<{secret}>") == f"<{GONE}>", secret
     for secret in ("fi/le+pw", "fi%2Fle%2Bpw", "tok%2Fen", "tok/en", 'q"uote', 'q\\"uote'):
         assert found.text(f"<{secret}>") == f"<{GONE}>", secret
