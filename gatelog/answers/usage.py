@@ -131,7 +131,7 @@ def query(by: str, d: Dialect, *, one_namespace: bool = False) -> str:
     key = key_expression(by, d)
     if by not in ("hour", "day"):
         only = OF_CLUSTER + (" AND o.namespace = :namespace" if one_namespace else "")
-        return usage_views.sums(d, key, only=only)
+        return usage_views.sums(d, key, only=only) + " LIMIT :limit"
     following = d.next_hour if by == "hour" else d.next_day
     within = "AND s.namespace = :namespace" if one_namespace else ""
     since, until = d.time.format(name="since"), d.time.format(name="until")

@@ -291,7 +291,6 @@ SELECT c.key, {d.text.format(doc="x.value")}, r.key, 'held', 'incomplete', -{_am
   {its_flavor}
  WHERE x.key = r.key AND {_ITS_PODSET.replace("o.", "c.")}) s
  GROUP BY 1, s.flavor, s.resource, s.what, s.why, s.amount
- LIMIT :limit
 """
 
 
