@@ -161,6 +161,7 @@ class Console:
         match path.strip("/").split("/"):
             case [""] if namespace:
                 await self._permit(caller, "queueusages", namespace)
+                await self._permit_any(caller, namespace)  # who waits there is named
                 return lambda asked, seen: views.local_queues(asked, seen, namespace)
             case [""]:
                 await self._quota(caller)
