@@ -71,11 +71,11 @@ def bundle(
     if path.exists() and not force:
         raise UsageFailed(f"{path}: is there already; --force replaces it")
     wanted = lookup.parse_title(group) if group else None
-    settings = options.settings(
+    settings = options.of_cluster(
         config,
+        kubeconfig,
+        context,
         assign,
-        kubernetes__kubeconfig=kubeconfig,
-        kubernetes__context=context,
         state_dir=state_dir,
         database__url=options.database_option(db),
         cluster=cluster,

@@ -36,11 +36,11 @@ def doctor(
 ) -> int | None:
     """Run `gatelog doctor`; see HELP."""
     output = options.form(output, as_json=as_json)
-    settings = options.settings(
+    settings = options.of_cluster(
         config,
+        kubeconfig,
+        context,
         assign,
-        kubernetes__kubeconfig=kubeconfig,
-        kubernetes__context=context,
         state_dir=state_dir,
         database__url=options.database_option(db),
         cluster=cluster,

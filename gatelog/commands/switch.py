@@ -135,13 +135,7 @@ def processes(
     from gatelog.shell import statedir
     from gatelog.switching.processes import Processes
 
-    settings = options.settings(
-        config,
-        assign,
-        state_dir=state_dir,
-        kubernetes__kubeconfig=kubeconfig,
-        kubernetes__context=context,
-    )
+    settings = options.of_cluster(config, kubeconfig, context, assign, state_dir=state_dir)
     state = statedir.of(settings)
     _run(settings, lambda kube: Processes(kube, to, installed, namespace, state), dry=dry_run)
 

@@ -76,11 +76,11 @@ def uninstall(
     wanted = set(also or ())
     if wanted - {"crds", "data"}:
         raise UsageFailed(f"--also {' '.join(sorted(wanted))}: it knows crds and data")
-    settings = options.settings(
+    settings = options.of_cluster(
         config,
+        kubeconfig,
+        context,
         assign,
-        kubernetes__kubeconfig=kubeconfig,
-        kubernetes__context=context,
         state_dir=state_dir,
     )
     if not dry_run and (running := statedir.of(settings).in_use()):

@@ -56,11 +56,11 @@ def up(
     verbose: options.Verbose = False,
 ) -> None:
     """Run `gatelog up`; see HELP."""
-    settings = options.settings(
+    settings = options.of_cluster(
         config,
+        kubeconfig,
+        context,
         assign,
-        kubernetes__kubeconfig=kubeconfig,
-        kubernetes__context=context,
         mode=mode,
         state_dir=state_dir,
         database__url=options.database_option(db),

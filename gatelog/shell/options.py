@@ -120,10 +120,20 @@ def settings(config: Path | None, assign: list[str] | None, **given: Any) -> Set
 
 
 def of_cluster(
-    config: Path | None, kubeconfig: str | None, context: str | None, assign: list[str] | None
+    config: Path | None,
+    kubeconfig: str | None,
+    context: str | None,
+    assign: list[str] | None,
+    **given: Any,
 ) -> Settings:
-    """Return the settings of a command that needs a cluster and nothing else; as `settings`."""
-    return settings(config, assign, kubernetes__kubeconfig=kubeconfig, kubernetes__context=context)
+    """Return the settings of a command that needs a cluster; `given` as of `settings`."""
+    return settings(
+        config,
+        assign,
+        kubernetes__kubeconfig=kubeconfig,
+        kubernetes__context=context,
+        **given,
+    )
 
 
 def with_archive(given: Settings, url: str | None) -> Settings:
