@@ -22,6 +22,11 @@ NEEDED_KINDS = ("workloads", "localqueues", "clusterqueues", "resourceflavors")
 """Without these no group can be admitted."""
 OPTIONAL_KINDS = ("workloadpriorityclasses", "cohorts", "admissionchecks")
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+WEBHOOK, POLICY = "gatelog-pods", "gatelog-queued-pods"
+"""What gates pods: the name of the webhook configurations, and of the policy."""
+REGISTRATIONS = tuple(
+    f"{ADMISSION}/{kind}webhookconfigurations/{WEBHOOK}" for kind in ("mutating", "validating")
+)
 _WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
@@ -139,11 +144,11 @@ class Admission(NamedTuple):
     """Name of the configuration through which Kueue's own pod integration sees pods, or ""."""
 
 
-async def admission(kube: Asker, webhook_name: str, policy_name: str) -> Admission:
+async def admission(kube: Asker) -> Admission:
     """Return which of the ways to gate pods are registered."""
     mutating = f"{ADMISSION}/mutatingwebhookconfigurations"
-    hook = await seen(kube, f"{mutating}/{webhook_name}")
-    policy = await seen(kube, f"{ADMISSION}/mutatingadmissionpolicies/{policy_name}")
+    hook = await seen(kube, f"{mutating}/{WEBHOOK}")
+    policy = await seen(kube, f"{ADMISSION}/mutatingadmissionpolicies/{POLICY}")
     return Admission(
         webhook=None if hook is None else bool(hook),
         policy=None if policy is None else bool(policy),

@@ -29,7 +29,7 @@ Way = Literal["none", "webhook", "policy"]
 FIELD_MANAGER = "gatelog-install"
 POLICY_SINCE = (1, 36)
 WEBHOOK_SINCE = (1, 30)
-WEBHOOK_PATH = f"{clusterinfo.ADMISSION}/mutatingwebhookconfigurations/gatelog-pods"
+WEBHOOK_PATH = clusterinfo.REGISTRATIONS[0]
 _PLURALS = {
     "CustomResourceDefinition": "customresourcedefinitions",
     "MutatingAdmissionPolicy": "mutatingadmissionpolicies",

@@ -23,8 +23,6 @@ LEAST = (1, 30)
 _REVIEWS = "/apis/authorization.k8s.io/v1"
 _ROLES = (("ingest", "base/ingest.yaml"), ("actuator", "base/actuator.yaml"))
 _MEASURE = ("measure", "components/measure/access.yaml")
-_WEBHOOK = "gatelog-pods"
-_POLICY = "gatelog-queued-pods"
 POD_FRAMEWORKS = ("pod", "deployment", "statefulset", "leaderworkerset.x-k8s.io/leaderworkerset")
 """Integrations of Kueue that queue pods: the last three switch the first on by themselves."""
 _KUEUE_CONFIG = "/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config"
@@ -177,7 +175,7 @@ async def kinds(kube: KubeClient) -> Finding:
 
 
 async def _admission(kube: KubeClient, settings: Settings) -> list[Finding]:
-    found = await clusterinfo.admission(kube, _WEBHOOK, _POLICY)
+    found = await clusterinfo.admission(kube)
     findings = [await gating.examine(kube, found)]
     if found.kueue_pods:
         findings.append(await _kueue(kube, settings, found.kueue_pods))

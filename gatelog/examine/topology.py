@@ -18,7 +18,7 @@ from podgroup.runtime.settings import Settings
 AREA = "cluster"
 _LOOKED_AT = 500
 _ASKING = (names.TOPOLOGY_REQUIRED, names.TOPOLOGY_PREFERRED, names.TOPOLOGY_UNCONSTRAINED)
-_POLICY = f"{clusterinfo.ADMISSION}/mutatingadmissionpolicies/gatelog-queued-pods"
+_POLICY = f"{clusterinfo.ADMISSION}/mutatingadmissionpolicies/{clusterinfo.POLICY}"
 
 
 async def examine(kube: KubeClient, settings: Settings, policy: bool) -> list[Finding]:

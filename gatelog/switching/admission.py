@@ -18,20 +18,18 @@ from podgroup.runtime.kube import KubeClient
 
 Way = Literal["policy", "webhook"]
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-_POLICY = "gatelog-queued-pods"
 OLD: dict[Way, tuple[str, ...]] = {
     "webhook": tuple(
         f"{clusterinfo.ADMISSION}/{plural}/{name}"
         for kind, name in (
-            ("mutating", "gatelog-queued-pods"),
+            ("mutating", clusterinfo.POLICY),
             ("mutating", "gatelog-owner-labels"),
             ("validating", "gatelog-pods"),
         )
         for plural in (f"{kind}admissionpolicybindings", f"{kind}admissionpolicies")
     ),
     "policy": (
-        f"{clusterinfo.ADMISSION}/mutatingwebhookconfigurations/gatelog-pods",
-        f"{clusterinfo.ADMISSION}/validatingwebhookconfigurations/gatelog-pods",
+        *clusterinfo.REGISTRATIONS,
         *(
             f"{RBAC}/{plural}/{name}"
             for name in ("gatelog-webhook", "gatelog-webhook-registration")
@@ -58,13 +56,15 @@ class Admission:
 
     async def in_place(self) -> bool:
         """Tell whether pods are gated that way, beside another or not."""
-        found = await clusterinfo.admission(self._kube, "gatelog-pods", _POLICY)
+        return self._gates(await clusterinfo.admission(self._kube))
+
+    def _gates(self, found: clusterinfo.Admission) -> bool:
         return bool(found.policy if self._to == "policy" else found.webhook)
 
     async def before(self, tell: Tell) -> None:
         """See that the way to switch to works, where it is in place."""
-        found = await clusterinfo.admission(self._kube, "gatelog-pods", _POLICY)
-        if not await self.in_place():
+        found = await clusterinfo.admission(self._kube)
+        if not self._gates(found):
             tell(f"nothing gates pods by {self._to} here yet")
         elif self._to == "policy":
             tell("the policies are in place")

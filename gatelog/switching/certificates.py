@@ -34,10 +34,6 @@ INJECT = "cert-manager.io/inject-ca-from"
 NAME = "gatelog-webhook"
 _API = "/apis/cert-manager.io/v1"
 _CONTROLLERS = "app.kubernetes.io/name%20in%20(cert-manager,cainjector)"
-_REGISTRATIONS = tuple(
-    f"{clusterinfo.ADMISSION}/{kind}webhookconfigurations/gatelog-pods"
-    for kind in ("mutating", "validating")
-)
 _SECRETS = ("gatelog-webhook-tls", "gatelog-webhook-issued")
 _POLL_S = 0.5
 
@@ -111,9 +107,7 @@ class Certificates:
         tell("the webhook is registered, and ingest is a deployment")
         if self._to == "cert-manager":
             await self._cert_manager(tell)
-        policy = (
-            await clusterinfo.admission(self._kube, "gatelog-pods", "gatelog-queued-pods")
-        ).policy
+        policy = (await clusterinfo.admission(self._kube)).policy
         tell(
             "the policies gate pods as well"
             if policy
@@ -123,7 +117,9 @@ class Certificates:
     async def prepare(self, tell: Tell, *, dry: bool) -> None:
         """Have the certificate issued; or let the registrations keep what they trust."""
         if self._to == "own":
-            for path, one in zip(_REGISTRATIONS, await self._registrations(), strict=True):
+            for path, one in zip(
+                clusterinfo.REGISTRATIONS, await self._registrations(), strict=True
+            ):
                 if INJECT in _annotations(one):
                     if not dry:
                         await self._merge(path, {"metadata": {"annotations": {INJECT: None}}})
@@ -145,7 +141,7 @@ class Certificates:
             await self._issued(self._secret)
             if marks:
                 # Registered by ingest itself: without these helm would not take it over.
-                for path in _REGISTRATIONS:
+                for path in clusterinfo.REGISTRATIONS:
                     await self._merge(path, {"metadata": marks})
         tell(f"had a certificate issued into Secret {self._space}/{self._secret}")
 
@@ -271,7 +267,7 @@ class Certificates:
         return (await parts.deployments(self._kube, self._space)).get("ingest") or {}
 
     async def _registrations(self) -> list[Object]:
-        return [await clusterinfo.get(self._kube, path) for path in _REGISTRATIONS]
+        return [await clusterinfo.get(self._kube, path) for path in clusterinfo.REGISTRATIONS]
 
     async def _merge(self, path: str, patch: Object) -> None:
         await self._write(path, patch, "application/merge-patch+json", {})

@@ -13,7 +13,7 @@ from typing import Any
 
 from gatelog.cluster import clusterinfo
 from gatelog.cluster.manifests import Object
-from gatelog.cluster.ownership import COMPONENT_LABEL, NAME_LABEL, OWN_NAME
+from gatelog.cluster.ownership import COMPONENT_LABEL, NAME_LABEL, OWN_NAME, Kind, each
 from gatelog.shell.errors import CommandFailed
 from podgroup.names import FINISHED, QUOTA_RESERVED
 from podgroup.runtime.kube import KubeClient
@@ -126,6 +126,13 @@ async def rolled_out(kube: KubeClient, namespace: str, wait_s: float) -> dict[st
                 f"(kubectl -n {namespace} describe pods says why); then run the same command again"
             )
         await asyncio.sleep(_POLL_S)
+
+
+async def listed(kube: KubeClient, plural: str) -> list[Object]:
+    """Return the objects of a kind of Kueue's API; [] where it is not served."""
+    version = (await clusterinfo.kueue(kube)).version
+    kind = Kind(f"/apis/{clusterinfo.KUEUE_GROUP}/{version}", plural, plural)
+    return [one async for one in each(kube, kind)] if version else []
 
 
 def holds_quota(workload: Object) -> bool:

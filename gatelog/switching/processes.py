@@ -11,8 +11,8 @@ Invariant: nothing is switched while both run.
 from typing import Literal
 
 from gatelog.cluster import clusterinfo
-from gatelog.cluster.install import WEBHOOK_PATH, registered_url
-from gatelog.cluster.ownership import Kind, each
+from gatelog.cluster.install import registered_url
+from gatelog.cluster.ownership import each
 from gatelog.examine import gating
 from gatelog.removal.released import PODS, look
 from gatelog.shell.errors import CommandFailed
@@ -25,7 +25,6 @@ from podgroup.runtime.kube import KubeClient
 Way = Literal["one", "three"]
 _EXPORT = "gatelog export old.jsonl.gz"
 _IMPORT = "gatelog import old.jsonl.gz --to"
-_REGISTRATIONS = (WEBHOOK_PATH, WEBHOOK_PATH.replace("mutating", "validating"))
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces"
 
 
@@ -78,9 +77,7 @@ class Processes:
             )
         tell("gatelog up does not run here" if self._to == "three" else "no deployment is left")
         url = await registered_url(self._kube)
-        policy = (
-            await clusterinfo.admission(self._kube, "gatelog-pods", "gatelog-queued-pods")
-        ).policy
+        policy = (await clusterinfo.admission(self._kube)).policy
         if self._to == "three" and url and not policy:
             raise CommandFailed(
                 f"pods are gated by the webhook of gatelog up at {url} alone: they are refused "
@@ -94,16 +91,12 @@ class Processes:
             if policy
             else "nothing gates pods meanwhile: those that are created now start at once"
         )
-        waiting, running_pods = await self._pods()
-        tell(
-            f"{running_pods} pods of queues run, {waiting} wait; {await self._holders()} Workloads "
-            "hold their quota"
-        )
+        tell(await self._counts())
 
     async def prepare(self, tell: Tell, *, dry: bool) -> None:
         """Take away the registration of a webhook that has ended."""
         if self._to == "three" and await registered_url(self._kube):
-            await probe.remove(self._kube, _REGISTRATIONS, tell, dry=dry)
+            await probe.remove(self._kube, clusterinfo.REGISTRATIONS, tell, dry=dry)
 
     async def finish(self, tell: Tell, *, dry: bool) -> None:
         """Take away the registration of a webhook that has ended."""
@@ -115,17 +108,13 @@ class Processes:
             await self._deployments_work(tell)
         else:
             tell(f"gatelog up runs on {self._state.path} (process {self._state.holder()})")
-        found = await clusterinfo.admission(self._kube, "gatelog-pods", "gatelog-queued-pods")
+        found = await clusterinfo.admission(self._kube)
         state = await gating.examine(self._kube, found)
         if state.verdict != "ok":
             raise CommandFailed(f"{state.detail}: {state.remedy}")
         await probe.gated(self._kube, self._namespace)
         tell("a pod that names a queue gets its gate")
-        waiting, running = await self._pods()
-        tell(
-            f"{running} pods of queues run, {waiting} wait; {await self._holders()} Workloads hold "
-            "their quota"
-        )
+        tell(await self._counts())
 
     async def _deployments_work(self, tell: Tell) -> None:
         found = await parts.rolled_out(self._kube, self._space, parts.ROLLED_OUT_S)
@@ -145,18 +134,12 @@ class Processes:
                 )
         tell("the Leases of ingest and projector are held")
 
-    async def _pods(self) -> tuple[int, int]:
-        """Return how many pods of queues wait at their gate, and how many run."""
+    async def _counts(self) -> str:
+        """Say how many pods of queues run and wait at their gate, and how many hold quota."""
         waiting = running = 0
         async for pod in each(self._kube, PODS, selector=f"{MANAGED_LABEL}={MANAGED_VALUE}"):
             found = look(pod)
             waiting += found.gated
             running += found.running
-        return waiting, running
-
-    async def _holders(self) -> int:
-        version = (await clusterinfo.kueue(self._kube)).version
-        kind = Kind(f"/apis/{clusterinfo.KUEUE_GROUP}/{version}", "workloads", "Workload")
-        if not version:
-            return 0
-        return len([1 async for one in each(self._kube, kind) if parts.holds_quota(one)])
+        holders = sum(map(parts.holds_quota, await parts.listed(self._kube, "workloads")))
+        return f"{running} pods of queues run, {waiting} wait; {holders} Workloads hold their quota"

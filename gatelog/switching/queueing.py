@@ -12,7 +12,7 @@ from typing import Literal
 
 from gatelog.cluster import clusterinfo, crds, intent
 from gatelog.cluster.manifests import Object
-from gatelog.cluster.ownership import NAME_LABEL, OWN_NAME, Kind, each
+from gatelog.cluster.ownership import NAME_LABEL, OWN_NAME, each
 from gatelog.examine.cluster import POD_FRAMEWORKS, kueue_frameworks
 from gatelog.removal.released import PODS, look, made_by_us
 from gatelog.shell.errors import CommandFailed
@@ -209,11 +209,11 @@ class Queueing:
     async def _only_what_builtin_has(self, tell: Tell) -> None:
         asking = [
             f"ResourceFlavor {one['metadata']['name']} (topologyName)"
-            for one in await self._listed("resourceflavors")
+            for one in await parts.listed(self._kube, "resourceflavors")
             if one["spec"].get("topologyName")
         ] + [
             f"AdmissionCheck {one['metadata']['name']} (MultiKueue)"
-            for one in await self._listed("admissionchecks")
+            for one in await parts.listed(self._kube, "admissionchecks")
             if one["spec"].get("controllerName") == _MULTIKUEUE
         ]
         if asking:
@@ -255,7 +255,7 @@ class Queueing:
 
         Those are single pods under `queueing.workloads = "groups"`.
         """
-        workloads = await self._listed("workloads")
+        workloads = await parts.listed(self._kube, "workloads")
         held = [
             f"{one['metadata']['namespace']}/{one['metadata']['name']}"
             for one in workloads
@@ -276,12 +276,7 @@ class Queueing:
         return held
 
     async def _queues(self) -> list[Object]:
-        return await self._listed("clusterqueues")
-
-    async def _listed(self, plural: str) -> list[Object]:
-        version = (await clusterinfo.kueue(self._kube)).version
-        kind = Kind(f"/apis/{clusterinfo.KUEUE_GROUP}/{version}", plural, plural)
-        return [one async for one in each(self._kube, kind)] if version else []
+        return await parts.listed(self._kube, "clusterqueues")
 
 
 def _holders(held: list[str]) -> str:

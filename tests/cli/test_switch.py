@@ -111,7 +111,7 @@ async def server(tmp_path: Any) -> AsyncIterator[tuple[dict[str, Any], KubeClien
 
 
 async def look(kube: KubeClient) -> tuple[str, str]:
-    found = await clusterinfo.admission(kube, "gatelog-pods", "gatelog-queued-pods")
+    found = await clusterinfo.admission(kube)
     finding = await gating.examine(kube, found)
     return finding.verdict, finding.detail + finding.remedy
 
