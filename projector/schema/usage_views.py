@@ -153,11 +153,7 @@ def _incomplete(d: Dialect, window: bool) -> str:
     rest = "'held', 'incomplete'"
     filled_to = _filled_to(d)
     # A place is what the role asks for, also where a pod of it was resized since.
-    place = d.each.format(doc=d.with_pods.format(doc="q.requests"), alias="r")
-    flavors = d.each.format(doc="o.flavors", alias="f")
-    flavor = d.each.format(doc=d.nested.format(doc="f.value"), alias="x")
-    held = d.each.format(doc="a.resources", alias="f")
-    each = d.each.format(doc=d.nested.format(doc="f.value"), alias="r")
+    place = _placed(d, "q.requests", "o.flavors")
     # Whose it is when there is no pod: that of the first pod, on both sides.
     within = (
         f"WHERE a.admitted_at < {d.time.format(name='until')}"
@@ -171,8 +167,7 @@ SELECT a.cluster, a.group_id, '', g.namespace, g.queue, a.cluster_queue,
        {labels.format("a")}, f.key, r.key, {_amount(d)}, {rest},
        a.admitted_at, {released.format("a")}
   FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
-  {held}
-  {each}
+  {_held(d, "a.resources")}
  {within}
 UNION ALL
 SELECT o.cluster, o.group_id, '', o.namespace, o.queue, o.cluster_queue,
@@ -182,10 +177,21 @@ SELECT o.cluster, o.group_id, '', o.namespace, o.queue, o.cluster_queue,
   FROM owned o
   JOIN roles q ON q.cluster = o.cluster AND q.group_id = o.group_id AND q.name = o.role
   {place}
-  {flavors}
-  {flavor}
  WHERE o.number IS NOT NULL AND o.fate <> 'excess' AND x.key = r.key
    AND {_ITS_PODSET}"""
+
+
+def _placed(d: Dialect, requests: str, flavors: str) -> str:
+    """FROM items that open what a place asks for (`r`) and the flavors it has (`f`, `x`)."""
+    return f"""{d.each.format(doc=d.with_pods.format(doc=requests), alias="r")}
+  {d.each.format(doc=flavors, alias="f")}
+  {d.each.format(doc=d.nested.format(doc="f.value"), alias="x")}"""
+
+
+def _held(d: Dialect, resources: str) -> str:
+    """FROM items that open what an admission holds: by flavor (`f`) and resource (`r`)."""
+    return f"""{d.each.format(doc=resources, alias="f")}
+  {d.each.format(doc=d.nested.format(doc="f.value"), alias="r")}"""
 
 
 def _released(d: Dialect) -> str:
@@ -231,11 +237,6 @@ firsts AS MATERIALIZED (
 SELECT o.cluster, o.group_id, {_FIRST_LABELS.format("o")} AS labels
   FROM (SELECT DISTINCT cluster, group_id FROM owned) o),"""
         whose = "JOIN firsts w ON w.cluster = o.cluster AND w.group_id = o.group_id"
-    place = d.each.format(doc=d.with_pods.format(doc="c.requests"), alias="r")
-    its = d.each.format(doc="c.flavors", alias="f")
-    its_flavor = d.each.format(doc=d.nested.format(doc="f.value"), alias="x")
-    held = d.each.format(doc="c.resources", alias="f")
-    each = d.each.format(doc=d.nested.format(doc="f.value"), alias="r")
     shown = "s.flavor" if not key else "coalesce(s.key, '')"
     return f"""
 WITH {_owned(d, _in_window(d))},{firsts}
@@ -281,14 +282,11 @@ SELECT c.key, CASE WHEN c.piece = 'waited' THEN '' ELSE {name} END AS flavor, r.
 UNION ALL
 SELECT c.key, f.key, r.key, 'held', 'incomplete', {_amount(d)}, c.micros
   FROM quota c
-  {held}
-  {each}
+  {_held(d, "c.resources")}
 UNION ALL
 SELECT c.key, {d.text.format(doc="x.value")}, r.key, 'held', 'incomplete', -{_amount(d)}, c.micros
   FROM filled c
-  {place}
-  {its}
-  {its_flavor}
+  {_placed(d, "c.requests", "c.flavors")}
  WHERE x.key = r.key AND {_ITS_PODSET.replace("o.", "c.")}) s
  GROUP BY 1, s.flavor, s.resource, s.what, s.why, s.amount
 """
