@@ -18,11 +18,12 @@ import msgspec
 from actuator.fence import Known
 from actuator.pace import Pace
 from actuator.patches import FIELD_MANAGER
-from actuator.replies import NOT_INSTALLED, NOT_SERVED, Answer, Reply, read
+from actuator.replies import NOT_INSTALLED, NOT_SERVED, Reply, read
 from actuator.seen import Seen, Unread
 from actuator.workloads import GROUP, VERSIONS
 from podgroup.commands import ObjectRef
 from podgroup.runtime.kube import KubeError, KubeUnauthorized
+from podgroup.runtime.kube_answer import HttpAnswer
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -52,7 +53,7 @@ class Http(Protocol):
         params: Mapping[str, str] | None = None,
         body: bytes | None = None,
         content_type: str = "application/json",
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Send one request; raise only when no answer came."""
 
 

@@ -6,32 +6,17 @@ read with one shallow decode, and the object itself only when somebody asks for 
 Invariant: `read` never raises, whatever came.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
+
+from podgroup.runtime.kube_answer import HttpAnswer
 
 NOT_INSTALLED: Final = "NotInstalled"
 """Reason of a `Reply` made up here: the cluster has no Workloads at any version we know."""
 NOT_SERVED: Final = "NotServed"
 """Reason of a `Reply`: the path was not served, and the version will be found out anew."""
-
-
-class Answer(Protocol):
-    """What `podgroup.runtime.kube.KubeClient.request` gives back."""
-
-    @property
-    def status(self) -> int:
-        """HTTP status."""
-
-    @property
-    def body(self) -> bytes:
-        """The body as it came."""
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """Headers; only Retry-After is read."""
 
 
 class _Meta(Struct, rename="camel"):
@@ -97,7 +82,7 @@ class Reply(Struct, frozen=True, kw_only=True):
         return _objects.decode(self.body)
 
 
-def read(verb: str, path: str, answer: Answer) -> Reply:
+def read(verb: str, path: str, answer: HttpAnswer) -> Reply:
     """Take out of an answer what a verdict needs; a body that is no JSON is its own message."""
     retry_after_s = _seconds(answer.headers.get("Retry-After"))
     try:

@@ -29,23 +29,8 @@ from ingest.states import (
 from ingest.translate.items import Delta, read_page, read_status
 from podgroup.events import Event
 from podgroup.objects import Kind
+from podgroup.runtime.kube_answer import HttpAnswer
 from podgroup.runtime.kube_errors import KubeError, KubeUnavailable
-
-
-class Answer(Protocol):
-    """An HTTP answer, read completely."""
-
-    @property
-    def status(self) -> int:
-        """The HTTP status."""
-
-    @property
-    def body(self) -> bytes:
-        """The whole body."""
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """Headers; look-up ignores case."""
 
 
 class Lines(Protocol):
@@ -74,7 +59,7 @@ class WatchApi(Protocol):
 
     async def request(
         self, method: str, path: str, *, params: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Ask and read the whole answer, whatever its status."""
 
     def watch(

@@ -19,11 +19,11 @@ from typing import Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
-from ingest.calls import Answer
 from ingest.metrics import IngestMetrics
 from ingest.samples import ListMeta, Samples, read_samples
 from podgroup.events import Event
 from podgroup.objects import Kind
+from podgroup.runtime.kube_answer import HttpAnswer
 from podgroup.runtime.kube_errors import KubeError
 from podgroup.runtime.log import get_logger
 
@@ -48,7 +48,7 @@ class MeasureApi(Protocol):
         *,
         params: Mapping[str, str] | None = None,
         most_bytes: int | None = None,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Ask and read the whole answer; `KubeError` if there is none, or too much of it."""
 
 
@@ -160,7 +160,7 @@ class Measuring:
         self,
         path: str,
         read: Callable[[bytes], tuple[list[T], str]],
-        why: Callable[[Answer], str],
+        why: Callable[[HttpAnswer], str],
         more: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[list[T]]:
         """Yield what is on each page of a list; `why` says of a refusal what it means."""
@@ -184,7 +184,7 @@ def _read_pods(body: bytes) -> tuple[list[_Pod], str]:
     return page.items, page.metadata.token
 
 
-def refused(answer: Answer) -> str:
+def refused(answer: HttpAnswer) -> str:
     """Say what the metrics API's status means, and what to do."""
     match answer.status:
         case 404:

@@ -28,7 +28,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ingest.calls import Answer
 from ingest.webhook.admission import Admission
 from ingest.webhook.certs import OwnCertificates, server_context
 from ingest.webhook.install import (
@@ -44,6 +43,7 @@ from ingest.webhook.server import WebhookServer
 from ingest.webhook.settings import actuator_user, label_kinds, policy_for
 from ingest.webhook.trusting import merged, registered, trusts
 from podgroup.runtime.health import Checks
+from podgroup.runtime.kube_answer import HttpAnswer
 from podgroup.runtime.kube_errors import KubeError
 from podgroup.runtime.log import get_logger
 from podgroup.runtime.settings import Settings
@@ -79,7 +79,7 @@ class Api(Protocol):
         params: Mapping[str, str] | None = None,
         body: bytes | None = None,
         content_type: str = "application/json",
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Ask and read the whole answer, whatever its status."""
 
 

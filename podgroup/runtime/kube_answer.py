@@ -5,7 +5,7 @@ so that the end of iteration means that the server ended the watch properly.
 """
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 import msgspec
@@ -15,6 +15,22 @@ from podgroup.runtime.kube_errors import KubeForbidden, KubeUnavailable
 from podgroup.runtime.lines import LineSplitter, LineTooLong
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
+
+
+class HttpAnswer(Protocol):
+    """An HTTP answer, read completely, as `podgroup.runtime.kube.KubeClient` gives it back."""
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+
+    @property
+    def body(self) -> bytes:
+        """The whole body, as it came."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Headers; look-up ignores case."""
 
 
 class Answer(Struct, frozen=True):
