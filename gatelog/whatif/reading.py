@@ -14,6 +14,9 @@ from gatelog.whatif.courses import Courses
 from gatelog.whatif.history import Gathered
 from gatelog.whatif.since import moment
 from gatelog.whatif.tallying import Counting, Tally
+from podgroup.decide.unadmitted import ran_unadmitted
+from podgroup.fold.workloads import charge_of
+from podgroup.ids import GroupID
 from podgroup.journal import Journal
 from podgroup.policy import Policy
 from podgroup.runtime.settings import Settings
@@ -112,6 +115,7 @@ async def _read(
     def each(entry: Entry, world: World, journal: Journal) -> None:
         nonlocal messages, events, early, measured
         gathered.look(entry, world)
+        _charge(world, journal)
         counting.each(world, journal.decisions)
         messages += 1
         events += len(entry.batch.events)
@@ -141,3 +145,24 @@ async def _read(
         [],
         epoch if gathered.begin is not None and since < gathered.begin else 1,
     )
+
+
+def _charge(world: World, journal: Journal) -> None:
+    """Charge the groups that a message touched, in either mode, as the rules of a play do.
+
+    What succeeded pods gave back, and what runs without an admission, follows from the state and is
+    in no log; fold alone charges an admission whole until its end.
+    """
+    quotas = world.quotas
+    for identity in journal.groups:
+        group = world.groups.get(GroupID(identity))
+        if group is None:
+            continue
+        holding = group.quota.holding
+        if holding is not None:
+            quotas.charge(identity, charge_of(world, group, holding))
+        elif (charge := ran_unadmitted(world, group)) is not None:
+            quotas.charge(identity, charge)
+        else:
+            quotas.discharge(identity)
+    quotas.reported()

@@ -415,18 +415,21 @@ def release(world: World, here: At, group: Group, reason: str) -> None:
 
 
 def recharge(world: World, group: Group) -> None:
-    """Charge the group what it holds, less what its succeeded pods no longer need.
+    """Charge the group what it holds; Kueue keeps its own books, so in kueue mode nothing is."""
+    if world.mode != "kueue" and group.quota.holding is not None:
+        world.quotas.charge(group.id, charge_of(world, group, group.quota.holding))
+
+
+def charge_of(world: World, group: Group, holding: Holding) -> Charge:
+    """Return what a group is charged that holds quota: without what succeeded pods do not need.
 
     KEP-976 "Dynamically reclaiming Quota": a succeeded pod's share is free at once. Serving groups
-    keep theirs. Kueue keeps its own books, so in kueue mode nothing is charged.
+    keep theirs.
 
     What runs is charged even where it is more than was given: pods beyond the count of their role
     (in a serving group those that terminate have given their places up), pods of a role that has
     no places, and what a pod was resized to.
     """
-    holding = group.quota.holding
-    if world.mode == "kueue" or holding is None:
-        return
     usage: dict[tuple[str, str], int] = {}
     live = world.members[group.id].count
     for assignment in holding.admission.assignments:
@@ -441,9 +444,8 @@ def recharge(world: World, group: Group) -> None:
             usage[key] = usage.get(key, 0) + per_pod * left
     for key, amount in beyond_admission(world, group, holding.admission).items():
         usage[key] = usage.get(key, 0) + amount
-    queue = holding.admission.cluster_queue
-    charge = Charge(
-        queue,
+    return Charge(
+        holding.admission.cluster_queue,
         usage,
         group.composition.priority,
         holding.at,
@@ -451,4 +453,3 @@ def recharge(world: World, group: Group) -> None:
         holds=True,
         admitted=holding.admitted,
     )
-    world.quotas.charge(group.id, charge)

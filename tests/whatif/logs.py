@@ -73,13 +73,13 @@ _CARRY_OUT = -1
 
 
 def log_of(
-    trace: Path, objects: Path, to: Path, policy: Policy | None = None, lag_s: float = 0.0
+    trace: Path | Trace, objects: Path, to: Path, policy: Policy | None = None, lag_s: float = 0.0
 ) -> int:
     """Write what comes of a trace as an export; returns how many events it has.
 
     With `lag_s` pods are let in and stopped so long after it was decided.
     """
-    jobs = Trace(trace)
+    jobs = trace if isinstance(trace, Trace) else Trace(trace)
     found = read_objects([objects])
     found = with_namespaces(found + jobs.classes(found), jobs.namespaces)
     return write_log(jobs, found, to, jobs.begin, policy=policy or Policy(), lag_s=lag_s)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 from gatelog import cli
+from gatelog.whatif.arrivals import Arrival
+from gatelog.whatif.trace import Trace
 from projector.replay.files import Export, FileLog
 from projector.storage.database import reader
 from tests.replay.questions import PAGE, answer, asked
@@ -65,6 +68,26 @@ def test_what_a_busy_actuator_takes_is_played_as_well(
     assert found["then"]["waits"][0]["total_s"] > 100
     assert calibration["both"] == calibration["in_order"] == 40
     assert calibration["p50_s"] == calibration["p99_s"] == 0
+
+
+class _Uneven(Trace):
+    """Jobs of which the second pod runs twice as long as the first, the third three times."""
+
+    def arrivals(self) -> Iterator[Arrival]:
+        for number, one in enumerate(super().arrivals(), 1):
+            yield replace(one, life=replace(one.life, run_s=one.life.run_s * number))
+
+
+def test_what_pods_give_back_that_end_before_their_group_was_given_back_then(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three pods of a core run 100, 200 and 300 s: 600 core-seconds are used and not 900."""
+    source = _Uneven(jobs(tmp_path, HEAD + "0,100,3,team-a/lq,0,red,1\n"))
+    log = tmp_path / "uneven.jsonl.gz"
+    log_of(source, queues(tmp_path, 10), log)
+    found = what_if(capsys, log, "--since", "2000-01-01")
+    assert found["same"]["quota"] == found["then"]["quota"]
+    assert found["then"]["quota"][0]["used_hours"] == pytest.approx(600 / 3600, abs=1e-6)
 
 
 @pytest.mark.parametrize("preempts", [False, True])

@@ -2,11 +2,12 @@
 
 import json
 import sqlite3
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gatelog.whatif.objects import key_of, read_objects
 from gatelog.whatif.playing import Later
@@ -40,34 +41,47 @@ def play(
     return what_if(capsys, log, *given), database
 
 
-def rows(database: Path) -> tuple[list[cases.Admitted], list[tuple[str, str]]]:
-    """Return who was admitted, in order, and who was preempted and why."""
+Preempted = tuple[datetime, str, str]
+"""When, who, and why."""
+
+
+def rows(database: Path) -> tuple[list[cases.Admitted], list[Preempted]]:
+    """Return who was admitted, in order, and who was preempted when and why."""
     with sqlite3.connect(database) as connection:
         admitted = connection.execute(
             "SELECT a.admitted_at, g.name, a.cluster_queue, a.flavors FROM admissions a "
             "JOIN groups g ON g.id = a.group_id JOIN decisions d ON d.id = a.decided_by "
             "ORDER BY d.number"
         ).fetchall()
-        preempted = connection.execute("SELECT victim_name, policy FROM preemptions").fetchall()
+        preempted = connection.execute("SELECT at, victim_name, policy FROM preemptions").fetchall()
     return [
         cases.Admitted(datetime.fromisoformat(at), name, queue, json.loads(flavors))
         for at, name, queue, flavors in admitted
-    ], preempted
+    ], [(datetime.fromisoformat(at), name, why) for at, name, why in preempted]
 
 
 def differs(
-    story: cases.Story, admitted: list[cases.Admitted], preempted: list[tuple[str, str]]
+    story: cases.Story, admitted: list[cases.Admitted], preempted: list[Preempted]
 ) -> str | None:
-    """Say in what a play differs from the oracle, None if its beginning did not come about."""
+    """Say in what a play differs from the oracle, None if its beginning did not come about.
+
+    After the end of a case its pods end one by one here, and others give way or get in.
+    """
     names = set(story.names())
     mine = [one for one in admitted if one.group in names and one.at < story.end()]
     if [one for one in mine if one.at < cases.GONE] != story.held():
         return None
-    then, wanted = [one for one in mine if one.at >= cases.GONE], story.admitted()
+    then = [replace(one, at=_moment(one.at)) for one in mine if one.at >= cases.GONE]
+    wanted = story.admitted()
     if then != wanted:
         return f"{story.name}: {then} for {wanted}"
-    gave_way = sorted(each for each in preempted if each[0] in names)
+    gave_way = sorted((who, why) for at, who, why in preempted if who in names and at < story.end())
     return "" if gave_way == story.preempted() else f"{story.name}: {gave_way} gave way"
+
+
+def _moment(at: datetime) -> datetime:
+    """Return the time of the event that an admission follows: a victim is back a second later."""
+    return at - timedelta(seconds=(at - cases.BACK).total_seconds() % cases.STEP_S)
 
 
 @pytest.mark.parametrize("strategies, at_least", [((), 15), (BOTH, 8)], ids=["quota", "shares"])
