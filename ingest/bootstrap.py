@@ -1,4 +1,4 @@
-"""Composition root of the ingest deployment: builds the parts, runs sessions until told to stop.
+"""Composition root of the ingest deployment: builds the parts, runs sessions until asked to stop.
 
     bus ── session: 9 watchers ─► publisher ─► EVENTS        (session after session)
     kube ─┤   (of several replicas in the one that holds the Lease)
@@ -60,7 +60,7 @@ async def run_ingest(
 ) -> None:
     """Follow the API server into the log until `stop` is set.
 
-    `bus` and `kube` are shared by whoever gives them; otherwise they are made from the settings
+    `bus` and `kube` are the caller's if it gives them; otherwise they are made from the settings
     and closed on return. How it stands is registered in `checks`, which the caller serves.
 
     Raises:
@@ -70,7 +70,7 @@ async def run_ingest(
     metrics = metrics_of(checks, settings)
     ingest = _Ingest(settings, IngestMetrics(metrics))
     if checks is not None:
-        # Before anything can wait: a probe must not find us ready because nobody was asked.
+        # Before anything can wait: a probe must not find us ready because nothing was asked.
         checks.ready("ingest", lambda: ingest.problem)
     async with AsyncExitStack() as stack:
         if bus is None:
@@ -99,7 +99,7 @@ async def run_ingest(
 
 
 class Asked(Changed):
-    """Somebody needs everything listed again."""
+    """A reader of the log needs everything listed again."""
 
 
 class _Ingest:
@@ -148,7 +148,7 @@ class _Ingest:
                     return
                 await self._follow(session, stop)
             except BusClosed:
-                # By its owner: a shared bus may be closed before we are told to stop.
+                # By its owner: a shared bus may be closed before we are asked to stop.
                 if stop.is_set():
                     return
                 raise

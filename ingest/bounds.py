@@ -1,6 +1,6 @@
 """How large an event may be.
 
-A NATS server accepts messages of 1 MiB unless told otherwise, and the API server stores objects of
+A NATS server accepts messages of 1 MiB by default, and the API server stores objects of
 up to 1.5 MiB; a Workload owned by some ten thousand pods is all owner references. What does not fit
 is refused like anything else that cannot be taken. A deletion is never refused: it is reduced to
 the identity of what is gone.

@@ -1,14 +1,14 @@
 """Changes of pods that decide nothing: the last one matters, and a namespace gets so many.
 
-Theory. Whoever may label a pod may do so a thousand times a second, and each change would stay in
-the log and push what others did out of it. So changes are of two kinds. *Decisive* ones go at once:
-the first sight of a pod, its end, and whatever admission, accounting or diagnosis turns on (gates,
-phase, node, requests, conditions, how containers ended, whether it is ours). All else (labels,
-annotations, owners, ...) is *minor*: of one pod some go at once, then one in a while; of one
-namespace many go at once, then so many a second. Our finalizer is between the two: a group is not
-over before it is off all its pods, so it waits for its own pod's turn only, never for a neighbour's
-(a namespace of thousands of pods that end must not stand still); but whoever may write pods can put
-it on and off for ever. A minor change that may not go yet is held,
+Theory. A user who may label a pod may do so a thousand times a second, and each change would stay
+in the log and push what others did out of it. So changes are of two kinds. *Decisive* ones go at
+once: the first sight of a pod, its end, and whatever admission, accounting or diagnosis turns on
+(gates, phase, node, requests, conditions, how containers ended, whether it is ours). All else
+(labels, annotations, owners, ...) is *minor*: of one pod some go at once, then one in a while; of
+one namespace many go at once, then so many a second. Our finalizer is between the two: a group is
+not over before it is off all its pods, so it waits for its own pod's turn only, never for a
+neighbour's (a namespace of thousands of pods that end must not stand still); but a user who may
+write pods can put it on and off for ever. A minor change that may not go yet is held,
 a later one of the same pod takes its place, and it goes when it is due, or with the next decisive
 change, which shows it too. What is allowed when is the generic cell rate algorithm (ITU-T I.371):
 one time per pod and one per namespace, and what is held has its turn reserved.

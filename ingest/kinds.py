@@ -57,7 +57,7 @@ from podgroup.objects import (
 )
 
 QUEUES = (ClusterQueueView, CohortView, LocalQueueView)
-"""Whose condition Active says what of the spec nobody reads."""
+"""Kinds whose condition Active says which fields of the spec are not read."""
 RoleVariant = Literal["kueue", "kep-976"]
 
 CLUSTER_SCOPED: frozenset[Kind] = frozenset(

@@ -149,7 +149,7 @@ class Measuring:
         return new
 
     async def _list(self) -> None:
-        """Learn who runs: the log has told, and the watch will not."""
+        """Learn which pods run: the log has them, and the watch will not repeat them."""
         path = "/api/v1/pods"
         running = {"fieldSelector": "status.phase=Running"}
         async for pods in self._pages(path, _read_pods, lambda a: f"{path}: {a.status}", running):

@@ -8,17 +8,17 @@ Putting waits when two full messages are collected already: a slow log slows the
 instead of filling memory.
 
 One writer. Each message names the message that it follows on its subject, and the server stores it
-only there (Nats-Expected-Last-Subject-Sequence). So whoever publishes second of two ingesters is
+only there (Nats-Expected-Last-Subject-Sequence). So the second of two ingesters to publish is
 refused (`Overtaken`) and begins again from what the log has; a process that was stopped for an hour
 cannot get a word in; and a message is never in the log without the one before it. That is why there
-is one message on its way at a time, and why a session begins with `claim`: from then on whoever
-published before is refused, also in shards for which there is no news yet.
+is one message on its way at a time, and why a session begins with `claim`: from then on a writer
+that published before is refused, also in shards for which there is no news yet.
 
 Positions. Each message says, per kind, up to which resource version the watch is published *once
 this message and all before it are stored*. The version of an event therefore travels with the
 event and counts from the message that contains it. A frame takes the kind's position away until
 its `RelistCompleted` is in a message, because a crash in between must lead to another relist: the
-log would otherwise keep a frame that nobody closes.
+log would otherwise keep a frame that is never closed.
 
 Message ids come from the events' ids (`codec.message_id`), with cluster and shard, because
 JetStream compares ids within the stream and not within a subject. A refusal inside a frame gets
@@ -186,10 +186,10 @@ class EventPublisher:
             raise self._broken
 
     async def claim(self) -> None:
-        """Store an empty message in every shard: whoever published before is refused from now on.
+        """Store an empty message in every shard: earlier writers are refused from now on.
 
         Raises:
-            Overtaken: somebody published since we looked; look again.
+            Overtaken: another writer published since we looked; look again.
             BusUnavailable: not stored.
         """
         token = secrets.token_hex(8)
@@ -221,7 +221,7 @@ class EventPublisher:
             self._broken = error
             raise
         finally:
-            # Whoever waits for room must learn that there will be none.
+            # A caller that waits for room must learn that there will be none.
             self._broken = self._broken or RuntimeError("the publisher has stopped")
             self._room.set()
 

@@ -1,10 +1,10 @@
 """The webhook in this process: its certificate, its server, and its entry at the API server.
 
-With certificates made by somebody else (`webhook.cert_file`) the registration is theirs too, since
-they know whom to trust. With certificates of our own nobody else can know the authority, so we
+With certificates made by another system (`webhook.cert_file`) the registration is its task too,
+since it knows whom to trust. With certificates of our own only we know the authority, so we
 write both webhook configurations, by server-side apply, with our authority in front of those of
 other replicas (`webhook.trusting`), and again when it is not among them any more. A registration
-that somebody removed stays away until the next start: it was taken away for a reason (removal, a
+that was removed stays away until the next start: it was taken away for a reason (removal, a
 switch to policies), and put back while we end it would refuse every pod.
 
 A refused registration is reported and tried again; the server goes on, as the registration may be
@@ -12,9 +12,9 @@ in place already.
 
 No pod is refused while replicas come and go: one that comes is not ready before the API server has
 had time to hear of its authority, and one that ends goes on answering for `webhook.linger_s`, until
-nobody is sent to it any more.
+no request is sent to it any more.
 
-Invariant: the API server is told to trust an authority only after a certificate of it is served.
+Invariant: the registration names an authority only after a certificate of it is served.
 """
 
 import asyncio
@@ -122,11 +122,11 @@ async def webhook(
         tls=tls,
         host=chosen.host,
         port=chosen.port,
-        # An answer after the API server has given up helps nobody.
+        # An answer after the API server has given up is of no use.
         timeout_s=max(0.5, chosen.timeout_s - 0.5),
     )
     await server.start()
-    # Whoever made the files (cert-manager, mostly) also renews them, under the same paths.
+    # What made the files (cert-manager, mostly) also renews them, under the same paths.
     if own is not None:
         trust = Trust(heard_s, look_s)
         if checks is not None and not chosen.url:  # behind a Service others answer meanwhile

@@ -1,6 +1,6 @@
 """Where to go on: this deployment's memory is the last message it published.
 
-The newest message of the watch says, per kind, which resource version is in the log, whoever of
+The newest message of the watch says, per kind, which resource version is in the log, whichever of
 several ingesters has written it; kinds it does not name need a relist. While running we also know
 what the log has acknowledged; if
 the stream does not have that any more (it was recreated, or restored from before), what follows

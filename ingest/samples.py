@@ -1,7 +1,7 @@
-"""Samples of what pods really use, added up per pod until somebody asks for a report.
+"""Samples of what pods really use, added up per pod until a report is asked for.
 
 Theory. The metrics API (metrics.k8s.io/v1beta1, kind PodMetrics) names pods and gives no uid, and
-the sample of a name is of whoever bore it when it was taken. So the watch of pods, which this
+the sample of a name is of the pod that bore it when it was taken. So the watch of pods, which this
 follows, says who bears a name now; a sample from before that one was made is not of it. A metrics
 server looks at its nodes at a pace of its own and gives the same sample until then: one that is not
 newer than the last is not counted again.
@@ -115,7 +115,7 @@ class Samples:
         return sorted({namespace for namespace, _ in self._pods})
 
     def learn(self, namespace: str, name: str, uid: str, created_at: datetime) -> None:
-        """Take over a pod that runs, unless the watch told of one of that name."""
+        """Take over a pod that runs, unless the watch reported one of that name."""
         self._pods.setdefault((namespace, name), _Running(uid, created_at))
 
     def saw(self, events: Iterable[Event]) -> list[PodMeasured]:

@@ -150,7 +150,7 @@ class Session:
         """A reconnect may lead to a server with another past.
 
         Servers that elect a leader do not answer for seconds, which is no reason to list again:
-        whether it can be continued is asked until somebody knows.
+        whether it can be continued is asked until a server knows.
         """
         backoff = Backoff(first_s=0.1, ceiling_s=2.0)
         while True:

@@ -8,7 +8,7 @@
       ╰── expired, or unfit to resume ───╯          any state: 404 ──► next version, or Absent
 
 A relist is a frame in the log: `RelistStarted`, every object, `RelistCompleted`. What was not in
-the frame is gone; that is how a deletion nobody saw becomes known. Hence three rules:
+the frame is gone; that is how a deletion that was not watched becomes known. Hence three rules:
 
 1. A frame shows one moment. Pages of one LIST do (its continue tokens say so); two attempts at a
    WatchList do not: an object deleted between them would seem alive. So an interrupted initial
@@ -19,7 +19,7 @@ the frame is gone; that is how a deletion nobody saw becomes known. Hence three 
 3. An object that cannot be read is an event like any other and moves the version along.
 
 Transitions are functions of (state, what came); they return a `Step`: events for the log, the next
-state, and what went wrong, if anything. Whoever drives the machine (`ingest.watcher`) waits and
+state, and what went wrong, if anything. The driver of the machine (`ingest.watcher`) waits and
 reconnects.
 
 Invariant: only `Watching` has a version from which to resume, and it has it only after everything

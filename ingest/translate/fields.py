@@ -175,7 +175,7 @@ def annotations(found: dict[str, str] | None, more: Container[str] = ()) -> dict
 
 
 def because(found: dict[str, str] | None) -> str:
-    """Return why a person stopped or resumed an object, and who; "" where nobody says."""
+    """Return why a person stopped or resumed an object, and who; "" where it does not say."""
     marks = found or {}
     reason, by = marks.get(REASON_ANNOTATION, ""), marks.get(REASON_BY_ANNOTATION, "")
     text = f"{reason} ({by})" if reason and by else reason
@@ -237,14 +237,14 @@ def writer(meta: ManagedMetaWire) -> tuple[str, datetime | None]:
 
     Entries of subresources (status writes of kubelet and kube-scheduler, mostly) do not count; a
     binding leaves no entry at all. The newest time wins. Times have whole seconds, so a pod created
-    and ungated within one second has a tie: then whoever did not create it wrote later, and after
-    that the later entry in the list.
+    and ungated within one second has a tie: then the one that did not create it wrote later, and
+    after that the later entry in the list.
 
-    Assumption to know about: the API server notes a manager when it *takes* fields. Whoever only
-    removes (a gate, a finalizer) leaves no trace and takes nobody's time stamp along, so the answer
+    Assumption to know about: the API server notes a manager when it *takes* fields. A writer that
+    only removes (a gate, a finalizer) leaves no trace and updates no time stamp, so the answer
     is then the writer before, with the old time: a consumer compares both with the view before.
     One case can be recognised without history: the spec has changed since creation (generation
-    above 1), and nobody wrote after the creator's second.
+    above 1), and there is no write after the creator's second.
     """
     newest: ManagedEntry | None = None
     for entry in meta.managed_fields or ():

@@ -114,7 +114,7 @@ class _List(Wire, frozen=True):
 
 
 class Identity(Struct, frozen=True, gc=False):
-    """Who an object is, as far as it can be told."""
+    """Which object it is, as far as can be read."""
 
     uid: str = ""
     namespace: str = ""

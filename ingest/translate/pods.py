@@ -6,7 +6,7 @@ translated once per distinct text and remembered in bounded tables. The role is 
 reads the pod once more, only for pods without the role-hash annotation.
 
 Annotation pod-group-sets is read here (`podsets`) and not passed on as text. One that cannot
-be read is told in the view instead of refusing the pod: its group has to say why it is blocked.
+be read is reported in the view instead of refusing the pod: its group has to say why it is blocked.
 
 Invariant: environment, commands, arguments and volumes are not named here, so no view has them.
 """
@@ -119,7 +119,7 @@ def pod_view(
             the role has to be computed.
         variant: which fields make a role (`podgroup.roles`).
         annotated_names: whether annotations can name a group or a prebuilt Workload; if not, these
-            stay out of the view, so that nobody after this has to know.
+            stay out of the view, so that no later code has to know.
         copied: annotations beside those of Kueue that go to the pod's Workload.
 
     Raises:

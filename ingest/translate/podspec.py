@@ -4,7 +4,7 @@ They are in pods, in the templates of Workloads, and in those of pod-group-sets.
 role share is translated once per distinct text and remembered in bounded tables, because a relist
 of a large cluster runs through here once per pod.
 
-Invariant: equal texts give equal results, and nobody changes a result.
+Invariant: equal texts give equal results, and no caller changes a result.
 """
 
 from functools import lru_cache

@@ -4,7 +4,7 @@ v1beta1 and v1beta2 of Kueue's queues differ in names only: `cohort` became `coh
 `admissionChecks` (names) gave way to `admissionChecksStrategy`, and the fungibility answers
 `Borrow` and `Preempt` became `MayStopSearch`. The view speaks v1beta2.
 
-Invariant: an absent setting becomes the default that Kueue's API documents, so that nobody after
+Invariant: an absent setting becomes the default that Kueue's API documents, so that no code after
 this has to know defaults.
 """
 

@@ -1,4 +1,4 @@
-"""Which fields of an object's spec no wire shape has: somebody wrote them and nobody reads them.
+"""Which fields of an object's spec no wire shape has: fields that are set and have no effect.
 
 Invariant: a field that is named here changes nothing that gatelog does.
 """

@@ -1,7 +1,7 @@
 """The admission webhook: gates pods that name a queue and refuses pods it could not queue.
 
-A scheduling gate can only be set while a pod is created, so whoever wants to queue plain pods
-has to stand in the way of their creation. This package does that and nothing more: it decides
+A scheduling gate can only be set while a pod is created, so a queue of plain pods
+has to intercept their creation. This package does that and nothing more: it decides
 from the pod, the settings and a handful of facts looked up beforehand, and it answers.
 
     request bytes -> review -> pod -> facts (the only I/O) -> mutate / validate -> response

@@ -1,6 +1,6 @@
 """What strangers can cost the webhook: connections, time before a request, bytes of bodies.
 
-Theory. Whoever reaches the port can open connections and send as much of a body as they like; the
+Theory. Any client of the port can open connections and send as much of a body as it likes; the
 API server sends heads and bodies at once, mostly of a few kilobytes. So what is unfinished gives
 way to what is new: with too many connections the one that has been of no use longest is closed,
 with too many bytes in flight the largest unfinished body. A connection that sends no head, or a
@@ -108,7 +108,7 @@ class Body:
         return b"".join(self._parts)
 
     def give_up(self) -> None:
-        """Close the connection and let go of what has arrived."""
+        """Close the connection and drop what has arrived."""
         self.given_up = True
         self._clear()
         if self._request.transport is not None:

@@ -1,7 +1,7 @@
 """Certificates: what makes the API server trust the webhook.
 
 The API server calls webhooks over TLS only and checks the certificate against the caBundle of
-the registration. Either somebody else makes certificates (cert-manager; give the files), or
+the registration. Either another system makes certificates (cert-manager; give the files), or
 `OwnCertificates` keeps a small authority of its own in a directory: a CA that lives for ten
 years, whose certificate is the caBundle, and a serving certificate that is renewed when a third
 of its life is left, without touching the registration.
@@ -124,7 +124,7 @@ def server_context() -> ssl.SSLContext:
 
 
 def load_files(context: ssl.SSLContext, cert_file: Path, key_file: Path) -> None:
-    """Loads a certificate made by somebody else.
+    """Loads a certificate made by another system.
 
     Raises:
         CertificateError: a file is missing, unreadable, or the two do not belong together.

@@ -1,7 +1,7 @@
 """Facts: everything outside the pod that a decision about it depends on.
 
 The decisions are pure functions of a pod, a policy and these facts; gathering them is the only
-part of the webhook that waits for somebody else. Each question is asked only where its answer
+part of the webhook that waits for the API server. Each question is asked only where its answer
 can matter, in the order in which Kueue asks: most pods cost no question at all.
 
 Invariant: facts describe one moment and are used for one request.

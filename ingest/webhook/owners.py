@@ -1,4 +1,4 @@
-"""The walk up a pod's owners: is somebody above it who is queued already?
+"""The walk up a pod's owners: is one of them queued already?
 
 Controllers form chains (a Deployment owns a ReplicaSet owns a Pod), and a queue name anywhere
 up the chain, on a kind that is queued as a whole, settles the matter for the pod. The walk
@@ -70,7 +70,7 @@ class OwnerChainTooLong(OwnershipError):
 
 
 def controller_is_managed(pod: Pod, policy: WebhookPolicy) -> bool:
-    """Whether the pod's direct controller is of a kind somebody else queues; asks nobody."""
+    """Whether the pod's direct controller is of a kind that is queued elsewhere; sends nothing."""
     ref = pod.controller
     return ref is not None and policy.counts(ref.group, ref.kind)
 

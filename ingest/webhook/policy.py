@@ -88,7 +88,7 @@ class WebhookPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Namespaces that are queued at all; overrides an explicit queue name (kueue, locked on)."""
 
     enabled_kinds: tuple[OwnerKind, ...] = JOB_KINDS
-    """Owner kinds somebody else queues; ``()`` where gatelog is alone."""
+    """Owner kinds that another controller queues; ``()`` where gatelog is alone."""
 
     external_kinds: tuple[OwnerKind, ...] = ()
     """Further owner kinds to treat as enabled (Kueue: ``integrations.externalFrameworks``)."""

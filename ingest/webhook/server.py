@@ -48,7 +48,7 @@ class WebhookServer:
     Args:
         admission: the decisions.
         tls: server context with a certificate; see `certs`.
-        host: address to listen on; loopback unless told otherwise.
+        host: address to listen on; loopback by default.
         port: port, 0 for any free one.
         timeout_s: seconds for one request; keep it below the registration's timeoutSeconds.
         max_body_bytes: larger bodies are refused with 413.
@@ -95,7 +95,7 @@ class WebhookServer:
         dispositions, ``passed``, ``refused``, ``labelled``, and ``bad_request``, ``too_large``,
         ``busy``, ``timeout``, ``lookup_failed``, ``error`` for requests without a verdict."""
         self.answered: Callable[[str, float], None] | None = None
-        """Told of each request that was taken up: the word it is counted under, and its seconds."""
+        """Called for each request taken up: the word it is counted under, and its seconds."""
 
     @property
     def url(self) -> str:

@@ -2,7 +2,7 @@
 
 Settings are what an operator writes; a policy is what the decisions read. The one thing to
 work out is who else queues: in ``kueue`` mode Kueue's own job integrations do and their pods are
-left to them, and its scheduler assigns topologies; in ``builtin`` mode nobody does either, so a
+left to them, and its scheduler assigns topologies; in ``builtin`` mode nothing does either, so a
 Job's pods that name a queue are taken.
 
 Invariant: the same settings give the same policy.

@@ -1,6 +1,6 @@
 """Validation: refuses pods that could never be queued, and changes that would corrupt a group.
 
-Refusing early is kindness: later a mistake in a label is an event somebody has to find. All
+Refusing early is kindness: later a mistake in a label is an event that a user has to find. All
 mistakes of one request are reported together, each with the path of its field. The rules are
 those of Kueue's pod webhook, so that what passes there passes here; on top come bounds and
 forms that Kueue leaves to fail later (role-hash text, sizes, the first draft's keys). The added
