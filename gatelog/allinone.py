@@ -69,7 +69,7 @@ async def run_up(
         kube = await connect_kube(settings.kubernetes)
         stack.push_async_callback(kube.close)
         settings, registered = await _cluster(kube, settings, narrator, way)
-        # The state directory is ours alone, so there is nobody to take turns with.
+        # The state directory is ours alone, so there is no other process to take turns with.
         settings = msgspec.structs.replace(
             settings, lease=msgspec.structs.replace(settings.lease, enabled=False)
         )
@@ -172,7 +172,7 @@ def _tell_user(narrator: Narrator, settings: Settings) -> None:
 async def _as_before(
     kube: KubeClient, settings: Settings, narrator: Narrator
 ) -> install.Way | None:
-    """Go on serving a webhook that is registered for us; nobody else would."""
+    """Go on serving a webhook that is registered for us; no other process would."""
     registered = await install.registered_url(kube)
     if registered and registered == install.own_url(settings):
         narrator.info("webhook_again", "the webhook is registered for this address: serving it")

@@ -1,8 +1,9 @@
 """`gatelog doctor`: everything gatelog needs, looked at once, with what to do where it is wrong.
 
 Theory. Most trouble is a part that is missing or cannot be reached, and the parts are four:
-settings, database, log, cluster. They are told in that order and looked at independently, so one
-that is down does not hide the others. With nothing but a kubeconfig the cluster is looked at alone.
+settings, database, log, cluster. They are reported in that order and looked at independently, so
+one that is down does not hide the others. With nothing but a kubeconfig the cluster is looked at
+alone.
 
 Invariant: the exit status is 1 exactly when a finding is `fail`; findings keep their order.
 """
@@ -41,7 +42,7 @@ _FROM_AFAR = (
 
 
 def _elsewhere(settings: Settings) -> bool:
-    """Tell whether nothing here names a log or a read model, as on somebody's laptop."""
+    """Tell whether nothing here names a log or a read model, as on a user's laptop."""
     known = settings.database.url or settings.nats.url
     return not known and not statedir.of(settings).path.exists()
 

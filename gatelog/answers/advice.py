@@ -1,6 +1,6 @@
 """What it would take: for each reason to wait, the sentence that says what would end it.
 
-Theory. A reason names what is missing; somebody at three in the morning wants to know what would
+Theory. A reason names what is missing; a user at three in the morning wants to know what would
 make it go away and who can do that. The sentences are in `podgroup.reasons`; here they get the
 group's own names and counts.
 

@@ -1,8 +1,8 @@
 """What may be missing from a group's story, or stands still in it: lost parts of the log, and what
-was set aside.
+was parked.
 
 Theory. A gap is known by its positions and by the time it was noticed; whether something of this
-group was in it nobody can tell, so it is named for every group that lived then. What was set aside
+group was in it is unknown, so it is named for every group that lived then. What was parked
 is known by its group.
 
 Invariant: read-only; a story without gaps has no sentences here.
@@ -52,7 +52,7 @@ class LostRow(msgspec.Struct, frozen=True):
 
 
 class AsideRow(msgspec.Struct, frozen=True):
-    """What was set aside of a group; `resolution` is empty while it is."""
+    """A parked event of a group; `resolution` is empty while it is parked."""
 
     seq: int
     ord: int

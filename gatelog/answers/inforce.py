@@ -5,7 +5,7 @@ an epoch, those that changed afterwards. Read in order, the lines give what held
 on. What was pruned of history is filled in from the checkpoint, which knows what holds now: a
 setting that no later line of the epoch names has not changed since.
 
-Invariant: read-only; a setting that nobody can know any more is left out, never guessed.
+Invariant: read-only; a setting that cannot be known any more is left out, never guessed.
 """
 
 from datetime import datetime

@@ -1,8 +1,8 @@
 """How a story words what happened: one phrase per kind of note and per decision.
 
 Theory. `{pods}` stands for the names of the pods concerned. The tone is for colour: good, bad or
-none. What is quiet is left out of stories, because another line says it or nobody asks; `--full`
-shows it all the same.
+none. What is quiet is left out of stories, because another line says it or it is seldom asked for;
+`--full` shows it all the same.
 
 Invariant: phrases are in the words of the glossary (gate, ungate, surplus, replaced, released).
 """
@@ -37,7 +37,7 @@ NOTES = {
     "DeltaRefused": ("not taken", "bad"),
     "OperatorActed": ("operator acted", ""),
 }
-"""Kind of note -> what is said, and its tone. Other kinds are told by their name."""
+"""Kind of note -> what is said, and its tone. Other kinds are shown by their name."""
 
 QUIET_NOTES = frozenset(
     {"GroupSeen", "PodScheduled", "StateChanged", "WorkloadSeen", "TimerFired", "RelistStarted"}

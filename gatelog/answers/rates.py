@@ -10,7 +10,7 @@
     [flavors.spot]              # instead of these, in flavor spot
     cpu = 0.012
 
-Invariant: what has no rate costs nothing, and is told (`Rates.unknown`).
+Invariant: what has no rate costs nothing, and is reported (`Rates.unknown`).
 """
 
 import tomllib
@@ -37,7 +37,7 @@ def unit(resource: str) -> int:
 
 
 def unit_name(resource: str) -> str:
-    """Return in what an amount-hour of a resource is told: `core-h`, `GiB-h` or `h`."""
+    """Return in what an amount-hour of a resource is expressed: `core-h`, `GiB-h` or `h`."""
     if resource == "cpu":
         return "core-h"
     return "GiB-h" if unit(resource) == _GIB else "h"

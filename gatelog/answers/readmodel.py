@@ -1,6 +1,6 @@
 """What the command line asks of the read model: plain SQL over the public tables.
 
-Theory. The tables are a public contract, so the commands use them as anybody could: every
+Theory. The tables are a public contract, so the commands use them as any client could: every
 statement here can be printed (`statement`) and pasted into sqlite3 or psql. Both databases take
 the same text; what differs (times as text or as values, documents) is evened out on reading.
 
@@ -155,7 +155,7 @@ class ReadModel:
         return self.rows(HeldRow, sql.HELD, {"limit": MOST_HELD})
 
     def entries(self, group_id: str) -> list[TimelineEntry]:
-        """Return everything that is told about a group, in order of the log."""
+        """Return a group's whole history, in order of the log."""
         given = {"group_id": group_id, "limit": MOST_ENTRIES}
         with self._asked(sql.ENTRIES, given) as rows:
             return [_entry(row) for row in rows]
@@ -202,7 +202,7 @@ class ReadModel:
         return int(self._value(sql.AHEAD, given))
 
     def expected(self, group_id: str) -> ExpectedRow | None:
-        """Return when a group that waits is expected to start, None if nobody has said."""
+        """Return when a group that waits is expected to start, None without a forecast."""
         return next(self.rows(ExpectedRow, sql.EXPECTED, {"group_id": group_id}), None)
 
     def spared(self) -> int:
@@ -243,11 +243,11 @@ class ReadModel:
         return datetime.fromisoformat(found) if isinstance(found, str) else found
 
     def parked(self) -> int:
-        """Return how many events are set aside and wait for a person."""
+        """Return how many events are parked and wait for a person."""
         return int(self._value(sql.PARKED, {}))
 
     def set_aside(self, namespace: str, name: str, group_id: str = "") -> list[SetAsideRow]:
-        """Return what was set aside of a group or pod and has not been taken since, newest first.
+        """Return what was parked of a group or pod and not accepted since, newest first.
 
         A refused pod is known by its own name and by that of the group it bears.
         """
@@ -276,7 +276,7 @@ class ReadModel:
         return list(self.rows(RepeatedRow, query, {**given, **times}))
 
     def standing(self, before: datetime, limit: int = 100) -> list[StandingRow]:
-        """Return groups that are parked, or over since before a time and not let go of yet."""
+        """Return groups that are parked, or over since before a time and not released yet."""
         return list(self.rows(StandingRow, sql.STANDING, {"before": before, "limit": limit}))
 
     def statement(self, query: str, given: Mapping[str, Any]) -> str:

@@ -1,9 +1,9 @@
 """Writes that are repeated without effect, and groups that stand still, in sentences.
 
-Theory. A write that is refused, or that somebody takes back each time, is decided again with
+Theory. A write that is refused, or that another writer undoes each time, is decided again with
 growing pauses, for as long as its group wants it. Nothing else shows that: the group is where it
 was. So `why` says it of a group and `doctor` of all. A write that the API server took in the end
-is not told any more, nor one that was not tried for longer than the longest pause.
+is not reported any more, nor one that was not tried for longer than the longest pause.
 
 Invariant: pure; a sentence names what is written, how often, since when and what came of it.
 """
@@ -20,7 +20,7 @@ WINDOW = timedelta(hours=2)
 LATELY = timedelta(minutes=35)
 """The longest pause between two tries is 30 min."""
 TOO_LONG = timedelta(minutes=10)
-"""A group that is over is let go of in seconds."""
+"""A group that is over is released in seconds."""
 PUT_BACK = "KeepPod"
 MOST = 3
 """What is named of many."""

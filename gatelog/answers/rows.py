@@ -245,7 +245,7 @@ class UnstartedRow(msgspec.Struct, frozen=True):
 
 
 class UnreplacedRow(msgspec.Struct, frozen=True):
-    """A pod that failed and whose place nobody has."""
+    """A pod that failed and has no replacement."""
 
     name: str
     ended_at: datetime

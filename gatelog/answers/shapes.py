@@ -1,11 +1,11 @@
 """Owners and shapes: who asks for more than they use, and whose pods fail or start again.
 
 Theory. Pods of one controller and role hash ask for the same and do the same work, so what is wrong
-with one is wrong with all, and whoever owns them can mend it in one place. What a pod used is the
+with one is wrong with all, and their owner can mend it in one place. What a pod used is the
 mean of its samples; the mean of several goes by their samples, which are so far apart as those of
 any other.
 
-Invariant: reads only; what is told of `failures` was asked for at the time of the failure.
+Invariant: reads only; the requests in `failures` were in force at the time of the failure.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from projector.schema.dialect import Dialect
 Row = dict[str, Any]
 
 RESTARTED = "Restarted"
-"""What is told of pods whose containers were started again, however they had ended."""
+"""What is reported of pods whose containers were started again, however they had ended."""
 
 _USED = """
 SELECT namespace, owner, role, resource, count(*) AS pods, sum(samples) AS samples,

@@ -25,7 +25,7 @@ EACH = "each pod"
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _TOGETHER = timedelta(seconds=0.3)
 NO_WAIT = timedelta(seconds=0.05)
-"""Shorter waits are not told: pods of a group are never created in the same instant."""
+"""Shorter waits are not reported: pods of a group are never created in the same instant."""
 _IDENTITY = re.compile(r" \((?:group )?(?:group|single)-[0-9a-f-]{36}\)")
 COUNTED = 4
 """Names that count on are joined from so many on."""
@@ -225,7 +225,7 @@ def plain(message: str) -> str:
 def listed(names: Sequence[str], most: int = 4) -> str:
     """Return names in a line: all of a few, else the first ones and how many more.
 
-    Names that count on are told by the first and the last number: `train-0…3`.
+    Names that count on are shown by the first and the last number: `train-0…3`.
     """
     runs = _runs(names)
     if len(names) >= COUNTED and len(runs) < len(names):

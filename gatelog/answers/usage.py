@@ -57,7 +57,7 @@ class Spent(Struct, kw_only=True):
 
     @property
     def taken(self) -> int:
-        """All that nobody else could have."""
+        """All that nothing else could have."""
         return self.running + sum(self.held.values()) + sum(self.wasted.values())
 
 

@@ -6,7 +6,7 @@
 
 The scale runs from the group's first moment to the end of its last wait (now, while it waits).
 
-Invariant: every wait that is told has at least one cell, and a bar is `WIDTH` cells long.
+Invariant: every wait that is shown has at least one cell, and a bar is `WIDTH` cells long.
 """
 
 from collections.abc import Sequence

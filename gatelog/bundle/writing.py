@@ -183,7 +183,7 @@ def _log_file(made: Bundle, file: Path, lines: int) -> None:
 async def _group(
     made: Bundle, settings: Settings, group: tuple[str, str] | None, file: Path
 ) -> None:
-    """Export one group under pseudonyms whose key nobody keeps."""
+    """Export one group under pseudonyms whose key is not kept."""
     from gatelog.replay import exporting
     from projector.replay.selecting import Wanted
 

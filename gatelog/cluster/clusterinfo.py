@@ -1,7 +1,7 @@
 """What a cluster says about itself: version, Kueue's kinds, what is registered for admission.
 
 Theory. `up --install` and `doctor` ask the same few questions through discovery and plain GETs;
-the answers are values, so that printing and judging them is somebody else's business.
+the answers are values, so that printing and judging them is the caller's business.
 
 Invariant: nothing here writes to the cluster.
 """

@@ -3,7 +3,7 @@
 Theory. The definitions in `deploy/crds` bear Kueue's names, so that Kueue can be installed over
 them. What is there is ours while it has our label and serves no version that ours do not have: that
 is applied anew when it says something else than this release's. Everything else is Kueue's, or
-somebody's who went on from there, and is not touched, since a narrower schema drops fields.
+a user's who went on from there, and is not touched, since a narrower schema drops fields.
 
 Invariant: a definition that is not ours is never written, and ours are never mixed with others.
 """

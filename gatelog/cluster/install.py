@@ -3,8 +3,8 @@
 Theory. Everything is server-side applied under one field manager, so that doing it twice changes
 nothing and `kubectl diff` can tell who owns what. What is applied is what `deploy/` holds, policies
 fitted to the settings and to the user we are (`policies`). The
-webhook is served and registered by ingest (its address and CA differ per installation, and nobody
-may be sent to a server that does not listen yet); here it is only switched on and waited for.
+webhook is served and registered by ingest (its address and CA differ per installation, and no
+request may go to a server that does not listen yet); here it is only switched on and waited for.
 
 Invariant: nothing is deleted but policies of earlier releases, and CRDs that are not ours are never
 written (Kueue's own stay as they are).
@@ -187,7 +187,7 @@ async def check_webhook(kube: KubeClient, url: str) -> None:
 
     Raises:
         CommandFailed: the server is too old.
-        UsageFailed: it cannot reach the address, as far as can be told from here.
+        UsageFailed: it cannot reach the address, as far as can be seen from here.
     """
     found = await clusterinfo.version(kube)
     if not found.at_least(*WEBHOOK_SINCE):
@@ -208,7 +208,7 @@ async def webhook_settings(kube: KubeClient, settings: Settings) -> Settings:
 
     Raises:
         CommandFailed: the server is too old.
-        UsageFailed: it could not reach the address, as far as can be told from here.
+        UsageFailed: it could not reach the address, as far as can be seen from here.
     """
     chosen = settings.webhook
     url = own_url(settings)

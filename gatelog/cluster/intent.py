@@ -83,7 +83,7 @@ async def set_group(
 
 
 def drafted(what: str, body: dict[str, Any], reason: str) -> Done:
-    """Return what `create` would send, asking nobody: so it does not say who gave the reason."""
+    """Return what `create` would send, with no request: it does not say who gave the reason."""
     marks: dict[str, str | None] = {REASON_ANNOTATION: _one_line(reason)} if reason else {}
     return Done(_object(NEWEST, body, marks), _title(what, body["metadata"]["name"]))
 

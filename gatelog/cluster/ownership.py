@@ -83,8 +83,8 @@ async def each(
 def ours(kind: Kind, obj: Object) -> bool:
     """Tell whether an object was made by `deploy/`, the chart or `gatelog up --install`.
 
-    What carries out a removal in the cluster is left to whoever applied it: it needs its rights to
-    the end.
+    What carries out a removal in the cluster is left to the one who applied it: it needs its rights
+    to the end.
     """
     meta = obj["metadata"]
     labels = meta.get("labels") or {}

@@ -1,4 +1,4 @@
-"""`gatelog parked`: what was set aside because nobody could deal with it, and what becomes of it.
+"""`gatelog parked`: the dead letters, and what becomes of them.
 
 Invariant: listing and showing only read; releasing and discarding write one message to the log.
 """

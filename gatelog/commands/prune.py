@@ -1,6 +1,6 @@
 """`gatelog prune`: take away history that is older than it needs to be.
 
-Invariant: nothing that lives is touched, and what went is told in table `pruned`.
+Invariant: nothing that lives is touched, and what went is recorded in table `pruned`.
 """
 
 import re

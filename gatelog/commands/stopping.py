@@ -1,6 +1,6 @@
 """`gatelog stop` and `gatelog resume`: a queue or a group, with a reason that the log keeps.
 
-Invariant: one object is patched, on condition that nobody changed it meanwhile; nothing else is
+Invariant: one object is patched, on condition that it was not changed meanwhile; nothing else is
 written, and with --dry-run nothing at all.
 """
 

@@ -1,7 +1,7 @@
 """`gatelog up`: everything in one process.
 
 Theory. Settings decide where log and read model are; without any, both are in the state directory.
-The command runs until it is told to stop, and can be killed and started again at any time.
+The command runs until it is asked to stop, and can be killed and started again at any time.
 
 Invariant: on a terminal it says in one line each what it did and where things are; otherwise it
 logs the same as events.

@@ -168,7 +168,7 @@ def _shapes(
     used: bool,
     headers: bool,
 ) -> None:
-    """Print what is told by owner and shape."""
+    """Print the findings by owner and shape."""
     from gatelog.answers import shapes
     from gatelog.answers.usage import MOST_ROWS
     from gatelog.commands import shapes as printed
@@ -286,7 +286,7 @@ def _number(value: Any) -> Any:
 def _csv(
     by: str, shares: "list[Share]", idle: "list[Idle]", rates: "Rates | None", *, headers: bool
 ) -> None:
-    """Print a row per key and resource; by queue and flavor with quota, that nobody took too."""
+    """Print a row per key and resource; by queue and flavor also quota that was not taken."""
     from gatelog.answers.usage import Share
 
     out = csv.writer(sys.stdout, lineterminator="\n")

@@ -166,7 +166,7 @@ def why(
 
 
 def _say_awaited(model: "ReadModel", settings: "Settings") -> None:
-    """Say on stderr that nobody is decided about, if that is so."""
+    """Say on stderr that nothing is decided at all, if that is so."""
     from gatelog.answers.readiness import LISTS_REMEDY, awaited
 
     waits = awaited(model.checkpoint(settings.projector.shard))

@@ -1,7 +1,7 @@
 """The simulated cluster of the demo, and the users on it.
 
-Theory. Users act through the HTTP API like anybody; what became of it they read from the pods, and
-what the demo checks it reads from the read model, so that a story that passes proves both.
+Theory. Users act through the HTTP API like any client; what became of it they read from the pods,
+and what the demo checks it reads from the read model, so that a story that passes proves both.
 
 Invariant: a wait that runs out raises `StoryFailed` with what was expected and what there is.
 """

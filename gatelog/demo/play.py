@@ -93,7 +93,7 @@ def _fresh(place: Path) -> Path:
 
 
 Over = Callable[[list[Played], asyncio.Event], Awaitable[None]]
-"""Is told how the stories ended, while everything still runs."""
+"""Receives how the stories ended, while everything still runs."""
 
 
 async def _perform(
@@ -129,7 +129,7 @@ async def _perform(
 
 
 async def _first(up: asyncio.Task[None], ready: asyncio.Event, stop: asyncio.Event) -> bool:
-    """Wait until it is ready, False if told to stop before.
+    """Wait until it is ready, False if asked to stop before.
 
     Raises:
         CommandFailed: it takes too long; whatever ended `up`.

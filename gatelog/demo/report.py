@@ -1,7 +1,7 @@
 """What the demo prints at its end: every group's story, a summary, and what to try next.
 
 Theory. All of it is read from the database the demo leaves behind, after everything has stopped:
-what is printed here is what anybody can ask for later.
+what is printed here is what any user can ask for later.
 
 Invariant: every command line printed works as printed.
 """

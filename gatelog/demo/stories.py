@@ -31,12 +31,12 @@ class Programme(Struct, frozen=True, kw_only=True):
     stories: tuple[Story, ...]
     set_up: Callable[[Client], Awaitable[None]]
     ask: tuple[str, str]
-    """Groups that people are told to ask about: whose history, and why whom."""
+    """Groups that the reader is invited to ask about: whose history, and why whom."""
     queueing: QueueingSettings = QueueingSettings()
 
 
 async def single_pod(stage: Stage) -> None:
-    """KEP-976 story 1: somebody labels a pod with a queue, and that is all."""
+    """KEP-976 story 1: a user labels a pod with a queue, and that is all."""
     await stage.pod("foo", image="hello-world", does="run=0.6s,succeed")
     await stage.state("foo", "Finished")
     await stage.until("released", stage.released, "foo")

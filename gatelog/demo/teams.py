@@ -48,7 +48,7 @@ def _quota(cpu: int) -> list[dict[str, Any]]:
 
 
 async def submit(stage: Stage, team: str, name: str, tail: str = "") -> None:
-    """Create the pods of a group; they run until they are told that they are done."""
+    """Create the pods of a group; they run until the story ends them."""
     for number in range(SIZE):
         await stage.pod(f"{name}-{number}{tail}", name, SIZE, does="run=forever", team=team)
 

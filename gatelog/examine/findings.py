@@ -29,7 +29,7 @@ def ok(area: str, what: str, detail: str) -> Finding:
 
 
 def warn(area: str, what: str, detail: str, remedy: str) -> Finding:
-    """It works, but somebody should look at it."""
+    """It works, but a person should look at it."""
     return Finding(area, what, "warn", detail, remedy)
 
 

@@ -1,8 +1,8 @@
-"""Looking at what gates pods: what is registered, and whether anybody answers there.
+"""Looking at what gates pods: what is registered, and whether a server answers there.
 
-Theory. A registration outlives what it leads to: where nobody answers, each pod that names a queue
-is refused. One with an address is dialled from here; one that names a Service is followed to the
-endpoints behind it, which is where the API server would end.
+Theory. A registration outlives what it leads to: where no server answers, each pod that names a
+queue is refused. One with an address is dialled from here; one that names a Service is followed to
+the endpoints behind it, which is where the API server would end.
 
 Invariant: what may not be looked at is never called absent.
 """

@@ -1,7 +1,7 @@
 """Looking at what runs in the cluster, through the API server alone: deployments, queues, groups.
 
 Theory. A laptop has a kubeconfig and neither log nor database. What the API server shows is how
-many replicas of each part are ready, which queues say that they admit nobody, and, where `gatelog
+many replicas of each part are ready, which queues say that they admit nothing, and, where `gatelog
 serve` is installed, which groups wait.
 
 Invariant: nothing is written; what may not be looked at is skipped and said, never called absent.
@@ -65,7 +65,7 @@ def _deployment(part: str, obj: dict[str, Any], namespace: str) -> Finding:
 
 
 async def queues(kube: KubeClient) -> list[Finding]:
-    """Say which queues are there, and which of them admit nobody."""
+    """Say which queues are there, and which of them admit nothing."""
     version = (await clusterinfo.kueue(kube)).version
     if not version:
         return []

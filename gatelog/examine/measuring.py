@@ -12,7 +12,7 @@ WHAT = "measured"
 
 
 async def examine(kube: KubeClient, settings: Settings) -> Finding:
-    """Say whether there is a metrics API, and whether anybody asks it."""
+    """Say whether there is a metrics API, and whether ingest asks it."""
     every_s = settings.ingest.measure_interval_s
     answer = await kube.request("GET", API)
     match answer.status:

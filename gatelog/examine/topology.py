@@ -22,7 +22,7 @@ _POLICY = f"{clusterinfo.ADMISSION}/mutatingadmissionpolicies/{clusterinfo.POLIC
 
 
 async def examine(kube: KubeClient, settings: Settings, policy: bool) -> list[Finding]:
-    """Say how topologies fare; nothing where nobody asks for one.
+    """Say how topologies fare; nothing where no pod asks for one.
 
     `policy`: pods get their gates by the policy, whatever the settings here say.
     """

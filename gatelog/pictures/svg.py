@@ -1,8 +1,8 @@
 """Writes SVG: a sheet that grows downwards, with the few shapes that charts are made of.
 
-Theory. A picture stands for itself: a title and a description for whoever cannot see it, letters as
-letters, colours as variables that follow the reader's light or dark, nothing fetched from anywhere.
-What differs by colour differs by place or pattern too.
+Theory. A picture stands for itself: a title and a description for readers who cannot see it,
+letters as letters, colours as variables that follow the reader's light or dark, nothing fetched
+from anywhere. What differs by colour differs by place or pattern too.
 
 Invariant: the same calls write the same bytes; text is escaped.
 """

@@ -1,9 +1,9 @@
 """What is taken off the objects of users: gates, finalizers and the label of pods; Workloads.
 
 Theory. A pod that runs has nothing of ours but a finalizer and a label, and runs on without them.
-One that waits has our gate too: without it it starts, whatever quota there is, so its user is told
-beforehand by whoever removes gatelog; with it, it waits for a gatelog that comes back. A Workload
-loses its finalizer first, so that deleting it cannot hang.
+One that waits has our gate too: without it it starts, whatever quota there is, so its user is
+warned beforehand by the one who removes gatelog; with it, it waits for a gatelog that comes back. A
+Workload loses its finalizer first, so that deleting it cannot hang.
 
 Invariant: no pod is deleted, and every write names the object as it was looked at: what changed
 meanwhile is looked at again.

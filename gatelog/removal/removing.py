@@ -2,7 +2,7 @@
 
 1. admission    registrations and policies, so that new pods are neither gated nor refused; the
                 aggregated APIs, an absent one of which keeps namespaces from being deleted
-2. deployments  all parts, and the wait until their pods are gone: nobody decides any more. Then 1
+2. deployments  all parts, and the wait until their pods are gone: nothing decides any more. Then 1
                 once more, since ingest may have registered itself meanwhile
 3. pods         finalizers and labels off; gates too, or kept
 4. workloads    finalizers off, of queues too; those made by gatelog are deleted, or kept with the
@@ -374,5 +374,5 @@ def _counted(names: Collection[str]) -> str:
 
 
 async def leftovers(kube: KubeClient, gates: Gates) -> int:
-    """Return how many pods still have something of ours: somebody puts it back."""
+    """Return how many pods still have something of ours: another writer puts it back."""
     return len([1 async for pod in each(kube, PODS) if look(pod).touched(gates)])

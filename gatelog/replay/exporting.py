@@ -83,7 +83,7 @@ async def export(
 
 
 def new_key() -> bytes:
-    """Return a key for pseudonyms that nobody will know: they cannot be repeated."""
+    """Return a key for pseudonyms that is not kept: they cannot be repeated."""
     return secrets.token_bytes(32)
 
 

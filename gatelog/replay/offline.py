@@ -2,7 +2,7 @@
 
 Theory. All of them are logs (`projector.replay.log.Log`) that bring along by which rules they were
 decided, so what is done with the streams can be done with them. What of them cannot be read is
-listed by them and stops nothing; whoever folds one shows `unread` afterwards.
+listed by them and stops nothing; a command that folds one shows `unread` afterwards.
 
 Invariant: nothing is written but an empty database that was named for it.
 """
@@ -29,7 +29,7 @@ from projector.upkeep import migrate
 
 
 class Source(Log, Protocol):
-    """A log that needs nobody. `unread` and `lines` are complete when it was read to its end."""
+    """A log that needs no server. `unread` and `lines` are complete when it was read to its end."""
 
     header: Header
     unread: list[str]
@@ -68,8 +68,8 @@ async def folded(
 ) -> Result:
     """Fold a log, up to `moment` if given, into the empty database `target` if given.
 
-    `differs` is told of every place where today's rules would decide otherwise; None: they are not
-    asked.
+    `differs` is called for every place where today's rules would decide otherwise; None: they are
+    not asked.
     """
     header = log.header
     sink = None

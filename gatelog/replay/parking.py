@@ -1,4 +1,4 @@
-"""What was set aside, and what a person says about it.
+"""What was parked, and what a person says about it.
 
 Theory. A person's word is a fact of the log like any other: `OperatorActed` is published, the
 projector folds it, lets the group go on and closes the row. So a replay knows of it too. What is

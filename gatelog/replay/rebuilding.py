@@ -191,7 +191,7 @@ def _with_small_cache(connection: Any, _: object) -> None:
 def _complete(
     connection: sa.Connection, at: LivePosition, settings: Settings, *, from_epoch: bool
 ) -> None:
-    """Refuse to lose what only the live read model knows, unless told.
+    """Refuse to lose what only the live read model knows, unless forced.
 
     Raises:
         CommandFailed: the present epoch is not the first.

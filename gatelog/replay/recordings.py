@@ -1,4 +1,4 @@
-"""Watch recordings as a log: what a cluster's watches said, with nobody having decided anything.
+"""Watch recordings as a log: what a cluster's watches said, without any decisions.
 
 A recording is a (gzipped) file of JSON lines `{"t": seconds, "resource": ..., "type": ...,
 "object": ...}`, where `resource` is the plural of a kind and `object` is as the API server sent it;

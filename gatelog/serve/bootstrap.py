@@ -1,4 +1,4 @@
-"""Composition root of the serve deployment: builds the parts, serves until told to stop.
+"""Composition root of the serve deployment: builds the parts, serves until asked to stop.
 
     API server ── who may be believed, reviews ──► server ──► people
     database ──── questions (read only) ──────────► server

@@ -1,14 +1,14 @@
 """What changed: one look at the database a second, however many people watch.
 
-Theory. A watch is told of lives of groups whose rows were written behind a position of the log.
-While somebody watches, one task asks for the checkpoints and, when they moved, for what was written
-since; it keeps the last changes, from which every watch takes its own. A watch that begins further
-back than is kept asks once for itself.
+Theory. A watch is sent lives of groups whose rows were written behind a position of the log.
+While there are watches, one task asks for the checkpoints and, when they moved, for what was
+written since; it keeps the last changes, from which every watch takes its own. A watch that begins
+further back than is kept asks once for itself.
 
 A version of a watch is the sum of the positions of all shards. With one shard it says exactly what
-somebody has seen; with several, one who is behind is told everything again.
+a client has seen; with several, one that is behind is sent everything again.
 
-Invariant: nothing is asked while nobody watches; what is kept is bounded.
+Invariant: nothing is asked without watches; what is kept is bounded.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ log = get_logger("serve")
 
 
 class TooOld(Exception):
-    """More has changed since that version than can be told: list again."""
+    """More has changed since that version than was kept: list again."""
 
 
 def position(model: ReadModel) -> dict[int, int]:
@@ -136,7 +136,7 @@ class Feed:
                 await self._look()
             except Busy as error:
                 log.warning("watch_waits", problem=str(error))
-            except Exception:  # whoever watches would wait for ever
+            except Exception:  # watches would wait for ever
                 log.exception("watch_failed")
 
     async def _look(self) -> None:

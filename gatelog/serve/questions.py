@@ -3,7 +3,7 @@
 Theory. People who look must cost those who work nothing: `serve` has connections of its own, as
 many as the setting says, which cannot write, and every statement ends after
 `serve.statement_timeout_s`. A question that finds all connections busy waits; one that has waited
-as long as a statement may take is refused, so that a crowd makes nobody's page slow for long.
+as long as a statement may take is refused, so that a crowd makes no page slow for long.
 
 Invariant: at most `connections` statements run at once.
 """
@@ -81,7 +81,7 @@ class Questions:
             self._slots.release()
 
     def _told(self, said: str) -> str:
-        """Return what users are told: not where the database is, nor what it says of itself."""
+        """Return what users may read: not where the database is, nor what it says of itself."""
         if said.startswith(self.model.place):
             return said.replace(self.model.place, "the database", 1)
         return "the database does not answer: try again; the log of gatelog serve says why"

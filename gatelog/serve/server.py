@@ -1,7 +1,7 @@
 """The HTTPS server: who asks, then what.
 
-Theory. One port serves the API server's front proxy and whoever comes with a bearer token. Probes
-are answered to anybody. The size of a request is bounded, and its body is never read: everything is
+Theory. One port serves the API server's front proxy and clients with a bearer token. Probes
+are answered to all. The size of a request is bounded, and its body is never read: everything is
 read only.
 
 Invariant: nothing but the probes is answered before it is known who asks.
@@ -40,7 +40,7 @@ class Door:
         """Return who asks.
 
         Raises:
-            NotKnown: nobody we know.
+            NotKnown: no user we know.
             CannotTell: the API server, which knows, does not answer.
         """
         trust = self.trust

@@ -1,7 +1,7 @@
 """Certificates: ours, and whose client certificates are believed.
 
 Theory. The API server reaches us by the name of our Service and verifies the certificate against
-the caBundle of our APIServices. Either somebody else makes certificates (cert-manager; give the
+the caBundle of our APIServices. Either another system makes certificates (cert-manager; give the
 files), or we do and write our authority into the APIServices that name our Service. Client
 certificates are asked for, not demanded: people with a bearer token have none.
 

@@ -3,7 +3,7 @@
 Theory. The parts below raise errors whose message already says what is wrong, where, and what to
 do. This module knows their names, looks them up among the modules that are loaded (a class that
 was never imported cannot have been raised, so no extra is imported for it), and falls back to a
-sentence that asks for `--debug` for everything nobody expected.
+sentence that asks for `--debug` for everything unexpected.
 
 Exit codes: 0 done, 1 it failed, 2 it was asked wrongly (usage, settings), 130 interrupted.
 

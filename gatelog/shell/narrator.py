@@ -1,10 +1,10 @@
 """Telling a person what goes on, or a machine: progress lines or structured log lines.
 
 Theory. Who watches a terminal wants one short line per step and a mark that says whether it is
-good; who collects logs wants events with fields. Both are told the same things through one object,
+good; who collects logs wants events with fields. Both get the same things through one object,
 and both on stderr, so that stdout stays free for what a command produces.
 
-Invariant: every line told here is told in exactly one of the two forms.
+Invariant: every line is written in exactly one of the two forms.
 """
 
 import sys
@@ -77,7 +77,7 @@ class Narrator:
             yield
 
     def failure(self, error: BaseException) -> None:
-        """Log what ended the process, with its traceback if nobody expected it."""
+        """Log what ended the process, with its traceback if it was unexpected."""
         said = explain(error)
         if not self.watched:
             self._log.error("failed", message=said.sentence, exc_info=None if said.known else error)

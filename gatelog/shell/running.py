@@ -1,4 +1,4 @@
-"""Running something until it ends or is told to stop.
+"""Running something until it ends or is asked to stop.
 
 Theory. SIGINT and SIGTERM set the stop event that every part waits on; a part then finishes what
 it has begun. A second signal, or a part that does not end within the grace, cancels. Errors leave

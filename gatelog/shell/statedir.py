@@ -97,7 +97,7 @@ class StateDir:
         )
 
     def in_use(self) -> str:
-        """Say who runs on it, in a sentence; "" if nobody does. Makes nothing."""
+        """Say who runs on it, in a sentence; "" if it is free. Makes nothing."""
         try:
             with self.lock.open("rb") as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -146,7 +146,7 @@ class Certificates:
         tell(f"had a certificate issued into Secret {self._space}/{self._secret}")
 
     async def finish(self, tell: Tell, *, dry: bool) -> None:
-        """Take away rights and issued certificates that nobody needs any more.
+        """Take away rights and issued certificates that are not needed any more.
 
         Replicas of before may need them as long as they serve: they are waited for.
         """

@@ -1,6 +1,6 @@
-"""The course that every switch takes: look, prepare, be told to apply, finish, look again.
+"""The course that every switch takes: look, prepare, ask for an apply, finish, look again.
 
-Theory. What runs belongs to the chart, the overlay or whoever starts `gatelog up`, and is changed
+Theory. What runs belongs to the chart, the overlay or the user of `gatelog up`, and is changed
 there: a command that patched deployments would be undone by the next apply. So a switch has two
 halves, with that change between them, and the same command for both: it looks where the switch
 stands. Before the change it checks what the new way needs and prepares it; after it, it takes away

@@ -1,7 +1,7 @@
-"""The deployments of a cluster as a switch sees them: what they were told, and how far they are.
+"""The deployments of a cluster as a switch sees them: their settings, and how far they are.
 
-Theory. What a part was told is in its container's environment, or else in the settings file of the
-ConfigMap that it mounts: the two places where the chart and the overlays write.
+Theory. The settings of a part are in its container's environment, or else in the settings file of
+the ConfigMap that it mounts: the two places where the chart and the overlays write.
 
 Invariant: nothing is written.
 """
@@ -53,7 +53,7 @@ def variable(deployment: Object, name: str) -> str:
 
 
 async def setting(kube: KubeClient, deployment: Object, name: str) -> Any:
-    """Return what a part was told for a setting of the top level, None if nothing.
+    """Return a part's value of a setting of the top level, None if unset.
 
     Raises:
         CommandFailed: its settings file may not be read, or is not TOML.

@@ -49,10 +49,10 @@ class Queueing:
         self.back = f"gatelog switch queueing {other}, which resumes the queues that were held here"
 
     async def in_place(self) -> bool:
-        """Tell whether all parts were told the mode.
+        """Tell whether all parts have the mode.
 
         Raises:
-            CommandFailed: there are no deployments, or they were told different modes.
+            CommandFailed: there are no deployments, or they have different modes.
         """
         found = await parts.deployments(self._kube, self._space)
         if not found:

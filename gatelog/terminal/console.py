@@ -21,7 +21,7 @@ from gatelog.answers.rows import GroupRow, SummaryRow
 from gatelog.answers.timeline import Line, duration, listed
 
 PIPED_WIDTH = 10_000
-"""Columns in a pipe, where whoever reads wants a row on one line, unless COLUMNS says otherwise."""
+"""Columns in a pipe, where a reader wants a row on one line, unless COLUMNS says otherwise."""
 GOOD, BAD, WAIT, OVER, EVICTED, QUIET = (
     "#008700",
     "#d70000",

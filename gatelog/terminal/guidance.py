@@ -1,4 +1,4 @@
-"""What a person is told once everything runs: what is watched, where the answers are, what to try.
+"""What `up` prints once everything runs: what is watched, where the answers are, what to try.
 
 Invariant: every command line printed works as printed, from this directory.
 """

@@ -126,7 +126,7 @@ def say_not_found(model: ReadModel, namespace: str, name: str) -> None:
 
 
 def _surroundings(model: ReadModel) -> list[str]:
-    """Say why a read model may know less than somebody thinks."""
+    """Say why a read model may know less than a user expects."""
     clusters = model.clusters()
     if not clusters:
         return ["  no projector has written to it yet: is gatelog running on this database?"]

@@ -1,6 +1,6 @@
 """What is printed: kubectl's columns, JSON and YAML, and sentences where a person asked why.
 
-Invariant: pure: from objects of the API to text; times are told as spans or in UTC.
+Invariant: pure: from objects of the API to text; times are written as spans or in UTC.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ def columns(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def starts(found: Any) -> str:
-    """Return when a group starts, of its `expectedStart`, in a word; "" where nobody knows."""
+    """Return when a group starts, of its `expectedStart`, in a word; "" where it is unknown."""
     if not found:
         return ""
     times = found.get("time"), found.get("latestTime")
@@ -104,7 +104,7 @@ def why(group: Any, position: Any, reasons: Any, admissions: Any) -> str:
 
 
 def entries(history: Any) -> list[TimelineEntry]:
-    """Return the entries of a history as the story is told from."""
+    """Return the entries of a history as the story is made from."""
     return [
         TimelineEntry(
             seq=one.get("position", 0),

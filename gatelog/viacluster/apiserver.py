@@ -58,7 +58,7 @@ def _of_context(kubeconfig: str, context: str) -> str:
         try:
             found = yaml.safe_load(file.read_text()) if part else None
         except (OSError, yaml.YAMLError):
-            continue  # whoever logs in says what is wrong with it
+            continue  # the login says what is wrong with it
         if not isinstance(found, dict):
             continue
         current = current or str(found.get("current-context") or "")
@@ -71,7 +71,7 @@ def _of_context(kubeconfig: str, context: str) -> str:
 
 
 class Cluster:
-    """The API server, asked as whoever the kubeconfig says."""
+    """The API server, asked as the user of the kubeconfig."""
 
     def __init__(self, kube: KubeClient, where: Place) -> None:
         self._kube = kube

@@ -125,7 +125,7 @@ def queue(
     context: Context = "",
     kubeconfig: Kubeconfig = "",
 ) -> None:
-    """Show LocalQueues: who waits, what is held; of one queue everybody in its line."""
+    """Show LocalQueues: who waits, what is held; of one queue all in its line."""
 
     async def ask(cluster: Cluster) -> None:
         if not name:

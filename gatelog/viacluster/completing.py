@@ -2,7 +2,7 @@
 
 Theory. kubectl (1.26 and later) runs that program with the words behind the plugin's name, the last
 one unfinished, and offers what it prints, a candidate a line; the line behind them says what the
-shell does next (4: no file names). Nobody waits long for a completion, so whatever goes wrong just
+shell does next (4: no file names). No user waits long for a completion, so whatever goes wrong just
 offers nothing.
 
 Invariant: it always ends with exit code 0 and a line that begins with a colon.

@@ -1,4 +1,4 @@
-"""Somebody who asks, and what they ask to do.
+"""Who asks, and what they ask to do.
 
 Invariant: values only, hashable, so that an answer about them can be kept.
 """
@@ -35,11 +35,11 @@ class Deed(Struct, frozen=True, kw_only=True):
 
 
 class NotKnown(Exception):
-    """Nobody we know asks; the message says what is missing."""
+    """The caller is unknown; the message says what is missing."""
 
 
 class NotAllowed(Exception):
-    """Somebody asks for what they may not see."""
+    """The caller asks for what they may not see."""
 
 
 class CannotTell(Exception):

@@ -6,7 +6,7 @@ authority, the names a certificate may bear, and the headers. TLS has verified t
 against that authority before a request is read; here its name is compared and the headers are read.
 
 Invariant: without such a certificate the headers mean nothing, and a request that bears them is
-refused rather than taken for somebody else's.
+refused rather than taken for another user's.
 """
 
 import json
@@ -88,7 +88,7 @@ def caller_of(
     `certificate` is what TLS verified (`SSLSocket.getpeercert`), None or empty without one.
 
     Raises:
-        NotKnown: headers of a front proxy from somebody who is none.
+        NotKnown: headers of a front proxy from a client that is none.
     """
     name = next((headers[key] for key in trust.user_headers if headers.get(key)), "")
     if not name:

@@ -64,7 +64,7 @@ class Reviews:
         """Return whose token it is.
 
         Raises:
-            NotKnown: nobody's.
+            NotKnown: no user's.
             CannotTell: the API server does not say.
         """
         if len(token) > _LONGEST_TOKEN:
@@ -157,4 +157,4 @@ class Kept(Generic[T]):
     def _over(self, key: Hashable, task: "asyncio.Task[T]") -> None:
         self._asked.pop(key, None)
         if not task.cancelled():
-            task.exception()  # whoever waits has it; if nobody does, it is nobody's
+            task.exception()  # seen by those who wait; without any it is dropped

@@ -129,7 +129,7 @@ def selected(row: LifeRow, namespace: str, asked: Listing) -> bool:
 
 
 def meta(row: LifeRow, name: str = "") -> o.ObjectMeta:
-    """Return the metadata of what is told about a group; `name`: of the pod it was asked by."""
+    """Return the metadata of an answer about a group; `name`: of the pod it was asked by."""
     return o.ObjectMeta(
         name=name or row.name,
         namespace=row.namespace,

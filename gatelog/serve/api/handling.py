@@ -1,7 +1,7 @@
 """A request to the aggregated API, from its path to its answer.
 
 Theory. A path names a group, a version, perhaps a namespace, a plural, a name and a subresource.
-Whoever asks is known already; whether they may is asked of the API server before the database is
+The caller is known already; whether they may is asked of the API server before the database is
 asked anything. Refusals are Statuses.
 
 Invariant: no row of a namespace leaves before a review has allowed that verb on that kind there.
@@ -87,7 +87,7 @@ class Handling:
         except TooOld as error:
             return refusal(Refused(410, str(error)))
         except ConnectionError:
-            raise  # nobody is there to be told
+            raise  # no client is left to answer
         except Exception:
             log.exception("request_failed", path=request.path[:200])
             return refusal(Refused(500, _OURS))

@@ -36,7 +36,7 @@ class Column(Struct, frozen=True):
 
 
 class Kind(Struct, frozen=True, kw_only=True):
-    """A kind of our group. `one` is None for a name that nobody has."""
+    """A kind of our group. `one` is None for an unknown name."""
 
     plural: str
     singular: str

@@ -4,7 +4,7 @@ Theory. One definition makes the JSON and the OpenAPI document that `kubectl exp
 names and types are those of the Structs, descriptions their annotations. Fields that say nothing
 are left out, times are RFC 3339 in UTC, amounts are Kubernetes quantities.
 
-Invariant: objects are read only; there is no field that anybody could set.
+Invariant: objects are read only; there is no field that a client could set.
 """
 
 from typing import Annotated, Any

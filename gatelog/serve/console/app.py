@@ -1,9 +1,9 @@
 """The console's addresses: rights, headers, forms of a page, and word that something changed.
 
-Theory. A page needs a right that the API knows too: whoever may list podgroups of a namespace sees
-that namespace's pages, whoever may see quota the others. On loopback without login (`gatelog up`,
-`gatelog demo --keep`) there is nobody to ask, and everything is shown to whoever is on the machine;
-requests that name another host are refused, so that no page of the web reaches it.
+Theory. A page needs a right that the API knows too: a user who may list podgroups of a namespace
+sees that namespace's pages, one who may see quota the others. On loopback without login (`gatelog
+up`, `gatelog demo --keep`) no rights are checked, and everything is shown to any user of the
+machine; requests that name another host are refused, so that no page of the web reaches it.
 
 Invariant: every answer bears a strict Content-Security-Policy; nothing is written, no cookie set.
 """
@@ -87,7 +87,7 @@ class Console:
         except (Busy, CannotTell) as error:
             return self._refusal(request, 503, str(error))
         except ConnectionError:
-            raise  # nobody is there to be told
+            raise  # no client is left to answer
         except Exception:
             log.exception("page_failed", path=request.path[:200])
             text = "an error of gatelog's own: its log (gatelog serve) says which; try another page"
@@ -140,10 +140,11 @@ class Console:
     async def _shared(
         self, request: web.Request, quota: bool, look: Callable[[ReadModel], Found]
     ) -> Found:
-        """Return what a question finds, or found within `SHARED_S` for somebody else.
+        """Return what a question finds, or found within `SHARED_S` for another user.
 
-        Whoever asks had the right checked before; a page is the same for all who may see it, but
-        for links to pages of quota. Who was told of a change is not shown a page from before it.
+        The caller's right was checked before; a page is the same for all who may see it, but
+        for links to pages of quota. Who was notified of a change is not shown a page from before
+        it.
         """
         now = asyncio.get_running_loop().time()
         self._pages = {k: one for k, one in self._pages.items() if now - one[0] < SHARED_S}
@@ -151,7 +152,7 @@ class Console:
         key = (self._feed.version, request.path, asked, quota)
         if key not in self._pages:
             self._pages[key] = now, asyncio.ensure_future(self._questions.run(look))
-        # Whoever goes away must not take the page away from the others.
+        # A client that goes away must not take the page away from the others.
         return await asyncio.shield(self._pages[key][1])
 
     async def _view(self, path: str, seen: Seen, caller: Caller | None) -> View:
@@ -202,7 +203,7 @@ class Console:
             await self._reviews.permit(caller, _listing(plural, namespace))
 
     async def _may(self, caller: Caller | None, plural: str, namespace: str) -> bool:
-        """Tell whether somebody may list a kind: which links are of use to them."""
+        """Tell whether the user may list a kind: which links are of use to them."""
         if self._reviews is None:
             return True
         assert caller is not None

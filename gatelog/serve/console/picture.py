@@ -2,7 +2,7 @@
 
 Theory. A group is drawn over time: on top what it waited for, below its pods. Few pods have a lane
 each; many become one area per phase, whose height is how many pods were in it, so that a group of
-10,000 costs what one of 60 does. What is drawn is also told in words, for those who do not see it.
+10,000 costs what one of 60 does. What is drawn is also said in words, for those who do not see it.
 
 Invariant: the number of elements is bounded whatever the group's size; nothing is drawn by style,
 only by class and position, so that no page needs inline styles.

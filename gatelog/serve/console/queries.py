@@ -156,7 +156,7 @@ class Asked:
         return list(self.model.rows(kind, query, given))
 
     def note(self, title: str, query: str, given: Mapping[str, Any]) -> None:
-        """Note a statement that somebody else runs."""
+        """Note a statement that another module runs."""
         self.statements.append((title, self.model.statement(query, given)))
 
 
@@ -171,7 +171,7 @@ class LengthRow(msgspec.Struct, frozen=True):
 
 
 class WaitingRow(msgspec.Struct, frozen=True):
-    """Somebody who waits, behind `place` others of the ClusterQueue."""
+    """A group or pod that waits, behind `place` others of the ClusterQueue."""
 
     id: str
     namespace: str
@@ -207,7 +207,7 @@ class ToldRow(msgspec.Struct, frozen=True):
 
 
 class HoldingRow(msgspec.Struct, frozen=True):
-    """Somebody who holds quota; amounts by flavor and resource."""
+    """A group or pod that holds quota; amounts by flavor and resource."""
 
     id: str
     namespace: str
@@ -246,7 +246,7 @@ class PreemptedRow(msgspec.Struct, frozen=True):
 
 
 class ParkedRow(msgspec.Struct, frozen=True):
-    """Something that was set aside."""
+    """A parked event."""
 
     seq: int
     ord: int

@@ -36,7 +36,7 @@ ROWS = 50
 _MOST = 5000
 _MOST_CARDS = 200
 _STORY = 300
-"""Pods up to which a group's story is told line by line on its page."""
+"""Pods up to which a group's story is shown line by line on its page."""
 _DRAWN = 20_000
 _WINDOWS = {1: "hour", 6: "6 hours", 24: "day", 168: "week"}
 """Windows that are drawn, in hours."""
@@ -56,7 +56,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     query: Mapping[str, str]
     now: datetime
     quota: bool = True
-    """Whoever looks may see quota: pages of ClusterQueues."""
+    """The viewer may see quota: pages of ClusterQueues."""
 
     @property
     def moment(self) -> datetime:
@@ -281,7 +281,7 @@ def _waiting(
 
 
 def _line(waiting: Sequence[queries.WaitingRow], seen: Seen) -> Html:
-    """Return who waits, with everybody's place in the ClusterQueue."""
+    """Return who waits, each with its place in the ClusterQueue."""
     rows = [
         [
             str(one.place),
