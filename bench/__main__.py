@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -44,7 +45,7 @@ from bench.processes import machine
 from podgroup.runtime import eventloop
 
 RESULTS = Path(__file__).parent / "results.jsonl"
-LONG = ("rebuild", "listing", "serve", "behind", "kueue-load")
+LONG = ("rebuild", "listing", "serve", "behind", "kueue-load", "kueue-load-groups")
 """Parts that take many minutes: run when they are asked for."""
 
 
@@ -69,6 +70,7 @@ PARTS: dict[str, Callable[[], AsyncIterator[Figure]]] = {
     "pending": pending.run,
     "serve": serving.run,
     "kueue-load": load.run,
+    "kueue-load-groups": partial(load.run, "groups"),
 }
 
 

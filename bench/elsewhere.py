@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import aiohttp
 import msgspec
-from msgspec import Struct, field
+from msgspec import Raw, Struct, field
 
 from podgroup.names import ADMISSION_GATE
 
@@ -65,17 +65,38 @@ class Spec(Struct, frozen=True):
     gates: tuple[Named, ...] = field(name="schedulingGates", default=())
 
 
+class Condition(Struct, frozen=True):
+    """What a Workload says of itself."""
+
+    type: str = ""
+    status: str = ""
+
+
+class Status(Struct, frozen=True):
+    """How a Workload stands."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
 class Seen(Struct, frozen=True):
-    """As much of a pod (or of a Status in its place) as is looked at."""
+    """As much of a pod or Workload (or of a Status in its place) as is looked at."""
 
     metadata: Meta = Meta()
     spec: Spec = Spec()
     code: int = 0
+    status: Raw = Raw(b"{}")
+    """Of a Status a word."""
 
     @property
     def gated(self) -> bool:
         """One of the gates that count is on it."""
         return any(gate.name in (ADMISSION_GATE, GATE) for gate in self.spec.gates)
+
+    @property
+    def admitted(self) -> bool:
+        """A Workload says that it is admitted."""
+        said = _status.decode(self.status)
+        return any(one.type == "Admitted" and one.status == "True" for one in said.conditions)
 
 
 class Line(Struct, frozen=True):
@@ -95,6 +116,7 @@ class Listed(Struct, frozen=True):
 _line = msgspec.json.Decoder(Line)
 _list = msgspec.json.Decoder(Listed)
 _seen = msgspec.json.Decoder(Seen)
+_status = msgspec.json.Decoder(Status)
 
 
 def trust(ca: str = "", cert: str = "", key: str = "", insecure: bool = False) -> ssl.SSLContext:
@@ -223,6 +245,17 @@ class Cluster:
             {"op": "remove", "path": first},
         ]
         await self.call("PATCH", f"{self.pods}/{name}", steps, STEPS)
+
+    async def workloads(self) -> tuple[int, int]:
+        """Return how many Workloads there are, and how many of them do not say Admitted."""
+        count, unwritten, more = 0, 0, ""
+        while True:
+            page = await self.page(self._workloads, more)
+            count += len(page.items)
+            unwritten += sum(not one.admitted for one in page.items)
+            more = page.metadata.more
+            if not more:
+                return count, unwritten
 
     async def page(self, path: str, more: str = "", limit: int = 500) -> Listed:
         """Return a page of a collection."""

@@ -8,6 +8,9 @@ when its first pod came. Times are seen by a watch: admitted is whose gate is go
 Kueue's published figures for the same load are the limits here; they are of another machine, on
 which nothing but Workload objects exists: no pod is made, bound or run.
 
+`python -m bench kueue-load` is with a Workload for each pod, `kueue-load-groups` without
+(`queueing.workloads`): of single pods it is a mirror that Kueue's own test has nothing beside.
+
 Invariant: it ends when everybody has run or after `PATIENCE_S`, whichever is first, and in the
 second case says so in place of figures.
 """
@@ -172,9 +175,12 @@ async def _objects(api: Api, classes: tuple[Class, ...], cohorts: int, per_cohor
 
 
 async def play(
-    classes: tuple[Class, ...] = BASELINE, cohorts: int = COHORTS, per_cohort: int = PER_COHORT
+    classes: tuple[Class, ...] = BASELINE,
+    cohorts: int = COHORTS,
+    per_cohort: int = PER_COHORT,
+    workloads: str = "all",
 ) -> Outcome:
-    """Let everybody come, run and end."""
+    """Let everybody come, run and end; `workloads` is the setting `queueing.workloads`."""
     works = [
         _Work(queue_name(cohort, queue), kind, number)
         for cohort in range(cohorts)
@@ -187,6 +193,7 @@ async def play(
             with processes.simulator(place, "--kubelet", "scripted") as cluster:
                 database = f"sqlite:///{place}/bench.db"
                 env = processes.environment(server.settings(), database, cluster.kubeconfig)
+                env["GATELOG_QUEUEING_WORKLOADS"] = workloads
                 with processes.children(place, env, "ingest", "project", "actuate") as parts:
                     async with Api(cluster.url, TOKEN) as api:
                         await _objects(api, classes, cohorts, per_cohort)
@@ -221,21 +228,23 @@ def _outcome(users: Users, queues: int, spent: dict[str, float]) -> Outcome:
     )
 
 
-async def run() -> AsyncIterator[Figure]:
+async def run(workloads: str = "all") -> AsyncIterator[Figure]:
     """Play it and give its figures beside Kueue's."""
-    got = await play()
+    got = await play(workloads=workloads)
+    name = "load" if workloads == "all" else f"load.{workloads}"
     spent = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in got.processor_s.items())
     yield Figure(
-        name="load.whole",
+        name=f"{name}.whole",
         value=got.whole_s,
         unit="s",
         limit=KUEUES["whole"],
         limit_name="Kueue's, published",
-        note=f"{got.works:,} single pods, {got.preempted:,} made again; processor time: {spent}",
+        note=f"{got.works:,} single pods, {got.preempted:,} made again, queueing.workloads = "
+        f"{workloads}; processor time: {spent}",
     )
     for kind, seconds in got.waited_s.items():
         yield Figure(
-            name=f"load.{kind}",
+            name=f"{name}.{kind}",
             value=seconds,
             unit="s",
             limit=KUEUES[kind],
@@ -243,7 +252,7 @@ async def run() -> AsyncIterator[Figure]:
             note="mean time from coming to the first admission",
         )
     yield Figure(
-        name="load.usage",
+        name=f"{name}.usage",
         value=100 * got.usage,
         unit="%",
         limit=KUEUES["usage"],

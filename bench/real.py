@@ -1,7 +1,7 @@
 """`python -m bench real`: what a pod costs on a cluster that is there already, gatelog on it.
 
 singles     pods at once, each a group of its own, from the first creation until a watch shows all
-            without our gate
+            without our gate; processor time and requests until their Workloads are there and say so
 groups      the same for groups of some sizes
 bare        beside each, by turns: as many pods that no queue sees, created and then ungated by this
             client, which is what admission comes down to
@@ -39,6 +39,8 @@ MOST_PODS = 10_000
 """Pods of one round at most."""
 REST_S = 2.0
 """Seconds of rest before each clock starts: nothing of what was before is in it."""
+QUIET_S = 1.0
+"""Seconds in which no Workload comes any more once all of a round are there."""
 _COUNTED = re.compile(r"apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(resource|subresource|verb)="([^"]*)"')
 _UNCOUNTED = frozenset({"LIST", "WATCH", "CONNECT"})
@@ -69,6 +71,8 @@ class Taken(Struct, frozen=True):
     wall_s: float
     cpu_ms: dict[str, float]
     requests: Counter[str]
+    workloads: int
+    """Workloads that were made for the pods."""
 
 
 class Table:
@@ -106,11 +110,33 @@ class Table:
             if bare:
                 await together(map(self._cluster.ungate, names), self._at_once)
             last = await watch.until(names, self._timeout_s)
-            spent = {name: (now - cpu[name]) * 1000 for name, now in self._cpu().items()}
-            asked = await self._requests() - requests
+        now, workloads = (self._cpu(), 0) if bare else await self._written()
+        spent = {name: (now[name] - cpu[name]) * 1000 for name in cpu}
+        asked = await self._requests() - requests
         await self._cluster.clear()
         per_pod = {name: spent_ms / shape.pods for name, spent_ms in spent.items()}
-        return Taken(last - begin, per_pod, asked)
+        return Taken(last - begin, per_pod, asked, workloads)
+
+    async def _written(self) -> tuple[dict[str, float], int]:
+        """Wait until Workloads are there and say admitted, and for `QUIET_S` none has come.
+
+        Pods are ungated before what mirrors them is written. Returns the processor time as of when
+        the last was seen, and how many they are.
+        """
+        end = time.monotonic() + self._timeout_s
+        seen, cpu = -1, self._cpu()
+        while True:
+            now = self._cpu()
+            count, unwritten = await self._cluster.workloads()
+            if count == seen and not unwritten:
+                return cpu, count
+            if time.monotonic() > end:
+                raise Unusable(
+                    f"{unwritten} of {count} Workloads do not say Admitted after "
+                    f"{self._timeout_s:.0f} s: does gatelog run on this cluster?"
+                )
+            seen, cpu = (-1 if unwritten else count), now
+            await asyncio.sleep(QUIET_S)
 
     async def _create(self, wanted: dict[str, Any]) -> None:
         made = await self._cluster.create(wanted)
@@ -146,7 +172,7 @@ class Table:
                 note=note,
             )
 
-        pods = f"{shape.pods} pods"
+        pods = f"{shape.pods} pods, {ours[-1].workloads} Workloads"
         every = ", ".join(f"{taken.wall_s:.2f}" for taken in ours)
         yield figure("wall", "s", lambda taken: taken.wall_s, f"{pods}; all: {every} s")
         for name in self._pids:

@@ -81,6 +81,8 @@ async def test_every_shape_is_measured_beside_bare_pods_and_nothing_is_left(stac
         assert figure["machine"] and figure["at"]
         if name.endswith("wall"):
             assert figure["limit"] > 0
+            workloads = {"singles_4": 4, "groups_of_3": 2, "group_of_5": 1}
+            assert f"pods, {workloads[name.split('.')[1]]} Workloads;" in figure["note"]
         elif not name.endswith("cpu.gatelog"):
             assert figure["unit"] == "creates/s"
     assert await left(stack) == []
