@@ -66,7 +66,7 @@ async def execute(api: KubeApi, emitter: Emitter, decision: Decision) -> Verdict
 
 
 def _stopped(decision: Decision, verdict: Verdict) -> bool:
-    """Tell whether a pod that was to be stopped has gone by itself: told all the same."""
+    """Tell whether a pod that was to be stopped has gone by itself: reported all the same."""
     return isinstance(decision.command, StopPod) and verdict.status == "obsolete"
 
 

@@ -1,6 +1,6 @@
-"""The fence: what the actuator does not do, whoever tells it to.
+"""The fence: what the actuator does not do, even on a signed command.
 
-Theory. A decision may come from somebody who has the projector's key, so what a command may touch
+Theory. A decision may come from a client that has the projector's key, so what a command may touch
 is also looked at here. Some of it the command itself shows (`forbidden`): that its kind fits, that
 its names are names and no paths, that it takes away gates of ours only and puts nothing on a pod
 that would make it another one's. The rest the pod shows (`outside`): it must name a queue, or carry

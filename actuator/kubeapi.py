@@ -58,7 +58,8 @@ class Http(Protocol):
 
 
 Answered = Callable[[str, str, int, float], None]
-"""Told of each request: verb, path, HTTP status (0: no answer), its start by `time.monotonic`."""
+"""Called for each request: verb, path, HTTP status (0: no answer), its start by
+`time.monotonic`."""
 
 
 class KubeApi:

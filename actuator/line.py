@@ -5,7 +5,7 @@ before. Turn about between groups would cure that and do harm: ten groups of a t
 the server all start at the end, one after the other they start at a tenth, two tenths, and so on.
 So there are two lines. A request joins the short one as long as few of its group wait, else the
 long one; turns alternate while both wait. Groups of many are served in the order they came, and
-whoever wants little waits for others that want little.
+small ones wait for small ones only.
 
 Invariant: each line is served in the order of arrival, and neither waits for more than one turn of
 the other.
@@ -34,7 +34,7 @@ class Line:
         self._was_short = False
 
     def __bool__(self) -> bool:
-        """Tell whether anybody waits."""
+        """Tell whether any waiter is left."""
         return bool(self._of)
 
     def __len__(self) -> int:

@@ -11,7 +11,7 @@ alive by in-progress marks, so no other actuator gets it.
     Park    the decision cannot be understood or carried out: a copy goes to PARKED
 
 Where keys are set, a message that none of them has signed is parked as a whole (`refusals`): not
-even the ids in it are believed, lest somebody declare others' decisions as failed.
+even the ids in it are believed, lest a forger declare others' decisions as failed.
 
 Invariant: every decision that was delivered ends in a final outcome or goes back to the stream;
 two decisions on one object are never carried out at the same time by one process.
@@ -45,7 +45,7 @@ from podgroup.runtime.settings import Settings
 from podgroup.runtime.signing import Verifier
 
 GRACE_S: Final = 5.0
-"""Seconds that requests under way get to end when we are told to stop."""
+"""Seconds that requests under way get to end when we are asked to stop."""
 BREATH: Final = 64
 """Messages taken before what is under way gets its turn."""
 PULL_S: Final = 0.5
@@ -64,7 +64,7 @@ class Turn(Struct):
 
 
 class Loop:
-    """Carries out the decisions of a worker until told to stop."""
+    """Carries out the decisions of a worker until asked to stop."""
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ class Loop:
         return await self._tries.give_up(held, f"outside of the fence: {reason}", decision, place)
 
     async def _disbelieve(self, held: Held, reason: str) -> Disposition:
-        """Set a message aside as nobody's decision: what it says of itself counts for nothing."""
+        """Park a message as no decision of ours: what it says of itself counts for nothing."""
         held.left -= 1
         await self._refusals.tell(held.delivery.message, held.shard, reason)
         return Park(reason)

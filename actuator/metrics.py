@@ -110,7 +110,7 @@ class ActuatorMetrics:
             self.ended(decision, "rejected")
 
     def refused(self) -> None:
-        """Count a message that is nobody's decision; it is parked."""
+        """Count a message that is no decision of ours; it is parked."""
         self._refused().inc()
         self._parked().inc()
 

@@ -100,7 +100,7 @@ class Pace:
         self._serve()
 
     async def acquire(self, urgent: bool = False) -> None:
-        """Wait for a turn; somebody must give it back."""
+        """Wait for a turn; the caller must give it back."""
         if not self._waiting and not self._urgent and self._free(time.monotonic()):
             self._taken += 1
             return

@@ -12,7 +12,7 @@ Three forms are used, each where it is exact:
                             it takes the API server a third less than a server-side apply
 
 A key that is already there with another value is a conflict and never overwritten: pods may be
-admitted with somebody else's node selector or labels, and only a person knows who is right.
+admitted with another controller's node selector or labels, and only a person knows who is right.
 
 Invariant: functions here are total and pure; applying a patch twice equals applying it once.
 """

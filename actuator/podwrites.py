@@ -123,13 +123,13 @@ async def delete(api: KubeApi, command: DeletePod) -> Verdict:
         return judge(stripped)
     verdict = await delete_only(api, command.target, command.grace_s)
     if verdict.status == "obsolete":
-        # It was there a moment ago: our finalizer was what kept it, or somebody was faster.
+        # It was there a moment ago: our finalizer was what kept it, or another client was faster.
         return applied(stripped)
     return verdict
 
 
 async def stop(api: KubeApi, command: StopPod, at: datetime) -> Verdict:
-    """Say why in the status, delete, and let go of it if so commanded.
+    """Say why in the status, delete, and release it if so commanded.
 
     `at` is the time of the decision: the transition time of the condition.
     """

@@ -1,7 +1,7 @@
-"""Messages among the decisions that are nobody's: what the log hears of them.
+"""Messages among the decisions that are no decisions of ours: what the log hears of them.
 
-Theory. Whoever can get a message into the stream can get many, so the log hears of one in a while,
-with the number of the others; each is counted, and each has its copy in PARKED.
+Theory. A client that gets one message into the stream gets many, so the log hears of one in a
+while, with the number of the others; each is counted, and each has its copy in PARKED.
 
 Invariant: of messages that are refused the log hears within `SPACING_S` of the first, and of no
 more than one in that time.

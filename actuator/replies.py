@@ -1,7 +1,7 @@
 """Replies: an answer of the API server, or its absence, as a value.
 
 Theory. Objects and Status answers share a few fields; those are all a verdict needs, so a reply is
-read with one shallow decode, and the object itself only when somebody asks for it.
+read with one shallow decode, and the object itself only when it is asked for.
 
 Invariant: `read` never raises, whatever came.
 """

@@ -1,7 +1,7 @@
 """Workloads as the API server last showed them to us: a look saved before the next write.
 
 Theory. A Workload is written from a read and guarded by the version that was read, whatever its
-age: a copy that is out of date costs a conflict, never somebody else's update. Where gatelog alone
+age: a copy that is out of date costs a conflict, never another writer's update. Where gatelog alone
 writes a Workload, the answer to one write is what the next one needs to read. Where others write it
 too, copies are out of date more often than not, and `Guess` stops the attempts. That something *is
 so already* is never concluded from a copy, only from a read.

@@ -6,7 +6,7 @@ begun in one turn of the loop no answer is read, no request goes out, and a sing
 that came behind them waits for all of it. So a turn begins few, and those who wait for theirs stand
 in the same two lines as later at the API server (`line`).
 
-Invariant: every turn of the loop begins at most `AT_ONCE`, and whoever waits is begun; nothing is
+Invariant: every turn of the loop begins at most `AT_ONCE`, and all that wait are begun; nothing is
 held back for longer than that, however long it takes once begun.
 """
 
@@ -44,7 +44,7 @@ class Starts:
         self._left = AT_ONCE
         while self._left and self._line:
             waiter = self._line.next()
-            if not waiter.done():  # cancelled, when we are told to stop
+            if not waiter.done():  # cancelled, when we are asked to stop
                 waiter.set_result(None)
                 self._left -= 1
         self._due = self._left < AT_ONCE

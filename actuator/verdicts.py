@@ -5,8 +5,8 @@ Every answer has one name here (the words are those of `podgroup.outcomes`):
     200, 201        applied
     404             obsolete: the object is gone; but "not served" is retried (the version is found
                     out anew) and "not installed" is rejected
-    409 conflict    retried: somebody wrote in between, read again (a DELETE that met another uid is
-                    told apart by reading, in `podwrites` and `workloadwrites`)
+    409 conflict    retried: written in between, read again (a DELETE that met another uid is
+                    distinguished by reading, in `podwrites` and `workloadwrites`)
     409 exists      decided where objects are created
     410             retried: read again
     422 on the uid  obsolete: the name belongs to another object now

@@ -132,7 +132,8 @@ def template_spec(spec: Mapping[str, Any]) -> Json:
 def topology_request(pod: Mapping[str, Any]) -> Json:
     """Return spec.podSets[].topologyRequest, or {} if the pod does not wait for a topology.
 
-    Without the topology gate nobody could place the pod after admission, so none is asked for.
+    Without the topology gate no scheduler could place the pod after admission, so none is asked
+    for.
     """
     gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
     annotations = pod["metadata"].get("annotations") or {}

@@ -2,7 +2,7 @@
 
 Theory. A Workload has several writers (Kueue's scheduler, webhooks, people), so every write is
 made from a version that the server showed us and guarded by it; a conflict starts the command over,
-which costs two requests and never an update of somebody else. The version is the one our last write
+which costs two requests and never another writer's update. The version is the one our last write
 came to, if that is worth a try (`seen`), else a fresh read. Creating is the exception: the name is
 the guard, and if it is taken the answer lies in whether the object is the one we would have made.
 
