@@ -123,7 +123,7 @@ def decode_batch(body: bytes, source: str = "") -> Batch:
 def said_by(batch: Batch, source: str) -> Batch:
     """Return the batch as `source` may have said it; the rest is `Undecodable`, in its place.
 
-    What is set aside so is wrapped, so that nobody takes it for news about the object it names.
+    What is parked so is wrapped, so that no reader takes it for news about the object it names.
     """
     theirs = SAID_BY.get(source, _NOTHING)
     if batch.source == source and all(type(event) in theirs for event in batch.events):
@@ -175,7 +175,7 @@ def _decode_leniently(body: bytes) -> Batch:
 
 
 def concerned(raw: bytes) -> Concerned | None:
-    """Return which object an event is about that nobody can decode, None if it does not tell.
+    """Return which object an undecodable event is about, None if it does not say.
 
     Every version of an event about a pod or a Workload says so under these names.
     """

@@ -12,7 +12,7 @@ the next rule looks, applied by the fold (`fold.writing`).
 
 Nothing is decided before every kind was listed completely, nor for a parked group; what was decided
 is applied whatever this release would wait for. A rule that fails for a group (a bug of ours, or a
-value nobody thought of) parks that group alone.
+value not thought of) parks that group alone.
 
 Invariant: what it puts into the journal is all that a replay (`folding`) needs besides the log.
 """

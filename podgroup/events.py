@@ -168,7 +168,7 @@ class OutcomeRecorded(EventBase, tag="outcome_recorded.v1", frozen=True, kw_only
 
 
 class DecisionRefused(EventBase, tag="decision_refused.v1", frozen=True, kw_only=True):
-    """A message of DECISIONS that an actuator set aside without believing a word of it.
+    """A message of DECISIONS parked as no decision of ours: nothing in it is believed.
 
     `sequence` is its place in the stream, `raw` the beginning of it. `others` counts those that
     were refused since the last such event and have none of their own.
@@ -225,7 +225,7 @@ Event = (
 )
 
 PARKED_DECISION = "DecisionParked"
-"""Reason of what is set aside because a decision could not be read or carried out."""
+"""Reason of what is parked because a decision could not be read or carried out."""
 
 SAID_BY: dict[str, frozenset[type[EventBase]]] = {
     "watch": frozenset(
@@ -251,7 +251,7 @@ SAID_BY: dict[str, frozenset[type[EventBase]]] = {
 
 
 class Undecodable(Struct, frozen=True, gc=False, kw_only=True):
-    """An event of a batch that nobody can decode: to be parked as it is."""
+    """An event of a batch that cannot be decoded: to be parked as it is."""
 
     error: str
     raw: bytes

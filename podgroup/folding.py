@@ -2,11 +2,11 @@
 
 Theory. A message is folded event by event; then come the conclusions that were drawn from it, in
 their order. Live the rules draw them (`engine`); a replay applies those that the log has. Of a log
-from before records were stored, what it lacks is derived by whoever replays it (`derive`).
+from before records were stored, what it lacks is derived by the replay (`derive`).
 
-A fold that fails for one event is a bug of ours or a fact nobody thought of, and an event that
-nobody can decode was written by a later version or by somebody else. Either is parked in the open
-and the group it concerns stops; everything else goes on.
+A fold that fails for one event is a bug of ours or a fact not thought of, and an event that
+cannot be decoded was written by a later version or another program. Either is parked,
+and the group that it concerns stops; everything else goes on.
 
 Invariant: `load_world(...)` of what was stored equals the world that was stored.
 """
@@ -263,7 +263,7 @@ def rejoin_frames(world: World, batch: Batch, position: int) -> None:
             case WorkloadApplied():
                 kind, uid, relist = "Workload", event.workload.uid, event.relist
             case DeltaRefused():
-                # As when it was folded: it is there, though nobody can read it.
+                # As when it was folded: it is there, though it cannot be read.
                 refused = world.meta.frames.get(event.kind)
                 if refused is not None and position >= refused.started_seq:
                     refused.seen.add(event.uid)
@@ -289,10 +289,10 @@ def _park_event(world: World, here: At, ordinal: int, event: Event, error: Excep
 
 
 def _park_undecodable(world: World, here: At, ordinal: int, event: Undecodable) -> None:
-    """Set aside what cannot be decoded; what it says of a pod or Workload stops their group.
+    """Park what cannot be decoded; what it says of a pod or Workload stops their group.
 
     What is known of the group is not the latest any more, so nothing is to be decided on it. The
-    object is there, though nobody can read it: a relist must not take it for gone.
+    object is there, though it cannot be read: a relist must not take it for gone.
     """
     _seen_undecodable(world, event, here.position)
     identity, name = None, ""

@@ -92,7 +92,7 @@ class OutcomeRow(Struct, frozen=True, gc=False):
 
 
 class ParkedRow(Struct, frozen=True, gc=False, kw_only=True):
-    """Something set aside: an undecodable event, a refused delta, a fold that failed."""
+    """Something parked: an undecodable event, a refused delta, a fold that failed."""
 
     seq: int
     ord: int

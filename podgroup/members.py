@@ -84,7 +84,7 @@ _CHARGED = Flag.LIVE | Flag.DELETING
 """Flags on which it depends what is charged without an admission."""
 
 _UNCOUNTED = Flag.UNOWNED | Flag.BUSY | Flag.LARGER | Flag.TOLD
-"""Flags that have no count: nobody asks how many pods have them, and they change often."""
+"""Flags that have no count: no rule asks how many pods have them, and they change often."""
 
 
 def _listed(flags: int) -> int:
@@ -136,7 +136,7 @@ class Members:
         self.queues: Counter[str] = Counter()
         self.stamps: dict[str, tuple[datetime, str, str, str]] = {}
         self.moves = 0
-        """How often what runs has changed: a pod began or ended, was resized or told to stop."""
+        """How often what runs has changed: a pod began or ended, was resized or asked to stop."""
         self.charged_for: object = None
         """What quota that is held without an admission was last worked out from."""
         self.owned: frozenset[str] = frozenset()

@@ -5,7 +5,7 @@ never enter it, so a message stays small and a leaked log leaks no secret. `inge
 views from watch items; everything after it knows views only.
 
 Amounts of resources are integers: milli-units for `cpu`, whole units (bytes, devices) for all else,
-rounded up. Times are aware UTC. Invariant: a view is a value; nobody changes one.
+rounded up. Times are aware UTC. Invariant: a view is a value and is never changed.
 """
 
 from collections.abc import Sequence
@@ -272,7 +272,7 @@ class LocalQueueView(View, tag_field="kind", tag="LocalQueue", frozen=True, kw_o
     active: tuple[str, ...] = ()
     """Status, reason and message of its condition Active; () without one."""
     unread: tuple[str, ...] = ()
-    """Paths below spec that a person wrote and nobody reads."""
+    """Paths below spec that a person wrote and gatelog does not read."""
 
 
 class Quota(View, frozen=True, kw_only=True):

@@ -1,9 +1,9 @@
-"""Messages of the stream PARKED: what was set aside, as whoever set it aside sends it there.
+"""Messages of the stream PARKED: the dead letters, as the part that parks them sends them.
 
-Theory. The stream is for what the read model cannot give: bytes that were cut, decisions that
-nobody believes, all of them and whole. Projector and actuator send one shape, so it has one reader
+Theory. The stream is for what the read model cannot give: bytes that were cut, decisions
+that are forged, all of them and whole. Projector and actuator send one shape, so it has one reader
 (`gatelog parked stream`). The read model does not come from it: rows come from the log, which says
-of everything that is set aside that it was.
+of everything that is parked that it was.
 
 Invariant: `decode_parked(encode_parked(x)) == x`; what earlier releases sent is read as well.
 """
@@ -17,10 +17,10 @@ from podgroup.journal import ParkedRow
 
 
 class ParkedMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something set aside: why, by whom, and where it was in its `stream`.
+    """Something parked: why, by whom, and where it was in its `stream`.
 
     `seq` is a position of the log in EVENTS and a stream sequence in DECISIONS, `ord` the place in
-    that message, `at` its time. `body` is what was set aside, untouched (base64 on the wire).
+    that message, `at` its time. `body` is what was parked, untouched (base64 on the wire).
     """
 
     by: str

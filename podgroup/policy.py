@@ -15,7 +15,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     `pods_ready_timeout_s` and what follows it hold in builtin mode only: in kueue mode Kueue times
     its Workloads itself. `requeuing_limit` is how often a group may be evicted for not being ready
     before it is deactivated, -1 for no limit. `retention_after_deactivation_s` is how long the pods
-    of a group are kept that a time-out or check deactivated, -1 for as long as nobody deletes them.
+    of a group are kept that a time-out or check deactivated, -1 until they are deleted.
 
     `wait_for_pods_ready` says when condition PodsReady is written: "on" from the moment there is a
     Workload, "off" never, "auto" in kueue mode from the moment all pods are ready (so that no
@@ -29,8 +29,8 @@ class Policy(Struct, frozen=True, kw_only=True):
 
     `workloads` "groups" lets single pods of builtin mode do without a Workload.
 
-    `status_interval_s` is how long at least lies between two times that it is told how a queue
-    stands, in its status and in the ledger; 0: it is not told. Builtin mode only.
+    `status_interval_s` is how long at least lies between two reports of how a queue
+    stands, in its status and in the ledger; 0: it is not reported. Builtin mode only.
 
     `topology_aware_scheduling`, `elastic_jobs`, `fast_quota_release` and `skip_reassignment` stand
     for Kueue's feature gates TopologyAwareScheduling, ElasticJobsViaWorkloadSlices,

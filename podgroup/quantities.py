@@ -6,7 +6,7 @@ point of that sequence, unless the pod states a total of its own; overhead comes
 (Kubernetes: component-helpers ``resource.PodRequests``, which kube-scheduler and Kueue use).
 
 Units: ``cpu`` counts in thousandths, every other resource in whole units (bytes, pieces).
-Fractions of a unit round up: whoever asks for something gets something.
+Fractions of a unit round up: who asks for something gets something.
 
 Invariant: sums are exact and rounding happens once, at the end; an amount is an ``int``
 between 0 and 2^63-1 for every request the API server accepts.

@@ -1,9 +1,9 @@
 """Quotas: who holds how much of which ClusterQueue, who waits for some, and what of that is news.
 
 Theory. An index kept by difference: usage per (flavor, resource), the groups that are charged for
-it, and those that wait; and of every queue how many these are, so that nobody has to count them.
+it, and those that wait; and of every queue how many these are, so that they need not be counted.
 Who of them is next is none of its business: what decides that remembers more (`decide.lineup`) and
-is told here what it has to look at again, so that nothing is worked out anew for the sake of one
+is given here what it has to look at again, so that nothing is worked out anew for the sake of one
 event.
 
 Invariant: `usage` is the sum of `charges`, and a waiting group is charged for nothing but pods
@@ -67,11 +67,11 @@ class Quotas(Struct):
     """(kind, namespace, name) of objects of which the same is true."""
     tallies: dict[QueueKey, Tally] = field(default_factory=dict)
     marked: dict[QueueKey, None] = field(default_factory=dict)
-    """Queues that may stand otherwise than was told."""
+    """Queues that may stand otherwise than was reported."""
     unsure: bool = True
     """So may all others: an object changed, or all this was made anew."""
     moved: bool = True
-    """One of the two since somebody looked, or it is time to look again."""
+    """One of the two since the last look, or it is time to look again."""
 
     def enqueue(self, group: str, where: Places) -> None:
         """Let `group` wait there, or have what it asks for looked at again."""
@@ -99,7 +99,7 @@ class Quotas(Struct):
         return self.tallies.get(queue) or Tally()
 
     def counted(self, *, told: bool) -> None:
-        """Nothing has moved since somebody looked; `told`: nor since it was told."""
+        """Nothing has moved since the last look; `told`: nor since the last report."""
         self.moved = False
         if told:
             for queue in self.marked:
@@ -109,16 +109,16 @@ class Quotas(Struct):
             self.unsure = False
 
     def mark(self, queue: QueueKey) -> None:
-        """Let a queue be looked at that may stand otherwise than was told."""
+        """Let a queue be looked at that may stand otherwise than was reported."""
         self.marked[queue] = None
         self.moved = True
 
     def mark_all(self) -> None:
-        """Let every queue be looked at that may stand otherwise than was told."""
+        """Let every queue be looked at that may stand otherwise than was reported."""
         self.unsure = self.moved = True
 
     def recall(self) -> None:
-        """Have everybody looked at again who waits."""
+        """Have every waiting group looked at again."""
         self.news.update(dict.fromkeys(self.waiting))
 
     def reported(self) -> None:

@@ -1,11 +1,11 @@
-"""Reasons: every word that says why a group waits or what a pod is told, in one table.
+"""Reasons: every word that says why a group waits or what is reported on a pod, in one table.
 
 Theory. A reason is a word for machines; beside it stand what it means, whether only a person can
 end it (the group is Blocked then), the Event that users of Kueue know it by, and what would end it.
 Rules, command line and docs read it here, so a new reason is one entry. In kueue mode Kueue says
 reasons of its own, which need not be in here.
 
-Advice has fields in braces; `FIELDS` names them, and whoever shows it fills them in.
+Advice has fields in braces; `FIELDS` names them, and the code that shows it fills them in.
 
 Invariant: every reason to wait that rules give in builtin mode is in the table.
 """
@@ -68,7 +68,7 @@ class Reason(Struct, frozen=True, kw_only=True):
     """A reason: what it `says`, and which `advice` answers it.
 
     `blocked`: only a person can end it. `event` is the name of its Event, "" if that is the word
-    itself. `waits`: it is a reason to wait; others are told to pods, or beside an admission.
+    itself. `waits`: it is a reason to wait; others are written to pods, or beside an admission.
     `warns`: its Event is a Warning though neither `blocked` nor `event` says so.
     """
 
@@ -356,7 +356,7 @@ REASONS: Final = (
         "a person: something about it could not be understood and was set aside. Look: gatelog "
         "parked show {parked}; when the cause is mended: gatelog parked release {parked}",
     ),
-    # -- told to pods, and beside an admission ------------------------------------------------
+    # -- written to pods, and beside an admission ------------------------------------------------
     _told(
         UNKNOWN_ROLE,
         "a gated pod of an admitted group: the group has no such role; which roles it has",

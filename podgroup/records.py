@@ -1,8 +1,8 @@
 """Records: what rules conclude besides decisions, as values that are stored and folded.
 
-Theory. A decision is carried out by somebody; a record only says what is held to be true from here
-on: why a group waits, a timer that was set, a group that may be composed anew. Both are conclusions
-and both are in the log, so whoever folds it needs no rule and comes to the same state, whatever
+Theory. A decision is carried out by an actuator; a record only says what is held to be true from
+here on: why a group waits, a timer that was set, a group that may be composed anew. Both are
+conclusions and both are in the log, so a fold needs no rule and comes to the same state, whatever
 rules, wording and settings there are by then.
 
 Records travel as arrays, because there are several of them for each pod. Their tags are words of
@@ -111,11 +111,11 @@ class WorkloadBack(Record, frozen=True, tag="workload_back"):
 
 
 class Released(Record, frozen=True, tag="released"):
-    """The pods that left our hands were let go of."""
+    """The pods that left our hands were released."""
 
 
 class ChecksReported(Record, frozen=True, tag="checks"):
-    """What its pods were told of pending admission checks."""
+    """What was written to its pods of pending admission checks."""
 
     text: str
 
@@ -128,19 +128,19 @@ class Reportable(Record, frozen=True, tag="reportable"):
 
 
 class Reported(Record, frozen=True, tag="reported"):
-    """Its users were told."""
+    """Its reason was reported to its users."""
 
 
 class RefusalReported(Record, frozen=True, tag="refusal"):
-    """They were told what the API server has against its Workload."""
+    """What the API server has against its Workload was reported."""
 
 
 class RecountReported(Record, frozen=True, tag="recount"):
-    """They were told that a changed total count is not obeyed."""
+    """It was reported that a changed total count is not obeyed."""
 
 
 class PodRefused(Record, frozen=True, tag="pod_refused"):
-    """A pod that cannot be read was told so."""
+    """What is wrong with an unreadable pod was written to it."""
 
     uid: str
 
@@ -176,7 +176,7 @@ class Counted(Record, frozen=True, tag="counted"):
 
 
 class CountsTimed(Record, frozen=True, tag="counts_timed"):
-    """When it is to be told again how queues stand."""
+    """When the standing of queues is to be reported again."""
 
     at: datetime
 

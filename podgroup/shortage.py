@@ -1,11 +1,11 @@
 """Shortages and preemptions as values: what there was not, by whose limit; who gave way to whom.
 
 Theory. An attempt to admit fails at some node of the quota tree, for some flavor and resource, and
-one limit ends the search for room there. That is told as a value, beside the sentence for people,
-so that it can be counted: who is held back by whose borrowing limit, and what would help.
+one limit ends the search for room there. That is recorded as a value, beside the sentence for
+people, so that it can be counted: who is held back by whose borrowing limit, and what would help.
 
 Amounts in a shortage change with every admission and release; whose limit holds a group back, and
-whether it would fit without, changes rarely. So a shortage is told again when its `question` is
+whether it would fit without, changes rarely. So a shortage is recorded again when its `question` is
 another, with the amounts of that moment.
 
 Invariant: values; amounts are the integers of `podgroup.objects`, 2^63-1 is without limit.
@@ -32,7 +32,7 @@ class Shortage(Struct, frozen=True, array_like=True, gc=False):
     limit is reached, else the root of the tree. `available` is what could be had at that moment,
     `without` what could have been had without that limit (all borrowing limits on the way up, or
     what others keep; the same as `available` for other limits). `lender` keeps most of the latter,
-    "" if nobody does. With `ever` amounts are those of an empty tree: it never fits.
+    "" if none does. With `ever` amounts are those of an empty tree: it never fits.
     """
 
     flavor: str
@@ -48,7 +48,7 @@ class Shortage(Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def question(self) -> tuple[str, str, str, bool, int, str, bool, bool]:
-        """What has to be another one for it to be told again."""
+        """What has to be another one for it to be recorded again."""
         fits = self.requested <= self.without
         return (
             *(self.flavor, self.resource, self.node, self.cohort),
@@ -74,7 +74,7 @@ class Side(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
 
 
 class Preempted(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """By which policy somebody gives way (`podgroup.names.PREEMPTED_…`), and between whom.
+    """By which policy one gives way (`podgroup.names.PREEMPTED_…`), and between whom.
 
     `cohort` is the lowest that has both, "" within one ClusterQueue.
     """

@@ -1,9 +1,9 @@
 """How a queue or cohort stands: who waits, who holds, what is taken and borrowed.
 
 Theory. A standing is worked out from indexes (`podgroup.quota`, the quota tree) when it is due to
-be told, and is in the log as it was told: in the status of the object, and in the ledger of usage.
+be reported, and is in the log as reported: in the status of the object, and in the ledger of usage.
 
-Invariant: a standing is a value; two that are equal are told once.
+Invariant: a standing is a value; two that are equal are reported once.
 """
 
 from datetime import datetime
@@ -11,7 +11,7 @@ from datetime import datetime
 from msgspec import Struct
 
 COUNTS_TIMER = "counts//"
-"""Name and purpose of the timer by which it is told how queues stand."""
+"""Name and purpose of the timer by which the standing of queues is reported."""
 
 
 class Amount(Struct, frozen=True, array_like=True, gc=False):
@@ -59,9 +59,9 @@ class Standing(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
 
 
 class Told(Struct, frozen=True, gc=False):
-    """The standing that was told last, for which object (its uid, "" if there is none), and when.
+    """The standing reported last, for which object (its uid, "" if there is none), and when.
 
-    `seq` is the position at which it was told. Without a standing the queue or cohort is gone.
+    `seq` is the position at which it was reported. Without a standing the queue or cohort is gone.
     """
 
     uid: str

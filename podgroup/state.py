@@ -290,19 +290,19 @@ class Mirror(Part):
     rejections: int = field(default=0, name="workload_rejections")
     """The same of other writes of it."""
     refusal_told: str = ""
-    """What of that the group's first pod was told."""
+    """What of that was written to the group's first pod."""
     lost: bool = field(default=False, name="workload_lost")
     """The Workload disappeared (or is being deleted) while the group was not finished."""
     deactivating: bool = False
     """Its Workload was deactivated by us, which is not visible on it yet."""
     checks_told: str = ""
-    """Messages of pending admission checks that the pods were told of last."""
+    """Messages of pending admission checks that were written to the pods last."""
     checks_stale: bool = False
     """What its Workload says of checks is of an earlier reservation, and to be reset."""
 
 
 class HeldQuota(Part):
-    """What it holds of quota, held before, and was told about having none."""
+    """What it holds of quota, held before, and reported about having none."""
 
     holding: Holding | None = None
     admissions: int = 0
@@ -346,10 +346,10 @@ class Explained(Part):
 
 
 class Reporting(Part):
-    """What its users were told, or are yet to be."""
+    """What was reported to its users, or is yet to be."""
 
     recounted: tuple[PodUID, str, str] | None = None
-    """(pod, old, new) of a total count that was changed after composition, until it is told."""
+    """(pod, old, new) of a total count that was changed after composition, until it is reported."""
     key: str = field(default="", name="report_key")
     """What there is to tell users about; a timer tells it once it has held for 5 s."""
     due: bool = field(default=False, name="report_due")
@@ -361,7 +361,7 @@ class Departures(Part):
     """What became of pods that were taken out of it."""
 
     disowned: tuple[tuple[PodUID, str, bool], ...] = ()
-    """(uid, name, gated) of pods that were taken out of our hands, until we let go of them."""
+    """(uid, name, gated) of pods that were taken out of our hands, until we release them."""
     left: bool = False
     """Its only pod was taken out of our hands at its gate, and may be given back."""
     strayed: bool = False
@@ -427,14 +427,14 @@ class Timer(Struct, frozen=True):
 
 
 class Refusal(Struct):
-    """A pod that cannot be read: what is wrong with it, and whether it was told."""
+    """A pod that cannot be read: what is wrong with it, and whether it was reported."""
 
     namespace: str
     name: str
     message: str
     told: bool = False
     parked: str = ""
-    """Under which `seq/ord` that was set aside; "" when nobody has it to settle."""
+    """Under which `seq/ord` that was parked; "" when there is none to settle."""
 
 
 class Meta(Struct):
@@ -456,7 +456,7 @@ class Meta(Struct):
     refused: dict[str, Refusal] = {}
     """Pods that cannot be read, by uid: the latest few."""
     untold: int = 0
-    """How many of them were not told yet."""
+    """How many of them were not reported yet."""
     given_up: dict[str, str] = {}
     """Decisions that were parked, the latest few: `group: why` -> `seq/ord` it is listed under."""
     settings: SettingsRecorded | None = None
@@ -468,7 +468,7 @@ class Meta(Struct):
     used: dict[str, Used] = {}
     """What LocalQueues used lately, where they share by that: `namespace/name` -> the record."""
     counted_at: datetime | None = None
-    """When it was last told how queues stand."""
+    """When the standing of queues was last reported."""
 
 
 Key = tuple[str, str]
@@ -527,6 +527,6 @@ class World(Struct):
     (`podgroup.changes`)."""
     thorough: bool = False
     """All rules are due whatever happened. Must make no difference, and costs several times more;
-    set when recorded decisions turn out to be other than ours, so that each is told."""
+    set when recorded decisions turn out to be other than ours, so that each is reported."""
     at: datetime | None = None
     note_ord: int = 0

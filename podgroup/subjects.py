@@ -2,7 +2,7 @@
 
     events.<cluster>.<shard>.<source>    facts; source is watch, actuator, projector or operator
     decisions.<cluster>.<shard>          decisions, in the order they were made
-    parked.<cluster>.<shard>             messages set aside, as they were
+    parked.<cluster>.<shard>             messages parked, as they were
 
 One stream EVENTS holds all sources, so its sequence is the total order of everything; the source
 token lets each deployment be allowed to publish its own facts only, and lets an ingester find the

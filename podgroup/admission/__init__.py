@@ -1,6 +1,6 @@
 """Deciding who is admitted to which quota: queues, cohorts, flavors, preemption, fair sharing.
 
-Theory. A `Scheduler` is told what there is (`book`) and asked to `decide`; it answers with
+Theory. A `Scheduler` is given what there is (`book`) and asked to `decide`; it answers with
 verdicts. By ``BETTER`` ways, the default, it decides as docs/queues.md describes; by ``KUEUE`` it
 decides what Kueue's scheduler would.
 

@@ -2,12 +2,14 @@
 
 Theory. Objects, waiters and holders are entered here as they come and go; a pass reads the book and
 enters what it decided. The quota trees are kept up to date with it, so that no event and no pass
-walks over everybody. There are two trees where quota is kept for preemptors: the one that decisions
-are made on, as it will be when every eviction that is under way is complete and everybody who waits
-for that is in; and the *present* one, with what is really held. An admission needs room in both.
+walks over all of them. There are two trees where quota is kept for preemptors: the one that
+decisions are made on, as it will be when every eviction that is under way is complete and every
+claim that waits for that is in; and the *present* one, with what is really held. An admission needs
+room in both.
 
-What is worth trying again is told by tree: a *release* in a tree (somebody left, an object changed)
-lets everybody in it be tried again who was set aside; an admission or a new waiter does not.
+What is worth trying again is noted by tree: a *release* in a tree (a holder left, an object
+changed) makes all that was inadmissible in it be tried again; an admission or a new waiter does
+not.
 
 Invariant: usage in the present tree is what the holdings add up to; in the other one it is that of
 the holdings that stay, of the claims and of what blocked queues reserve.
@@ -117,16 +119,16 @@ class Book:
         self.holdings: dict[str, Holding] = {}
         self.claims: dict[str, Claim] = {}
         self.marked: set[str] = set()
-        """For whom quota is kept or not kept any more since somebody asked."""
+        """For whom quota is kept or not kept any more since this was read last."""
         self.kept: dict[str, str] = {}
         """By victim, whom it lets in before it is tried itself."""
         self.beaten_by: dict[str, set[str]] = {}
         self.beat: dict[str, set[str]] = {}
         self.shapes = Shapes()
         self.unjudged: dict[Shape, set[str]] = {}
-        """By shape, who was told nothing yet; by Kueue's ways, which let one answer for all."""
+        """By shape, who has no verdict yet; by Kueue's ways, which let one answer for all."""
         self.judged: set[str] = set()
-        """Whom an equal one has answered for since somebody asked."""
+        """Whom an equal one has answered for since this was read last."""
         sharing = configuration.usage_sharing
         self.ledger = Ledger(sharing) if sharing is not None else None
         self.forest = Forest((), ())
@@ -134,7 +136,7 @@ class Book:
         self._stale = True
         self._trees: dict[Node, list[str]] = {}
         self._to_try: set[str] = set()
-        """ClusterQueues in which somebody may be to be tried."""
+        """ClusterQueues in which a waiter may be due for a try."""
         self._released: set[str] = set()
         self._sleepers: list[tuple[float, str, Waiter]] = []
         self._in_use: dict[tuple[str, str], dict[str, int]] = {}
@@ -243,7 +245,7 @@ class Book:
 
         One that was `refused` before, for falling `short` of something, is not tried before
         something is released; in a StrictFIFO queue it takes its place in line. By Kueue's ways
-        whoever was to be tried again at once is.
+        a waiter that was to be tried again at once is.
         """
         if workload.id in self.holdings:
             return
@@ -388,7 +390,7 @@ class Book:
         self._released.clear()
 
     def reconsider(self) -> None:
-        """Let everybody be tried again, as if something had become free everywhere."""
+        """Let every waiter be tried again, as if something had become free everywhere."""
         self._released.update(self.queues)
 
     def queue_of(self, waiter: Waiter) -> Queue | None:
@@ -407,7 +409,7 @@ class Book:
         return None if self.ledger is None or queue is None else self.ledger.used(queue)
 
     def ready(self) -> list[Queue]:
-        """Return the ClusterQueues that have somebody to try, by name."""
+        """Return the ClusterQueues that have a waiter to try, by name."""
         found = []
         for name in sorted(self._to_try):
             queue = self.queues.get(name)
@@ -498,7 +500,7 @@ class Book:
         return claim
 
     def block(self, queue: Queue, head: str, reserved: Usage) -> None:
-        """Let nobody pass the head of a queue, and keep `reserved` from others."""
+        """Let no waiter pass the head of a queue, and keep `reserved` from others."""
         queue.blocked = True
         queue.head, queue.reserved = head, {k: amount for k, amount in reserved.items() if amount}
         if queue.reserved:
@@ -558,7 +560,7 @@ class Book:
     def stand(self, refused: Container[str], reserved: Mapping[str, Usage]) -> None:
         """Enter again that StrictFIFO queues wait for their first ones, if those were refused.
 
-        `reserved` is what was kept for them, by id. By Kueue's ways a head blocks nobody: it is
+        `reserved` is what was kept for them, by id. By Kueue's ways a head blocks no other: it is
         tried again and again.
         """
         if not self.ways.keep_for_preemptor:
@@ -602,9 +604,9 @@ class Book:
         return queue.spec.name if queue is not None and mine else ""
 
     def rest(self, ids: Iterable[str]) -> None:
-        """Forget where searches stopped, as nobody knows how often they go round between events.
+        """Forget where searches stopped, as it is unknown how often they go round between events.
 
-        Where somebody is to be tried again whatever happens, so is everybody behind: who of them
+        Where a waiter is to be tried again whatever happens, so are all behind it: which of them
         was tried before it came to the head is not known either after a start.
         """
         for id in ids:
@@ -838,7 +840,7 @@ class Book:
             self._released.add(queue)
 
     def _build(self) -> None:
-        """Build the trees anew, and let everybody be tried again."""
+        """Build the trees anew, and let every waiter be tried again."""
         self._stale = False
         for id in list(self.claims):
             waiter = self.claims[id].waiter

@@ -47,7 +47,7 @@ class _Candidate(NamedTuple):
 def search(
     field: Field, preemptor: Preemptor, needs: Set[FlavorResource], requests: Usage
 ) -> list[Victim]:
-    """Return whom to preempt so that `requests` fit; nobody if that cannot be done."""
+    """Return whom to preempt so that `requests` fit; none if that cannot be done."""
     own = [
         _Candidate(other, PREEMPTED_IN_CLUSTER_QUEUE, True, None)
         for other in in_order(

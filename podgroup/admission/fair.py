@@ -8,7 +8,7 @@ most the share the victim's side is left with, rule *LessThanInitialShare* that 
 victim's side has now. A preemptor within its own quota takes from borrowers without asking.
 (Kueue: pkg/scheduler/preemption/fairsharing; rules S2-a and S2-b of its KEP 1714.)
 
-Children with equal shares are told apart by their candidates' order, cohorts by name.
+Children with equal shares are ordered by their candidates, cohorts by name.
 
 Invariant: usage in the trees is the same after a search as before.
 """
@@ -44,7 +44,7 @@ BOTH: Final[tuple[Strategy, ...]] = ("LessThanOrEqualToFinalShare", "LessThanIni
 def search(
     field: Field, preemptor: Preemptor, needs: Set[FlavorResource], requests: Usage
 ) -> list[Victim]:
-    """Return whom to preempt so that `requests` fit; nobody if that cannot be done."""
+    """Return whom to preempt so that `requests` fit; none if that cannot be done."""
     found = _everyone(preemptor, needs)
     if not found:
         return []
@@ -190,7 +190,7 @@ class _Search:
         return False
 
     def again(self, found: list[Holding]) -> bool:
-        """Go on with those left while somebody is taken: what it gives up changes its share."""
+        """Go on with those left while one is taken: what it gives up changes its share."""
         self.by_giving_up = True
         before = 0
         while self.field.look_again and before < len(self.taken):

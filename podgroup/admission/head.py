@@ -63,7 +63,7 @@ class Head:
         self.reason, self.message, self.requeue = reason, message, requeue
 
     def verdict(self) -> HeadVerdict:
-        """Return what is told about it."""
+        """Return the verdict on it."""
         mode = self.mode
         shown = self.plan.sets if self.plan is not None and mode is not Mode.NO_FIT else ()
         return HeadVerdict(

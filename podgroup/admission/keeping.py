@@ -2,7 +2,7 @@
 
 Theory. Decisions are made on the trees as they will be when every eviction under way is complete.
 A head that fits there and now is admitted. One that fits there but not yet now has a *claim*: its
-quota is counted as used, nobody gets in between, and it is admitted as soon as the evictions have
+quota is counted as used, no other gets in between, and it is admitted as soon as the evictions have
 made room. One that must preempt claims too, and its victims are not tried again before it is in. So
 an eviction always serves the one it was ordered for, and no two preemptors count on the same room.
 
@@ -39,7 +39,7 @@ class Keeping:
         self._reserved: list[tuple[Node, Usage]] = []
 
     def process(self, head: Head) -> None:
-        """Decide about one head. Preemptions and admissions are entered by whoever calls."""
+        """Decide about one head. Preemptions and admissions are entered by the caller."""
         if head.node.root in self._touched and not self._still_fits(head):
             self._nominator.nominate(head, None)
         plan = head.planned

@@ -41,7 +41,7 @@ class Ledger:
         self._weights = dict(sharing.weights)
         self._accounts: dict[Key, _Account] = {}
         self.marked: set[Key] = set()
-        """Accounts that changed since somebody asked."""
+        """Accounts that changed since this was read last."""
 
     def consumed(self, key: Key) -> dict[str, Decimal]:
         """Return what a LocalQueue is remembered to have used, per resource."""

@@ -1,10 +1,10 @@
 """Lines: workloads that wait in one ClusterQueue, in their order, by shape.
 
 Theory. Waiting workloads of one shape are one question, so they stand in line together, in a
-*bucket*: those to be tried in one heap, those set aside in another. Setting a whole shape aside, or
-trying it again, swaps the two heaps and looks at nobody. Between buckets a heap over their first
-ones finds the head. Where LocalQueues share by use each has a *lane* of its own, since use comes
-before priority and changes all the time.
+*bucket*: those to be tried in one heap, inadmissible ones in another. Moving a whole shape swaps the
+two heaps and looks at no waiter. Between buckets a heap over their first ones finds the head. Where
+LocalQueues share by use each has a *lane* of its own, since use comes before priority and changes
+all the time.
 
 Order within a lane: priority, descending; the time since when it queues; uid.
 
@@ -53,7 +53,7 @@ class Line:
         return self._heap[0][3] if self._heap else None
 
     def absorb(self, other: "Line") -> None:
-        """Take over everybody of another line."""
+        """Take over all waiters of another line."""
         for key in other._heap:
             if other._holds(key):
                 self.put(key[3])
@@ -141,7 +141,7 @@ class Lines:
         """By reason, those that wait for something else than quota."""
 
     def put(self, waiter: Waiter, aside: bool) -> None:
-        """Let a waiter in, to be tried or set aside."""
+        """Let a waiter in, to be tried or inadmissible."""
         bucket = self._bucket(waiter)
         if aside:
             bucket.aside.put(waiter)
@@ -186,7 +186,7 @@ class Lines:
         return bucket is not None and waiter.place is bucket.active
 
     def set_aside(self, shape: Shape, since: float | None = None) -> None:
-        """Set everybody of a shape aside, without looking at anybody.
+        """Make all of a shape inadmissible, without looking at any of them.
 
         With `since`, lanes whose first one queues for longer are left as they are.
         """
@@ -205,7 +205,7 @@ class Lines:
             self._note_aside(bucket)
 
     def try_again(self) -> None:
-        """Let everybody be tried again that was set aside."""
+        """Let all be tried again that were inadmissible."""
         for bucket in self.waiting_aside:
             self.active += bucket.aside.live
             bucket.aside, bucket.active = _joined(bucket.active, bucket.aside)
@@ -242,7 +242,7 @@ class Lines:
 
 
 def _joined(source: Line, target: Line) -> tuple[Line, Line]:
-    """Return an empty line and one with everybody of both; the smaller is moved."""
+    """Return an empty line and one with all waiters of both; the smaller is moved."""
     if source.live > target.live:
         source, target = target, source
     target.absorb(source)

@@ -1,6 +1,6 @@
 """What a snapshot is made of: queues, cohorts, flavors, workloads, and how the deciding is set.
 
-Theory. Deciding knows nothing of pods, logs or groups' lives. Whoever calls it describes what there
+Theory. Deciding knows nothing of pods, logs or groups' lives. The caller describes what there
 is in these values; they are those of Kueue's objects, reduced to what decides. A *workload* is what
 elsewhere is a group or a single pod. Amounts are the integers of `podgroup.quantities`: cpu in
 thousandths, everything else in whole units; an amount of 2^63-1 or more is without limit. Times are
@@ -118,7 +118,8 @@ class Workload(Struct, frozen=True, kw_only=True):
 
     `id` tells it from all others, `uid` breaks ties and is shown to people. `waiting_until` is when
     its back-off is over; None: it is not to be tried before it is submitted anew. `invalid` says
-    what is wrong with it, "" if nothing. `fixed`: it holds quota and is never told to give it back.
+    what is wrong with it, "" if nothing. `fixed`: it holds quota and is never asked to give it
+    back.
     """
 
     id: str

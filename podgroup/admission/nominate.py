@@ -151,5 +151,5 @@ class Nominator:
 
 
 def _in_vain(head: Head, plan: Plan) -> bool:
-    """Tell whether room would have to be made, and nobody can make it."""
+    """Tell whether room would have to be made, and no victim can make it."""
     return plan.mode is Mode.PREEMPT and not head.targets and not head.deferred

@@ -61,7 +61,7 @@ class Queue:
         self.leaving = 0
         """How many workloads hold quota here and are being evicted."""
         self.blocked = False
-        """The head of a StrictFIFO queue waits; nobody passes."""
+        """The head of a StrictFIFO queue waits; no other passes."""
         self.head = ""
         """For whom the queue is blocked."""
         self.reserved: Usage = {}
@@ -74,5 +74,5 @@ class Queue:
 
     @property
     def strict(self) -> bool:
-        """Whether nobody passes the head."""
+        """Whether no other passes the head."""
         return self.offer.queue.strategy == "StrictFIFO"

@@ -2,12 +2,12 @@
 
 Theory. A pass has rounds; in a round each ClusterQueue brings one head, all heads are nominated,
 and processed one after the other. One round is a cycle of Kueue. By the better ways the pass goes
-on until nobody is left to try: its cost is that of what it admits and of the shapes it rejects.
+on until none is left to try: its cost is that of what it admits and of the shapes it rejects.
 
 A scheduler is a state without clock, randomness or I/O: the same events and passes in the same
 order make the same verdicts, whatever the order of the maps and lists that they were given in.
 
-Invariant: nobody is admitted beyond what is available at that moment.
+Invariant: nothing is admitted beyond what is available at that moment.
 """
 
 from collections.abc import Iterator
@@ -49,18 +49,18 @@ class Scheduler:
     def __init__(self, configuration: Configuration | None = None, ways: Ways = BETTER) -> None:
         self.book = Book(configuration or Configuration(), ways)
         self.looking_at = ""
-        """Whom it is deciding about, for whoever has to know after an error."""
+        """What it is deciding about, for the error report if that fails."""
         self._nominator = Nominator(self.book)
         self._ways = ways
         self._occasion = -1
         self._let_in: set[str] = set()
         """Who was admitted on this occasion."""
         self._circling = False
-        """Somebody was admitted on it twice."""
+        """A workload was admitted on it twice."""
         self._looked_at: set[str] = set()
 
     def decide(self, now: float) -> Verdicts:
-        """Run a pass at `now` (seconds); nothing is looked at if nobody is to be tried."""
+        """Run a pass at `now` (seconds); nothing is looked at if none is to be tried."""
         book = self.book
         book.settle(now)
         heads: list[HeadVerdict] = []
@@ -73,11 +73,11 @@ class Scheduler:
         return Verdicts(heads=tuple(heads), admitted=tuple(admitted), preempted=tuple(evicted))
 
     def settle(self, now: float, occasion: int) -> Verdicts:
-        """Run passes at `now` until somebody has to be told, or nothing new would come of it.
+        """Run passes at `now` until there is a verdict to report, or nothing new would come of it.
 
         By the better ways that is one pass. Kueue's scheduler turns round and round with one head
         per ClusterQueue, through all that is to be tried and all flavors: what it would come to
-        before anything else happens is decided at once, and each head is told the last of it.
+        before anything else happens is decided at once, and each head gets the last verdict.
         Where workloads preempt one another without end they take one turn per `occasion`, which is
         the number of what has happened.
         """

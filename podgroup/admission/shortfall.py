@@ -56,7 +56,7 @@ def _kept_by_others(
 
 
 def preempted(policy: str, victim: Node, preemptor: Node) -> Preempted:
-    """Return between whom, by which policy and at which shares somebody gives way."""
+    """Return between whom, by which policy and at which shares one gives way."""
     above = set(preemptor.path())
     common = next((one.name for one in victim.path() if one in above), "")
     return Preempted(

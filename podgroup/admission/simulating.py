@@ -93,7 +93,7 @@ class Simulation:
         head.rejected(PENDING_WAITING_FOR_QUOTA, message, FAILED_AFTER_NOMINATION)
 
     def _fits(self, head: Head) -> bool:
-        """Tell whether a head fits once everybody is gone who was told to go."""
+        """Tell whether a head fits once all are gone that were asked to stop."""
         leaving = dict(self._preempted)
         leaving.update({victim.holding.id: victim.holding for victim in head.targets})
         self._remove(leaving.values())
@@ -131,7 +131,7 @@ class Simulation:
 
 
 def waiting_for(head: Head, own_only: bool) -> Usage:
-    """Return what is kept for a head that waits and has nobody to preempt.
+    """Return what is kept for a head that waits and has none to preempt.
 
     Of its own quota what is free; if it borrows, up to its borrowing limit, unless `own_only`.
     """

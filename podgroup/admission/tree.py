@@ -9,7 +9,7 @@ are never looked at. (Kueue: pkg/cache/scheduler/resource_node.go.)
 
 A Cohort that is only referred to exists without quota. Cohorts in a circle have no parent here, and
 the ClusterQueues below them are not active. A ClusterQueue that is not active takes part with quota
-and usage, but is nobody's child when children are counted or looked through.
+and usage, but is no child of a cohort when children are counted or looked through.
 
 Invariant: `remove` undoes `add`, in whatever order several of them are done; usage of a node is
 what its children's exceeding usage and its own workloads add up to.

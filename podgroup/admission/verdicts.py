@@ -1,4 +1,4 @@
-"""What a pass decides, and why: values for whoever carries it out, records it or tells people.
+"""What a pass decides, and why: values for the code that carries out, records or reports it.
 
 Invariant: a verdict names everything by id and name; it holds nothing that changes later.
 """

@@ -37,21 +37,21 @@ class Ways(Struct, frozen=True, kw_only=True):
     """A head that waits keeps others from its own nominal quota at most, and only in StrictFIFO."""
 
     no_circles: bool = True
-    """Nobody preempts whom it preempted before, or who preempted it, directly or through others."""
+    """None preempts what it preempted before, or what preempted it, directly or through others."""
 
     hear_every_release: bool = True
     """Quota given back is heard of even if the LocalQueue it came through is stopped or gone."""
 
     ask_for_older: bool = True
     """A new workload is looked at itself though an equal one did not fit: it may queue for longer,
-    and is told what is short now."""
+    and its message says what is short now."""
 
     always_a_reason: bool = True
-    """A workload that asks for a resource nobody covers is told so in every case."""
+    """A workload that asks for a resource that is not covered gets that reason in every case."""
 
     remember_all_use: bool = True
-    """What a LocalQueue uses is looked at before it changes, so no use is forgotten for which
-    nobody looked while it lasted."""
+    """What a LocalQueue uses is looked at before it changes, so no use is forgotten that began
+    and ended between two looks."""
 
     look_again: bool = True
     """A search for victims by shares goes on as long as taking some makes others fair game."""

@@ -42,7 +42,7 @@ PREEMPTION_WHY: Final = {
 
 
 def inactive(queue: str) -> str:
-    """Say that a ClusterQueue takes nobody."""
+    """Say that a ClusterQueue admits nothing."""
     return f"ClusterQueue {queue} is inactive"
 
 
@@ -52,7 +52,7 @@ def no_namespace(namespace: str) -> str:
 
 
 def refused_for_now(reason: str, message: str) -> bool:
-    """Tell whether Kueue tries a workload again at once that it told this."""
+    """Tell whether Kueue tries a workload again at once after this message."""
     return reason == PENDING_PREEMPTED_WORKLOADS or message in (OVERLAP, NO_LONGER_FITS)
 
 
