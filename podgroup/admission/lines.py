@@ -1,10 +1,10 @@
 """Lines: workloads that wait in one ClusterQueue, in their order, by shape.
 
 Theory. Waiting workloads of one shape are one question, so they stand in line together, in a
-*bucket*: those to be tried in one heap, inadmissible ones in another. Moving a whole shape swaps the
-two heaps and looks at no waiter. Between buckets a heap over their first ones finds the head. Where
-LocalQueues share by use each has a *lane* of its own, since use comes before priority and changes
-all the time.
+*bucket*: those to be tried in one heap, inadmissible ones in another. Moving a whole shape swaps
+the two heaps and looks at no waiter. Between buckets a heap over their first ones finds the head.
+Where LocalQueues share by use each has a *lane* of its own, since use comes before priority and
+changes all the time.
 
 Order within a lane: priority, descending; the time since when it queues; uid.
 

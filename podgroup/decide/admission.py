@@ -3,9 +3,9 @@
 Theory. What there is and who waits is entered in the line-up (`decide.lineup`) as it becomes known;
 `podgroup.admission` decides, as docs/queues.md describes, and here its verdicts become decisions:
 admissions, evictions of those who give way, and reasons why others wait. A group that was not
-looked at, because an equal one did not fit or somebody is before it, is told the same reason, or
-that. A reason is not told again because the amounts in it changed: what is free changes all the
-time, and everybody who is told costs writes.
+looked at, because an equal one did not fit or another is before it, reports the same reason, or
+that. A reason is not reported again because the amounts in it changed: what is free changes all the
+time, and each report costs writes.
 
 Invariant: the sum of what is admitted never exceeds what quota, borrowing and lending limits allow.
 """
@@ -184,7 +184,7 @@ def admit_pending(d: Deciding) -> None:
         scheduler, book = line.scheduler, line.scheduler.book
         try:
             verdicts = scheduler.settle(d.here.at.timestamp(), d.here.position)
-        except Exception as error:  # a bug of ours stops the group that it shows at, nobody else
+        except Exception as error:  # a bug of ours stops the group that it shows at, no other
             if not _park(d, scheduler.looking_at, error):
                 raise
             d.write.remember(None)
@@ -291,7 +291,7 @@ def _tell(d: Deciding, identity: str) -> None:
 
 
 def _inactive(d: Deciding, queue: ClusterQueueView) -> Reason | None:
-    """Say why a ClusterQueue takes nobody in, if it does not."""
+    """Say why a ClusterQueue admits nothing, if it does not."""
     if queue.stop_policy != "None":
         return PENDING_ON_HOLD, _why(f"ClusterQueue {queue.name} is stopped", queue.because)
     if queue.deleting:

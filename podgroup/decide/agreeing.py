@@ -1,11 +1,11 @@
 """Pods of a group that contradict each other: about queue, dialect or size (B1).
 
-Nobody can tell which of two pods is right, so the group is Blocked and both are named, the first
+Which of two pods is right cannot be known, so the group is Blocked and both are named, the first
 by age and uid and the first that says otherwise. Failed pods say nothing of the future. The two are
 found by a pass over the group and kept in `Members`, so that one more pod of a large group that is
 Blocked costs no pass.
 
-Invariant: pods that agree are never told that they do not, in whatever order they came.
+Invariant: pods that agree are never reported as differing, in whatever order they came.
 """
 
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def disagreement(d: Deciding, group: Group) -> tuple[str, str] | None:
     if dialect != SETS:
         return _values(d, group, _DIFFERENT[dialect], ANNOTATIONS[dialect])
     one, other = pair(d, group, SETS, declaration, lambda pod: bool(pod.view.sets_key))
-    # Sets that cannot be read contradict nobody: it is that pod which has to be mended.
+    # Sets that cannot be read contradict no others: it is that pod which has to be mended.
     if (bad := unreadable(one.view) or unreadable(other.view)) is not None:
         return bad
     first, second = summary(one.view.sets), summary(other.view.sets)

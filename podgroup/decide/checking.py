@@ -1,9 +1,9 @@
-"""Rule about admission checks: what pending ones say is told to the waiting pods.
+"""Rule about admission checks: what pending ones say is written to the waiting pods.
 
 Quota is reserved and checks are pending: each with a message is named in one Event per pod, again
-only when the messages change. Large groups are told by their first pods, as with other reasons.
+only when the messages change. Large groups have it on their first pods, as with other reasons.
 
-Invariant: the same messages are told once per reservation.
+Invariant: the same messages are written once per reservation.
 """
 
 from podgroup.commands import EmitEvent, KubeEvent

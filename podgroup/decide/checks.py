@@ -40,7 +40,7 @@ def holds(group: Group) -> bool:
 
 
 def awaits_checks(group: Group, *, stale: bool = True) -> bool:
-    """Tell whether a group has a reservation; not `stale`: one that checks have been told of."""
+    """Tell whether a group has a reservation; not `stale`: one that its checks know."""
     waits = (
         group.quota.holding is not None
         and not group.quota.holding.admitted

@@ -122,7 +122,7 @@ def _withdraw(d: Deciding, group: Group) -> None:
 def _discard(d: Deciding, group: Group) -> None:
     members = d.members(group)
     if members.count(Flag.INACTIVE) <= members.count(Flag.FAILED):
-        return  # nobody was deleted before it had a node
+        return  # no pod was deleted before it had a node
     for uid in members.listed(Flag.DELETING):
         pod = d.pod(uid)
         if pod.view.node or pod.terminated or not (pod.doomed or pod.gated):

@@ -134,7 +134,7 @@ def _incomplete(d: Deciding, group: Group) -> Problem | None:
             "WaitingForPods", f"pods of an earlier run of '{group.name}' are still terminating"
         )
     if members.count(Flag.STOPPABLE) and not started_before(d, group):
-        # B17: a gate cannot be added to a pod that exists. It runs, and everybody can see why.
+        # B17: a gate cannot be added to a pod that exists. It runs, and the reason is shown.
         return Problem(
             "RunningUnadmitted",
             "pods are past the gate without an admission that gatelog knows of; "

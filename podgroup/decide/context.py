@@ -20,7 +20,7 @@ from podgroup.records import AnyRecord, AsOf, Concluded, Parked, Pending
 from podgroup.view import Group, Members, Pod, World
 
 UNADMITTED_GRACE_S = 2
-"""Seconds of grace for a pod that somebody else let past its gate."""
+"""Seconds of grace for a pod that another client let past its gate."""
 _AFTER_EVENTS = 1_000_000
 """Ordinals of what is parked while deciding: after those of all events of the message."""
 
@@ -47,7 +47,7 @@ class Writer(Protocol):
         """Let a group wait no longer, if it does."""
 
     def recall(self) -> None:
-        """Have everybody who waits looked at again."""
+        """Have every waiting group looked at again."""
 
     def heard(self) -> None:
         """Nothing that admission asks for is news any more."""
@@ -56,7 +56,7 @@ class Writer(Protocol):
         """No queue has to be looked at for what its condition says."""
 
     def counted(self, *, told: bool) -> None:
-        """Take notice that it was seen which queues moved, and whether they were told."""
+        """Take notice that it was seen which queues moved, and whether they were reported."""
 
     def remember(self, lineup: Any, /) -> None:
         """Keep what admission remembers between messages; None: it is to be made anew."""
@@ -121,7 +121,7 @@ class Deciding:
         self.said_now: list[AnyRecord] = []
         self.said_then: list[AnyRecord] = []
         self.concluded = False
-        """Something that other rules may read, since whoever asks has looked."""
+        """Something that other rules may read was concluded since the caller looked."""
 
     def by_rules_since(self, version: int) -> bool:
         """Tell whether this log is decided on by rules of `version` or later.
@@ -200,7 +200,7 @@ class Deciding:
         return None
 
     def record(self, record: AnyRecord) -> None:
-        """Conclude something that nobody has to carry out: it holds from here on."""
+        """Conclude something that no actuator carries out: it holds from here on."""
         self.concluded = True
         if self._then is not None:
             self._hold_against(record)

@@ -2,12 +2,12 @@
 
 Theory. What is counted is kept as indexes (`podgroup.quota`, the quota tree), so an event notes no
 more than which queues it marked. When `Policy.status_interval_s` have passed since the last time,
-or a timer says so, those that stand otherwise than was told are told, all at once: so each is
+or a timer says so, those that stand otherwise than reported are reported, all at once: so each is
 written once in that time at most, and not at all while nothing changed. ClusterQueues, LocalQueues
 and, where shares decide, Cohorts have it written into their status; what has no object, or nothing
-to write there, is told to the ledger alone.
+to write there, is in the ledger alone.
 
-Invariant: after a message every queue stands as was told, or a timer is set.
+Invariant: after a message every queue stands as reported, or a timer is set.
 """
 
 from collections.abc import Iterable, Iterator
@@ -40,7 +40,7 @@ def counting(d: Deciding) -> None:
         return
     d.write.counted(told=False)
     if COUNTS_TIMER in meta.timers:
-        return  # told when the log says that its time has come, started anew meanwhile or not
+        return  # reported when the log says that its time has come, started anew meanwhile or not
     due = None if meta.counted_at is None else meta.counted_at + timedelta(seconds=interval_s)
     forest = lineup(world, d.write).scheduler.book.present
     wanted = _marked(world, forest) if not quotas.unsure else _all(world, forest)
@@ -54,7 +54,7 @@ def counting(d: Deciding) -> None:
 
 
 def _all(world: World, forest: Forest) -> Iterator[tuple[QueueKey, Standing | None]]:
-    """Return how everybody stands, in order; None for what is told of and gone."""
+    """Return how each queue stands, in order; None for what was reported and is gone."""
     cohorts = {("Cohort", "", name) for name in forest.cohorts}
     keys = {
         *world.told,

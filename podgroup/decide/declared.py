@@ -39,7 +39,7 @@ Found = tuple[str, str] | None
 
 
 def undeclared(d: Deciding, group: Group) -> Found:
-    """Say that nobody has told yet how many pods there will be, if the pods wait for that."""
+    """Say that the number of pods is not declared yet, if the pods wait for that."""
     members = d.members(group)
     first = members.first()
     if group.spec.dialect or any(members.totals) or first is None:

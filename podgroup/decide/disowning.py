@@ -1,14 +1,14 @@
 """Rules about pods that are not in our hands: no longer, or not yet.
 
     disown    a pod lost label kueue.x-k8s.io/managed at its gate: our finalizer comes off, so that
-              nothing of ours keeps it when it is deleted, and it is told. Its gate stays: nothing
-              has admitted it. (What runs without its label stays in our hands: `keeping`.)
+              nothing of ours keeps it when it is deleted, and an Event says so. Its gate stays:
+              nothing has admitted it. (What runs without its label stays in our hands: `keeping`.)
     refuse    a pod cannot be read (an annotation that is too long, a field of another type): it is
-              told what is wrong, once for each thing
+              marked with what is wrong, once for each thing
 
 A pod that gets the label back is queued again. A pod that a complete list no longer contains, and
-that nobody released, may be gone or only without its label: the finalizer comes off if it is there.
-So it does when a pod that has ended loses the label.
+that was not released, may be gone or only without its label: the finalizer comes off if it is
+there. So it does when a pod that has ended loses the label.
 
 Invariant: these are the only decisions about pods that are members of no group.
 """
@@ -23,11 +23,11 @@ from podgroup.view import Group
 
 REFUSED = "PodRefused"
 MAX_TOLD = 50
-"""Pods told after one message of the log at most; the others are told after the next."""
+"""Pods marked after one message of the log at most; the others follow after the next."""
 
 
 def disowning(d: Deciding, group: Group) -> None:
-    """Let go of the pods that were taken out of our hands."""
+    """Release the pods that were taken out of our hands."""
     if not group.departures.disowned:
         return
     for uid, name, gated in group.departures.disowned:
@@ -48,7 +48,7 @@ def disowning(d: Deciding, group: Group) -> None:
             f"pod {name} is not in our hands any more",
             FinalizePod(target=target, events=(event,)),
         )
-        if gated and uid not in d.world.pods:  # one that came back is told by the rules for members
+        if gated and uid not in d.world.pods:  # one that came back is up to the rules for members
             d.emit(
                 group,
                 "report",

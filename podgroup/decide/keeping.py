@@ -1,11 +1,11 @@
 """Rule about pods that run and are out of sight: their label is put back (`keep`).
 
-A watch with a label selector loses sight of a pod whose label somebody takes off, and cannot tell
-that from its end. The write that puts the label back can: it finds the pod by its uid, or nobody.
-Meanwhile the pod is what it was, and what it takes is charged.
+A watch with a label selector loses sight of a pod whose label is taken off, and cannot tell
+that from its end. The write that puts the label back can: it finds the pod by its uid, or not at
+all. Meanwhile the pod is what it was, and what it takes is charged.
 
 Who takes the label off again and again is answered more and more slowly, `CEILING_S` apart at most,
-so a fight costs little. It is told in history and by an Event on the pod, each time.
+so a fight costs little. It is recorded in history and by an Event on the pod, each time.
 
 Invariant: a hidden pod has either a write in flight, or a timer for the next.
 """

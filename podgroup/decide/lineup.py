@@ -1,10 +1,10 @@
 """The line-up: what deciding on quota remembers of the world between two messages.
 
-Theory. A `Scheduler` is kept beside the world and told what is news (`Quotas.news`, `objects`): the
-work per message is that of what changed, whoever else waits or holds. It holds no fact that is not
-in the world, save which shapes did not fit lately: after a start it is made anew from the world
-as it was before what comes next, and nobody is tried who was refused then. By Kueue's ways, where
-an equal one's failure answers for all, that is worked out of what they were told.
+Theory. A `Scheduler` is kept beside the world and given what is news (`Quotas.news`, `objects`):
+the work per message is that of what changed, whoever else waits or holds. It holds no fact that is
+not in the world, save which shapes did not fit lately: after a start it is made anew from the world
+as it was before what comes next, and none is tried that was refused then. By Kueue's ways, where
+an equal one's failure answers for all, that is derived from the verdicts they got.
 
 A group that waits while pods of it run without an admission is both in the line and charged: what
 its pods take is entered apart, and counts as free for the group itself.
@@ -120,7 +120,7 @@ class Lineup:
     ) -> None:
         try:
             (take or self._group)(world, identity)
-        except Exception as error:  # nobody else is to wait for one that cannot be read
+        except Exception as error:  # no other is to wait for one that cannot be read
             self.scheduler.book.remove(identity)
             self._ill[identity] = error
 

@@ -1,7 +1,7 @@
 """Values of which no Workload can be made: the group's name, its roles, its total count.
 
 The webhook refuses these while their author is still looking. Pods that came past it (created while
-it was away, in a namespace it does not see, or before it was there) are told here, before the API
+it was away, in a namespace it does not see, or before it was there) are marked here, before the API
 server refuses the Workload with a message that names neither pod nor annotation.
 
 Invariant: a group for which nothing is found gets a Workload whose name, podset names and counts

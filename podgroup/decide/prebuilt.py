@@ -1,6 +1,6 @@
 """Rules for groups that bring their Workload along (label or annotation prebuilt-workload-name).
 
-Somebody else made the Workload; the pods fill its places and own it. It is never made by us: while
+Another client made the Workload; the pods fill its places and own it. It is never made by us: while
 it is missing the group waits, and pods that are past the gate are stopped, but for those of a group
 that was admitted (`takeover`). One that has fewer
 places than there are pods, or lacks a role, is finished as OutOfSync before anything starts.

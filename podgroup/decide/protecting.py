@@ -5,7 +5,7 @@ quota of those that run with it, and one that is made anew under its name would 
 
 Theory. A ClusterQueue is in use while groups hold quota in it; a ResourceFlavor or AdmissionCheck
 while a ClusterQueue names it. The mark is put on at once, and taken off when the object is to be
-deleted and nothing uses it any more. A ClusterQueue that is being deleted admits nobody, and so
+deleted and nothing uses it any more. A ClusterQueue that is being deleted admits nothing, and so
 empties.
 
 Invariant: an object is looked at when it, or what uses it, changed, and has one write in flight.

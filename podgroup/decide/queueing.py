@@ -10,7 +10,7 @@ A condition is decided on when something that it rests on has changed (the queue
 a flavor) and it says something else; what was decided counts as said until the object itself shows
 what it says. A pod's event costs nothing here, whatever it does to the queue.
 
-Invariant: after each message every queue says, or was told to say, what is so.
+Invariant: after each message every queue says what is so, or a write of it is on its way.
 """
 
 from podgroup.commands import ObjectRef, WriteQueueStatus

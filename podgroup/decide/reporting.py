@@ -1,10 +1,10 @@
 """What users see on their pods: a condition and an Event that say why a pod waits.
 
-Following the review of KEP-5501: a reason is told once it has held for 5 s, once per change, in
-stable words, and taken back when it no longer holds. `PodScheduled` stays the API server's and the
+Following the review of KEP-5501: a reason is reported once it has held for 5 s, once per change, in
+stable words, and withdrawn when it no longer holds. `PodScheduled` stays the API server's and the
 scheduler's; ours is condition gatelog.io/admitted.
 
-Told are, when the timer of a group falls due:
+Reported are, when the timer of a group falls due:
   - the reason the group waits for, to its first `MAX_PODS` pods by age and uid (every pod of a
     group says the same; the others are one `gatelog why` away)
   - to a gated pod of a role that the admitted Workload does not have: which roles it has (B7)
@@ -14,7 +14,7 @@ Told are, when the timer of a group falls due:
   - to the first pod: that the API server would not take the group's Workload (builtin mode)
 
 The Event is Normal while quota or pods are waited for and a Warning when only a person can help.
-Invariant: a pod is told something only if it differs from what it was told last.
+Invariant: a report is written to a pod only if it differs from the last one.
 """
 
 from datetime import timedelta
@@ -47,7 +47,7 @@ MAX_PODS = 50
 
 
 def reporting(d: Deciding, group: Group) -> None:
-    """Tell users what there is to tell, or arrange for it to be told later."""
+    """Report to users what there is to report, or arrange for it to be reported later."""
     key = _key(d, group)
     if key != group.reporting.key:
         said = None if group.explained.wait is not None and group.ending.finish is None else key
@@ -210,7 +210,7 @@ def _tell(d: Deciding, group: Group, pod: Pod, reason: str, message: str) -> Non
 
 
 def _take_back(d: Deciding, group: Group, *, everyone: bool) -> None:
-    """Say that what was told no longer holds, to those it was told: `everyone`, or who started."""
+    """Say that the report no longer holds, where it was written: `everyone`, or what started."""
     holding = group.quota.holding
     if holding is not None:
         reason = ADMITTED

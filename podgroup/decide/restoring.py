@@ -1,7 +1,7 @@
 """Rule about Workloads that could not be made: a complete group without one gets it later.
 
 Creating a Workload may be refused (a name that is taken, a sample pod that went away, a kind that
-was not served for a while), and a Workload may come and go while nobody watches. Builtin admission
+was not served for a while), and a Workload may come and go while no watch runs. Builtin admission
 does not wait for the Workload, so the group may hold quota by then: its roles and counts stay as
 they were composed. One that holds nothing is composed anew when that is not possible. While
 it is refused the group says so (`explaining`, `reporting`), and each try comes later than the last.
@@ -69,7 +69,7 @@ def _pods(d: Deciding, group: Group) -> dict[str, list[Pod]]:
 
 
 def _pod_sets(group: Group, pods: dict[str, list[Pod]]) -> tuple[PodSetSpec, ...]:
-    """Return the podsets as they were composed, none if nobody can show the shape of one."""
+    """Return the podsets as they were composed, none if no pod shows the shape of one."""
     found = []
     for name, some in pods.items():
         role, declared = group.roles[name], set_named(group, name)

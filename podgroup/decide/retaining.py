@@ -6,7 +6,7 @@
 
 A group that a person deactivated is left alone: a person can activate it again. Kueue deletes the
 first pod of a group only, and takes its finalizer off the others; those would stay at their gates,
-or run on, with nobody to account for them, so here all of them go.
+or run on, with nothing to account for them, so here all of them go.
 
 Invariant: nothing is deleted unless an operator has asked for it (`Policy`, off by default).
 """

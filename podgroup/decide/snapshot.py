@@ -1,7 +1,7 @@
 """What of the world goes into deciding on quota: objects and groups as values of `admission.model`.
 
 What a group holds is what it is charged, so quota that finished pods gave back is free, and pods
-that run without an admission are counted but never told to go.
+that run without an admission are counted but never asked to stop.
 
 Invariant: nothing is changed; equal worlds give equal values.
 """
@@ -73,7 +73,7 @@ def unusable_checks(
 
 
 def cluster_queue(view: ClusterQueueView, *, usable: bool = True) -> ClusterQueue:
-    """Return a ClusterQueue; it is `usable` if its checks are, and nobody deletes it."""
+    """Return a ClusterQueue; it is `usable` if its checks are, and it is not being deleted."""
     preemption = {
         "within_cluster_queue": view.within_cluster_queue,
         "reclaim_within_cohort": view.reclaim_within_cohort,

@@ -1,7 +1,7 @@
 """Which single pods do without a Workload (`Policy.workloads` "groups", builtin mode).
 
 Theory. In builtin mode a Workload mirrors what is decided elsewhere, and of a single pod it is half
-of what the API server has to do. What is decided needs one only where somebody else speaks through
+of what the API server has to do. What is decided needs one only where another writer speaks through
 it: an admission check, or a person who is to set spec.active of what was deactivated. Such a pod
 has its Workload all the same, and so has one that has it already, as long as it lives.
 

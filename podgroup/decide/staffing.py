@@ -12,7 +12,7 @@ In groups that declare sets or roles, whose pods may come one by one while it ru
 last two the most places that were taken at once; excess is beyond the declared count.
 
 Rules, in this order: excess, own (new pods become owners of the Workload), replace. A failed pod is
-released only when nobody is missing among the owners, so that the Workload is never owned by
+released only when no pod is missing among the owners, so that the Workload is never owned by
 nothing. Pods of a role that the Workload does not have stay gated (B7).
 
 Invariant: deleting excess never takes a role below its count.
@@ -63,7 +63,7 @@ def _excess(d: Deciding, group: Group, members: Members, role: Role) -> None:
 
 
 def _own(d: Deciding, group: Group) -> bool:
-    """Make new pods owners of the Workload; return whether somebody is still missing."""
+    """Make new pods owners of the Workload; return whether a pod is still missing."""
     workload = group.mirror.workload
     if workload is None:
         return True

@@ -1,8 +1,8 @@
 """Rules about pods that run under an admission whose Workload is gone: they are taken over.
 
-A Workload that is being deleted is somebody's wish to stop the group (`closing`). One that is gone
+A Workload that is being deleted is a user's wish to stop the group (`closing`). One that is gone
 without having been seen to go was swept away with its kind, or by a removal of gatelog that was
-interrupted: nobody asked that what runs should stop.
+interrupted: no user asked that what runs should stop.
 
 - This log knows the admission: it stands, and the Workload is made again (`restoring`).
 - It does not (it was lost, or removed with gatelog), but the pods carry what a start leaves on

@@ -47,7 +47,7 @@ def given_up_at(pod: Pod) -> datetime | None:
 
 
 def may_run(d: Deciding, pod: Pod) -> bool:
-    """Tell whether a pod may run, as far as anybody answers for it."""
+    """Tell whether a pod may run, as far as a kubelet answers for it."""
     if not d.members(d.world.groups[pod.group]).flags[pod.view.uid] & Flag.LIVE:
         return False
     lost_at = given_up_at(pod)
@@ -61,7 +61,7 @@ def still_running(d: Deciding, group: Group) -> bool:
         no_wake(d, group, GRACE)
         return False
     if members.count(Flag.STOPPABLE) or not members.count(Flag.DELETING):
-        return True  # somebody has not even been told to stop
+        return True  # a pod has not even been asked to stop
     if d.world.policy.fast_quota_release:
         no_wake(d, group, GRACE)
         return False

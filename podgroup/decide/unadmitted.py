@@ -3,7 +3,7 @@
 - A gate cannot be added to a pod that exists (KEP-3521), so a pod created while admission was down
   or bypassed runs whatever we decide. It is left alone, and its group is Blocked with reason
   RunningUnadmitted (B17).
-- A pod whose gate somebody else took off is stopped, and runs until it has obeyed.
+- A pod whose gate another client took off is stopped, and runs until it has obeyed.
 - A pod may outlive its group: one that is beyond the count, or whose group is over.
 
 Each is charged to the ClusterQueue its queue leads to, in the first flavor its shape may use, so

@@ -49,7 +49,7 @@ __all__ = ["FOLDS", "link", "synced", "unlisted"]
 MAX_GIVEN_UP = 1000
 """Parked decisions that are known apart: of those that fall out the next is listed anew."""
 MAX_REFUSED = 100
-"""Pods that cannot be read of which it is remembered what they were told."""
+"""Pods that cannot be read of which it is remembered what was reported."""
 
 
 def _pod_applied(world: World, here: At, event: PodApplied, _: int) -> None:
@@ -85,7 +85,7 @@ def _operator(world: World, here: At, event: OperatorActed, _: int) -> None:
                     try_again(world, here, group)
                     released.append(group)
         for refusal in world.meta.refused.values():
-            # Should the pod be as it was, it is set aside once more.
+            # Should the pod be as it was, it is parked once more.
             if refusal.parked == event.target or "/" not in event.target:
                 refusal.parked = ""
     note(
@@ -101,7 +101,7 @@ def _operator(world: World, here: At, event: OperatorActed, _: int) -> None:
 def _refused(world: World, here: At, event: DeltaRefused, ordinal: int) -> None:
     """A watch item the ingester could not read: shown, and its relist frame kept honest.
 
-    Its history says so each time; it is set aside once for each thing that is wrong with it.
+    Its history says so each time; it is parked once for each thing that is wrong with it.
     """
     frame = world.meta.frames.get(event.kind)
     if frame is not None:
@@ -134,7 +134,7 @@ def _refused(world: World, here: At, event: DeltaRefused, ordinal: int) -> None:
 def _outcome(world: World, here: At, event: OutcomeRecorded, ordinal: int) -> None:
     """What became of a decision; one that was parked is listed once for each group and reason.
 
-    Its group goes on: its rules decide again after a while, or when somebody releases it.
+    Its group goes on: its rules decide again after a while, or when it is released.
     """
     outcome_recorded(world, here, event)
     if not event.parked:
@@ -168,9 +168,9 @@ def _decision_refused(world: World, here: At, event: DecisionRefused, ordinal: i
 
 
 def _remember(world: World, event: DeltaRefused, place: str) -> bool:
-    """Keep what is wrong with a pod until it was told: once, not with each of its changes.
+    """Keep what is wrong with a pod until it was reported: once, not with each of its changes.
 
-    Returns whether it is to be set aside at `place`: nobody has the same to settle already.
+    Returns whether it is to be parked at `place`: the same is not parked already.
     """
     refused = world.meta.refused
     message = event.message if event.field in event.message else f"{event.field}: {event.message}"

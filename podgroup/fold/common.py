@@ -1,7 +1,7 @@
 """What every part of the fold needs: where we are in the log, notes, and the members index.
 
 Invariant: a pod's flags are recomputed through `index` whenever the pod, its expectation or its
-group's ownership changes; nobody writes flags by hand.
+group's ownership changes; flags are never written by hand.
 """
 
 from typing import Final
@@ -81,7 +81,7 @@ def park(
     group: Group | None = None,
     name: str = "",
 ) -> None:
-    """Set something aside, in the open: a row, a line of history, and its group stops."""
+    """Park something: a row, a line of history, and its group stops."""
     identity = group.id if group is not None else ""
     world.journal.parked.append(
         ParkedRow(
@@ -171,8 +171,8 @@ def flags_of(pod: Pod, serving: bool, owned: bool) -> int:
     succeeded"). In a serving group a terminated or terminating pod gives its place up as well. An
     excess pod counts for nothing but its clean-up, and for what it takes while it runs.
 
-    Live = whatever may run: past our gate, not ended, and not deleted before it was bound (nobody
-    binds a pod that is being deleted). That is what is charged, whatever else the pod is.
+    Live = whatever may run: past our gate, not ended, and not deleted before it was bound (no
+    scheduler binds a pod that is being deleted). That is what is charged, whatever else the pod is.
     """
     view, expected = pod.view, pod.expect
     key = _PHASES.get(view.phase, 0)
@@ -271,7 +271,7 @@ def expect(world: World, group: Group, pod: Pod | None, expectation: Expectation
 def end_expectation(world: World, group: Group, pod: Pod | None, *, indexed: bool = True) -> bool:
     """End an expectation: its effect was observed, or it will have none. Tells if there was one.
 
-    Whoever does not want it `indexed` sees to the index and to what changed.
+    A caller that does not want it `indexed` sees to the index and to what changed.
     """
     expectation = group.mirror.expect if pod is None else pod.expect
     if expectation is None:

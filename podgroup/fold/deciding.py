@@ -2,7 +2,7 @@
 
 Theory. What rules and fold read besides the log has to be in the log, or a replay under today's
 settings tells another story than the one that happened. So a projector says what it decides by when
-the log does not say so already; from that event on it holds, for everybody who folds the log.
+the log does not say so already; from that event on it holds, for every fold of the log.
 
 Queue order and usage follow from state and settings, and are not stored: they are worked out anew,
 as after a start.

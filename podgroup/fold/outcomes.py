@@ -139,7 +139,7 @@ def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecord
         end_expectation(world, group, None)
         if event.status == "obsolete" and known is not None:
             if mirror.missed(group) > 1:
-                workload_is_gone(world, here, group)  # nobody is going to tell us
+                workload_is_gone(world, here, group)  # no watch is going to report it
                 return
         _retry_later(world, here, group, "", after)
     mark(world, group.id)

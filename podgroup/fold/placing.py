@@ -5,7 +5,7 @@ of these that says something decides:
 
 1. label pod-group-role: the set of that name, or the one whose name differs by a final "s" alone,
    as in the KEP's own example (`worker`, `workers`). A label that names no set is a mistake to be
-   told, not a reason to guess.
+   reported, not a reason to guess.
 2. label kueue.x-k8s.io/podset of a pod that is past the gate: it was put there on admission
 3. the pod that declares the sets is of the set without template, if there is just one
 4. shape: the template with the pod's role hash; else one with equal requests, the first that has
@@ -40,7 +40,7 @@ def declare(world: World, group: Group) -> None:
 
     What was declared last stays when no pod declares anything any more: a driver may be gone before
     its workers. A composed group has its roles and keeps them, unless it was adopted from a
-    Workload before anybody declared anything.
+    Workload before anything was declared.
     """
     members = world.members[group.id]
     uid = members.declaring()

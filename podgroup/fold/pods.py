@@ -114,7 +114,7 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
 def pod_deleted(
     world: World, here: At, view: PodView, *, inferred: bool = False, filtered: bool = False
 ) -> None:
-    """Fold the end of a pod. `inferred`: a relist did not list it, nobody saw it go.
+    """Fold the end of a pod. `inferred`: a relist did not list it, no watch saw it go.
 
     `filtered`: the watch or list has a label selector, so the pod may only have lost the label.
     """
@@ -135,7 +135,7 @@ def pod_deleted(
         # It ended in our hands and lost the label: its end counts, and nothing of ours keeps it.
         departures.disowned(group, pod, gated=False)
     elif not inferred and view.deleted_at is None and POD_FINALIZER in view.finalizers:
-        # No object with a finalizer is deleted before somebody asked for it: it left our selector.
+        # No object with a finalizer is deleted before that is asked for: it left our selector.
         _disown(world, here, group, pod)
         return
     if inferred and pod.held and not pod.deleting and not _being_released(pod):
@@ -205,7 +205,7 @@ def _being_released(pod: Pod) -> bool:
 
 
 def _disown(world: World, here: At, group: Group, pod: Pod) -> None:
-    """A pod is there, and nobody wants us to care for it any more: it lost the managed label."""
+    """A pod is there and not ours to care for any more: it lost the managed label."""
     uid = pod.view.uid
     if pod.held:
         departures.disowned(group, pod, gated=pod.gated)
@@ -227,7 +227,7 @@ def _mended(world: World, uid: str, known: Pod | None) -> None:
         return
     world.meta.untold -= not refusal.told
     if known is not None and known.reported is not None:
-        reporting.forgotten(world.groups[known.group])  # it was told of that: say what holds now
+        reporting.forgotten(world.groups[known.group])  # it bears that report: say what holds now
         mark(world, known.group)
 
 
@@ -311,7 +311,7 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
 
 
 def _told(group: Group, pod: Pod) -> None:
-    """Take over what a pod's condition says: it was told in another life, or before a loss."""
+    """Take over what a pod's condition says: it was written in another life, or before a loss."""
     for condition in pod.view.conditions:
         if condition.type == ADMITTED_CONDITION and condition.status == "False":
             pod.reported = (condition.reason, condition.message)
@@ -360,7 +360,7 @@ def _counts_same(before: PodView, view: PodView) -> bool:
 
 
 def _see(world: World, here: At, group: Group, pod: Pod, view: PodView, same: bool) -> None:
-    """Write down what happened to a pod since it was seen last; its flags are still to be told."""
+    """Write down what happened to a pod since it was seen last; its flags are still to be set."""
     before, pod.view = pod.view, view
     if pod.hiding is not None and pod.hiding.since is not None:
         pod.hiding = replace_fields(pod.hiding, since=None)
@@ -388,8 +388,8 @@ def _see(world: World, here: At, group: Group, pod: Pod, view: PodView, same: bo
 def _resized(world: World, here: At, group: Group, pod: Pod, before: PodView) -> None:
     """A pod asks for other amounts than it did (subresource `pods/resize`): those are charged.
 
-    One at its gate is placed anew: quota is asked for what it wants now, where nobody has given it
-    any, and what is more than its group was given keeps it at its gate.
+    One at its gate is placed anew: quota is asked for what it wants now, where it was not given
+    any yet, and what is more than its group was given keeps it at its gate.
     """
     view = pod.view
     told_of = ", ".join(
@@ -480,7 +480,7 @@ def _gate(
 
 def _ungated(world: World, here: At, group: Group, pod: Pod, gate: str, before: PodView) -> None:
     added_at = pod.gate_added.get(gate, pod.view.created_at)
-    # The API server notes who took fields, not who gave them up: whoever removed a gate and wrote
+    # The API server notes who took fields, not who gave them up: one who removed a gate and wrote
     # nothing else has left no trace, and saying nothing is better than naming the writer before.
     view = pod.view
     traced = (view.writer, view.written_at) != (before.writer, before.written_at)
@@ -639,7 +639,7 @@ def _lead_open(world: World, group: Group, view: PodView) -> bool:
 
 
 def report_timer(identity: GroupID) -> str:
-    """Return the name of the timer after which a group's reason is told to its users."""
+    """Return the name of the timer after which a group's reason is reported to its users."""
     return f"report/{identity}/"
 
 

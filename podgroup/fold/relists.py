@@ -1,8 +1,8 @@
 """Fold of relist frames: what a complete list did not contain is gone.
 
 Theory. A watch that lost its place lists everything again. The frame in the log says when the list
-began and when it was complete, so the fold can conclude a deletion that nobody saw (client-go calls
-it DeletedFinalStateUnknown). Only the newest frame of a kind counts; one that never completes
+began and when it was complete, so the fold can conclude a deletion that no watch saw (client-go
+calls it DeletedFinalStateUnknown). Only the newest frame of a kind counts; one that never completes
 concludes nothing. Until every kind has had one complete frame in this epoch nothing is decided,
 because half a view would look like half of the pods being gone.
 
@@ -89,7 +89,7 @@ def relist_completed(world: World, here: At, event: RelistCompleted) -> None:
 def _unserved(world: World) -> None:
     """Forget the Workloads of running groups when the kind is not served (any more).
 
-    That is not what somebody wants who deletes a Workload: nothing is stopped for it.
+    That is not what a user wants who deletes a Workload: nothing is stopped for it.
     """
     for group in world.groups.values():
         if group.mirror.workload is None or group.mirror.lost or group.ending.finish is not None:

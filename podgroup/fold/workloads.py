@@ -71,7 +71,7 @@ def workload_applied(world: World, here: At, view: WorkloadView, relist: str) ->
 
 
 def claim(world: World, here: At, uid: str) -> None:
-    """Give the group of a pod the Workload that was there before anybody saw the pod."""
+    """Give the group of a pod the Workload that was there before the pod was seen."""
     pod = world.pods.get(uid)
     if pod is None:
         return
@@ -93,7 +93,7 @@ def _left_behind(world: World, view: WorkloadView) -> bool:
     if view.deleted_at is None or WORKLOAD_FINALIZER not in view.finalizers:
         return False
     if (view.namespace, view.name) in world.by_workload:
-        return False  # in the way of a group of ours, and somebody else's
+        return False  # in the way of a group of ours, and another client's
     for_pods = view.annotations.get(IS_GROUP_WORKLOAD) == "true" or JOB_UID in view.labels
     owners = {owner.kind for owner in view.owners} | ({"Pod"} if view.owner_pods else set())
     if not for_pods and owners != {"Pod"}:
@@ -141,7 +141,7 @@ def workload_deleted(world: World, here: At, view: WorkloadView) -> None:
 
 
 def workload_is_gone(world: World, here: At, group: Group) -> None:
-    """A group's Workload is gone: somebody saw it go, or two writes in a row did not find it."""
+    """A group's Workload is gone: a watch saw it go, or two writes in a row did not find it."""
     name = group.mirror.name
     note(world, here, "WorkloadGone", group=group.id, message=f"Workload {name}")
     mirror.gone(group, lost=group.ending.finish is None and group.composition.done)
@@ -169,11 +169,11 @@ def _owner(world: World, view: WorkloadView) -> Group | None:
 
 
 def belongs(group: Group, view: WorkloadView) -> bool:
-    """Tell whether a Workload of the right name is this group's and not somebody else's."""
+    """Tell whether a Workload of the right name is this group's and not another client's."""
     if group.mirror.workload is not None and group.mirror.workload.uid == view.uid:
         return True
     if group.spec.prebuilt:
-        # Whoever made it said by its name which pods are meant, unless another object controls it,
+        # Its author said by its name which pods are meant, unless another object controls it,
         # or it was made for another pod.
         others = (owner for owner in view.owners if owner.controller and owner.kind != "Pod")
         made_for = view.labels.get(JOB_UID, "")
@@ -189,7 +189,7 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
     """Take a Workload over as the group's, or its new version."""
     before = group.mirror.workload
     if before is not None and before.uid != view.uid:
-        # Deleted and made anew while nobody watched: what was written went to the other one.
+        # Deleted and made anew while no watch ran: what was written went to the other one.
         note(world, here, "WorkloadGone", group=group.id, message=f"Workload {before.name}")
         mirror.replaced(group)
         end_expectation(world, group, None)
@@ -201,7 +201,7 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
     if expectation is not None:
         version = expectation.result_version
         # Made, whatever became of the answer: waiting for that may be waiting for ever, because
-        # a Workload that is deleted meanwhile keeps its name until we let go of it.
+        # a Workload that is deleted meanwhile keeps its name until we release it.
         made = expectation.action == "CreateWorkload" and before is None
         stays = expectation.action == "DeleteWorkload" and view.deleted_at is None
         if made or (version and not stays and not newer(version, view.resource_version)):

@@ -5,7 +5,7 @@ out follows from state and settings: who waits for quota, what runs is charged w
 which pods contradict each other, what admission remembers. It is entered here too and never stored,
 because a replay has no use for it.
 
-Invariant: whoever holds nothing but this and read-only types changes the state in no other way.
+Invariant: code that holds nothing but this and read-only types changes the state in no other way.
 """
 
 from typing import Any
@@ -63,7 +63,7 @@ class Writing:
         self._world.quotas.dequeue(group)
 
     def recall(self) -> None:
-        """Have everybody who waits looked at again."""
+        """Have every waiting group looked at again."""
         self._world.quotas.recall()
 
     def heard(self) -> None:
@@ -75,7 +75,7 @@ class Writing:
         self._world.unsaid.clear()
 
     def counted(self, *, told: bool) -> None:
-        """Take notice that it was seen which queues moved, and whether they were told."""
+        """Take notice that it was seen which queues moved, and whether they were reported."""
         self._world.quotas.counted(told=told)
 
     def remember(self, lineup: Any) -> None:

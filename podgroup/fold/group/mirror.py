@@ -87,7 +87,7 @@ def rejected(group: Group) -> int:
 
 
 def refusal_reported(group: Group) -> None:
-    """The first pod was told why there is no Workload."""
+    """The first pod shows why there is no Workload."""
     group.mirror.refusal_told = group.mirror.refused
 
 
@@ -97,7 +97,7 @@ def deactivated(group: Group) -> None:
 
 
 def checks_reported(group: Group, text: str) -> None:
-    """Pods were told what pending admission checks say."""
+    """Pods show what pending admission checks say."""
     group.mirror.checks_told = text
 
 

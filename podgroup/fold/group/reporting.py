@@ -1,4 +1,4 @@
-"""What the users of a group were told (`state.Reporting`)."""
+"""What was reported to the users of a group (`state.Reporting`)."""
 
 from podgroup.ids import PodUID
 from podgroup.state import Group
@@ -10,7 +10,7 @@ def conditions(group: Group, step: int) -> None:
 
 
 def recounted(group: Group, change: tuple[PodUID, str, str] | None) -> None:
-    """A pod declares another size, too late, as (pod, old, new); None: users were told."""
+    """A pod declares another size, too late, as (pod, old, new); None: that was reported."""
     group.reporting.recounted = change
 
 
@@ -21,10 +21,10 @@ def reportable(group: Group, key: str) -> None:
 
 
 def forgotten(group: Group) -> None:
-    """What users were told last is not so: say what holds now."""
+    """What was reported last is not so: say what holds now."""
     group.reporting.key = ""
 
 
 def due(group: Group, due: bool) -> None:
-    """What there is to tell has held for long enough, or was told."""
+    """What there is to report has held for long enough, or was reported."""
     group.reporting.due = due
