@@ -1,6 +1,6 @@
 """How often the garbage collector looks for cycles in a process that is up.
 
-Theory. What a deployment makes for an event dies by itself, when nobody refers to it any more; of
+Theory. What a deployment makes for an event dies by itself, when nothing refers to it any more; of
 cycles there are few. At Python's own thresholds the collector goes through everything that was
 imported again and again all the same.
 
@@ -12,7 +12,7 @@ import gc
 
 
 def collect_rarely(young: int = 100_000) -> None:
-    """Set aside what is there now, and look at the rest when `young` objects more are there.
+    """Freeze what is there now, and look at the rest when `young` objects more are there.
 
     The fewer `young` are, the less garbage can pile up, and the more often is looked. Where several
     parts run in one process, the one that wants it most rarely has its way.

@@ -2,7 +2,7 @@
 
     Ack             done with; never deliver it again
     Retry(after_s)  not now; deliver it again, not before `after_s` seconds have passed
-    Park(reason)    never by itself: set it aside in the open, for a person
+    Park(reason)    never by itself: a dead letter, for a person to see
 
 Invariant: there is no fourth way. A message is never logged and skipped (armada#5100 is what
 happens otherwise: acknowledged but not handled).
@@ -23,7 +23,7 @@ class Retry(Struct, frozen=True, gc=False):
 
 
 class Park(Struct, frozen=True, gc=False):
-    """Set aside; `reason` is a sentence for the person who will look at it."""
+    """Park it; `reason` is a sentence for the person who will look at it."""
 
     reason: str
 

@@ -4,17 +4,17 @@ A Lease says who works, for liveness only: it makes a replica take over when the
 is no fence, since a process can be stopped between looking at its watch and acting. The fences are
 the log's expected sequence (ingest) and the checkpoint (projector).
 
-As in client-go (k8s.io/client-go/tools/leaderelection), nobody's clock is compared with ours: a
+As in client-go (k8s.io/client-go/tools/leaderelection), no other clock is compared with ours: a
 Lease has run out when *we* have seen it unchanged for its duration, by our monotonic clock. The
 leader gives up earlier than that, `renew_deadline_s` after it last *sent* a renewal that succeeded,
-so between two terms there are `duration_s - renew_deadline_s` seconds in which nobody works. A
+so between two terms there are `duration_s - renew_deadline_s` seconds in which no process works. A
 process that was stopped for longer finds its time over in the first turn of its loop.
 
     standby ── Lease free, or unchanged for its duration: write ──► leader ── work
        ▲                                                              │
        └──── renewed too late, or another holder: work is cancelled ──┤
        └──── work gave up (it noticed its fence): Lease given back ───┤
-                                      told to stop: work ends, Lease given back
+                                      asked to stop: work ends, Lease given back
 
 Invariant: work runs only between a successful write of the Lease and `renew_deadline_s` after the
 sending of the last one; it never runs twice at once in one process.
@@ -60,7 +60,7 @@ class Elector:
         self.identity = f"{socket.gethostname()}_{secrets.token_hex(4)}"
         self.leading = False
         self.holder = ""
-        """Who holds it, as far as we know; "" for nobody."""
+        """Who holds it, as far as we know; "" for none."""
         self.problem = "the Lease was not read yet"
         """Why it cannot be read or written, "" when it can."""
         self._seen: Lease | None = None
@@ -182,7 +182,7 @@ class Elector:
             timeout_s=timeout_s,
         )
         if written is None:
-            return False  # somebody else wrote: the next look tells who
+            return False  # another process wrote: the next look shows which
         self._seen, self._seen_at, self._current = written, sent_at, True
         self.holder, self._renewed_at = self.identity, sent_at
         return True

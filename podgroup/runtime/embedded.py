@@ -9,7 +9,7 @@ Files in `store_dir`: jetstream/ (the streams), nats.conf, password, nats.log, l
 while it runs.
 
 Invariant: one server per store. The lock file is held by both parent and child, so that a new
-server cannot start on a store before the old one has let go of it.
+server cannot start on a store before the old one has released it.
 """
 
 import asyncio

@@ -102,7 +102,7 @@ async def _server(settings: HealthSettings, checks: Checks) -> AsyncIterator[int
 class _Fresh:
     """A TLS context whose handshakes use the certificate that the files hold by then.
 
-    Files that cannot be used, as while somebody replaces them, leave the certificate as it was.
+    Files that cannot be used, as while they are being replaced, leave the certificate as it was.
 
     Raises:
         SettingsError: they cannot be used at the start.

@@ -14,7 +14,7 @@ class KubeUnavailable(KubeError):
 
 
 class KubeUnauthorized(KubeError):
-    """401 even with freshly read credentials: somebody must renew them."""
+    """401 even with freshly read credentials: a user must renew them."""
 
 
 class KubeForbidden(KubeError):

@@ -1,9 +1,9 @@
 """Reading a kubeconfig with kubernetes_asyncio, of which nothing but that is loaded.
 
 Theory. The library reads kubeconfigs well (contexts, exec plugins, OIDC), and importing any part of
-it imports all of it: its first line pulls in every API and model, 36 MB that nobody here uses. So
+it imports all of it: its first line pulls in every API and model, 36 MB that is not used here. So
 its packages are put in place empty, the modules that read kubeconfigs are imported through them,
-and the names are taken away again: whoever imports the library later gets the whole of it.
+and the names are taken away again: a later import of the library gets the whole of it.
 
 Invariant: no module of `kubernetes_asyncio.client.models` or `.api` is imported here.
 """
@@ -48,7 +48,7 @@ def library() -> Kubeconfig:
         _empty(_LIBRARY, root)
         client = _empty(f"{_LIBRARY}.client", f"{root}/client")
         made = importlib.import_module(f"{_LIBRARY}.client.configuration")
-        # Named by functions that return a client of the library's, which nobody calls.
+        # Named by functions that return a client of the library's, which are never called.
         client.__dict__.update(Configuration=made.Configuration, ApiClient=object)
         return _parts()
     finally:

@@ -1,4 +1,4 @@
-"""One Lease (coordination.k8s.io/v1) at the API server: read it, write it if nobody else has.
+"""One Lease (coordination.k8s.io/v1) at the API server: read it, write it if no other writer has.
 
 Every write carries the resourceVersion that was read, so of two writers one is refused (409) and
 knows it. What the times in a Lease say is never compared with our clock: clocks of two machines
@@ -66,7 +66,7 @@ class LeaseStore:
     async def write(
         self, before: Lease | None, *, holder: str, duration_s: int, timeout_s: float
     ) -> Lease | None:
-        """Write over `before` (None: create); None when somebody else was faster.
+        """Write over `before` (None: create); None when another writer was faster.
 
         An empty `holder` gives the Lease back.
 
@@ -128,7 +128,7 @@ class LeaseStore:
 def lease_name(part: str, cluster: str, shard: int | None = None) -> str:
     """Return the name of the Lease of a part, of a cluster, and of a shard if it has one.
 
-    A cluster's name that is no object's name (capitals, _) is bent into one and told apart by a
+    A cluster's name that is no object's name (capitals, _) is bent into one and made unique by a
     checksum.
     """
     bent = re.sub(r"[^a-z0-9]+", "-", cluster.lower()).strip("-")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ListenError(OSError):
-    """An address that nobody can listen on: taken, not ours, or not permitted."""
+    """An address that cannot be listened on: taken, not ours, or not permitted."""
 
     def __init__(self, section: str, host: str, port: int, cause: OSError) -> None:
         code = cause.errno or 0

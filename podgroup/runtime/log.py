@@ -64,7 +64,7 @@ def _part_of_library(
 
 
 class _Lines:
-    """Writes lines. A stream that is closed or full loses them; whoever logs goes on."""
+    """Writes lines. A stream that is closed or full loses them; the caller goes on."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out

@@ -3,7 +3,7 @@
 Theory. A process has one `Metrics`, and it is what its `Checks` serve at /metrics: the parts find
 it there (`of`) and declare their families in it, so one process shows one page whether it runs one
 part or, as `gatelog up` does, all of them. What happens is counted where it happens; what *is*
-(sizes, ages, quotas) is read when somebody asks, so it costs nothing in between and is never stale.
+(sizes, ages, quotas) is read when it is scraped, so it costs nothing in between and is never stale.
 Counters begin at 0 with the process, as Prometheus expects.
 
 Invariant: nothing is labelled by what users create without bound (pods, groups, namespaces): a
@@ -167,7 +167,7 @@ def _check(family: Family) -> None:
 def of(checks: Checks | None, settings: Settings) -> Metrics:
     """Return the metrics that `checks` serve, which are new ones if it served none yet.
 
-    Without `checks` nobody can ask for them; they are counted all the same.
+    Without `checks` they cannot be scraped; they are counted all the same.
     """
     if checks is None:
         return Metrics(settings)

@@ -4,7 +4,7 @@ Each field is converted by itself against its own type, so that the error names 
 the value, where it came from and what is allowed. Nothing is ignored silently: an unknown name is
 an error wherever it stands, with one exception - the variables that the kubelet injects for a
 Service called gatelog-something (GATELOG_API_SERVICE_HOST, GATELOG_API_PORT=tcp://...), which
-nobody wrote.
+no user set.
 
 Invariant: `load` returns a checked `Settings` or raises `SettingsError`; values of fields marked
 secret never appear in the error.

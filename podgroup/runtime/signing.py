@@ -1,10 +1,11 @@
-"""Signatures of messages: whose a message is, whoever got it into the stream.
+"""Signatures of messages: whose a message is, however it got into the stream.
 
 Theory. Permissions of a log server say who may publish where, not where an answer or a delivery may
 be sent to: who may ask the server for anything can name any subject for the answer, and who may
-read a stream can have its messages delivered to another. So a stream may hold messages that nobody
-with a right to it has published. A signature (Ed25519, RFC 8032) covers subject, message id, body
-and the time of signing; the one key that signs is the projector's, the others can only check.
+read a stream can have its messages delivered to another. So a stream may hold messages that no
+account with a right to it has published. A signature (Ed25519, RFC 8032) covers subject, message
+id, body and the time of signing; the one key that signs is the projector's, the others can only
+check.
 
 An old message that is put into the stream once more has a good signature and an old time: beyond
 `MAX_AGE_S` between signing and storing it is refused. Within that time its message id is mostly

@@ -1,8 +1,8 @@
 """Work in a stream is done in pieces, and a lone piece of it at once.
 
 Theory. A message, a transaction, a wake-up of another process cost the same whether they carry one
-event or twenty. When events keep coming, whoever sends each at once pays that price for each, and
-makes everybody further down pay it too. So beginnings are kept a few milliseconds apart: what comes
+event or twenty. When events keep coming, sending each at once pays that price for each, and
+makes every later stage pay it too. So beginnings are kept a few milliseconds apart: what comes
 after a pause goes at once, and what comes close behind collects until the next beginning is due.
 Nothing waits longer than the gap.
 

@@ -52,7 +52,7 @@ async def ask(
 ) -> bytes:
     """Ask what may be asked twice; as `api`, but put again every second until it is answered.
 
-    While a stream of several copies elects a leader (4 to 9 s) nobody hears a question about it,
+    While a stream of several copies elects a leader (4 to 9 s) no server hears a question about it,
     and the new leader does not find it waiting: who asks once sits out the whole timeout.
     """
     return await api(connection, subject, body, timeout_s, again_s=AGAIN_S)

@@ -89,7 +89,7 @@ class Bus:
 
         Like `connect`, it waits for a server that is away: a process that starts while NATS
         restarts must not end for it. Where `settings.create` is off it does nothing: that is the
-        business of another account, and whoever misses a stream is told so when they use it.
+        business of another account, and the first use of a stream that is missing says so.
         """
         if not settings.create:
             return

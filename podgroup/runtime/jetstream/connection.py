@@ -3,16 +3,16 @@
 nats-py's own reconnect is switched off. It keeps unsent publishes across a reconnect (so a later
 message can overtake one that was lost with the socket), replays subscriptions whose pull requests
 the server has forgotten (nats.py#504), and gives up for good on an authentication hiccup. Here a
-client is used once: when it dies a new one is made, `generation` goes up, and everybody who had a
+client is used once: when it dies a new one is made, `generation` goes up, and every holder of a
 subscription makes a new one. That is the only recovery path, so it is the tested one.
 
 That a client has died is not left to its callback alone: closing, nats-py (2.16) first writes out
 what it still holds, and when that fails because the socket is dead, as it often is, the error ends
-its own task and nobody is called. So it is also looked at, twice a second and whenever it refuses.
+its own task and no callback runs. So it is also looked at, twice a second and whenever it refuses.
 
 Dead peers are noticed by ping, within about 30 s (the library's default takes 4 to 6 minutes).
-Every await on the server has a deadline (nats.py#853), and whoever waits for a reply hears at once
-when the socket is gone.
+Every await on the server has a deadline (nats.py#853), and a caller that waits for a reply hears at
+once when the socket is gone.
 
 Invariant: within one generation, what was sent arrives in order up to some point and nothing after
 it; nothing sent in one generation is transmitted in another.
@@ -94,7 +94,7 @@ class Connection:
         return int(self._client.max_payload) if self._client is not None else 0
 
     def listen(self, listener: Listener) -> None:
-        """Tell `listener` about changes for as long as somebody else keeps it alive."""
+        """Tell `listener` about changes for as long as other code keeps it alive."""
         self._listeners.add(listener)
 
     async def wait_connected(self, timeout_s: float | None) -> bool:
@@ -128,7 +128,7 @@ class Connection:
             raise self.unavailable(f"no NATS server within {deadline_s} s") from None
 
     async def close(self) -> None:
-        """Close for good; whoever waits gets BusUnavailable. Safe to repeat."""
+        """Close for good; those who wait get BusUnavailable. Safe to repeat."""
         self._closing = True
         tasks = [task for task in (self._reconnecting, self._watching) if task is not None]
         for task in tasks:
@@ -139,7 +139,7 @@ class Connection:
             await close_client(client)
         self._drop_replies()
         self._tell_listeners()
-        self._up.set()  # wakes those who wait for a connection, to be told that it is closed
+        self._up.set()  # wakes those who wait for a connection, to learn that it is closed
 
     def unavailable(self, what: str) -> BusUnavailable:
         """Return an error that also says what the server last complained about."""
@@ -208,7 +208,7 @@ class Connection:
         Whichever question is answered first counts: one that was slow to be answered is not lost.
 
         Raises:
-            BusUnavailable: not connected, nobody there, or no answer within `timeout_s`.
+            BusUnavailable: not connected, no responder, or no answer within `timeout_s`.
             PublishRefused: see `send`.
         """
         answered: asyncio.Future[Msg | None] = asyncio.get_running_loop().create_future()

@@ -3,12 +3,12 @@
 The library's `fetch` makes a task, a uuid and a timer per message and loses messages that race a
 timeout (nats.py#392, #862). Here requests are sent by hand to
 `$JS.API.CONSUMER.MSG.NEXT.<stream>.<consumer>` and everything that arrives is put into a deque;
-whoever owns the session drains it.
+the owner of the session drains it.
 
 What may arrive: data (a reply subject that `acks.parse` understands) or a status. 100 is the
 server's heartbeat while a request is open; 404, 408 and 409 with a `Nats-Pending-Messages` header
 end a request, returning what it did not deliver; anything else ends the session (consumer deleted,
-leader changed, nobody there).
+leader changed, no responder).
 
 Invariant: `outstanding` is what the server may still send; it never exceeds what was asked for, so
 memory is bounded by messages and by bytes.

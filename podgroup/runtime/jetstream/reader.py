@@ -1,10 +1,10 @@
 """Reading a stream in order, from a given sequence, without acknowledgements.
 
 The cursor is the caller's (its checkpoint, stored with what it wrote); the server keeps only a
-consumer in memory that dies when nobody pulls. The consumer numbers its deliveries without gaps;
-a gap, a heartbeat that knows of more than we saw, silence, a lost connection or a deleted consumer
-all end in the same place: a new consumer from the last sequence seen plus one. So nothing is
-missed and nothing comes twice, whatever the server does (nats.py#392, #504).
+consumer in memory that dies when it is not pulled. The consumer numbers its deliveries without
+gaps; a gap, a heartbeat that knows of more than we saw, silence, a lost connection or a deleted
+consumer all end in the same place: a new consumer from the last sequence seen plus one. So nothing
+is missed and nothing comes twice, whatever the server does (nats.py#392, #504).
 
 There is no background task: `next` does the work, so a slow caller slows the server down.
 
@@ -122,7 +122,7 @@ class Reader:
 
         Raises:
             StreamChanged: messages may have been dropped unread.
-            StreamMissing, BusUnavailable: it cannot be told yet; call again.
+            StreamMissing, BusUnavailable: not known yet; call again.
         """
         last = self._jumped_from
         if last is None:

@@ -71,7 +71,7 @@ class OrderLost(BusUnavailable):
 
 
 class Overtaken(BusError):
-    """Somebody else has published to the subject since the message that ours was to follow.
+    """Another writer has published to the subject since the message that ours was to follow.
 
     Ours is not stored and must not be repeated as it is: look at the log again.
     """
