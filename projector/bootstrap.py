@@ -111,7 +111,7 @@ class _Projector:
         try:
             await self.run(alone=True)
         except StaleProjector as error:
-            # The Lease said that there is no other: it is given back, whoever that was.
+            # The Lease said that there is no other: it is given back in any case.
             log.warning("overtaken", error=str(error))
 
     async def run(self, *, alone: bool = False) -> None:

@@ -10,7 +10,8 @@
 Theory. A segment is an export (docs/replay.md) of everything between two positions of one epoch,
 closed when it gets its name and never changed. Names carry cluster, shard, epoch and positions, so
 a listing alone tells what there is, in order, and where to go on: there is no other state, and
-whoever is killed leaves nothing behind that matters. Two archivers at once write the same twice.
+a process that is killed leaves nothing behind that matters. Two archivers at once write the same
+twice.
 
 Invariant: a segment holds every message of its shard from its first to its last position, with the
 decisions made there, or it is not written.

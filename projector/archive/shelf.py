@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss")
 """Schemes of object stores; everything else is a directory."""
 STALE_S = 86_400.0
-"""Age after which an unfinished file in a directory belongs to nobody any more."""
+"""Age after which an unfinished file in a directory belongs to no process any more."""
 _RETRIES = 4
 _RETRY_TIMEOUT_S = 60
 
@@ -109,7 +109,7 @@ class Directory:
         yield path
 
     def _forget_unfinished(self, place: Path) -> None:
-        """Remove what somebody began to write and was killed over, long ago."""
+        """Remove what was begun long ago by a writer that was killed."""
         for part in place.glob(".*.part"):
             with contextlib.suppress(FileNotFoundError):
                 if time.time() - part.stat().st_mtime > STALE_S:

@@ -20,7 +20,7 @@ from projector.writing.packing import unpack_meta
 class Standing(Struct, frozen=True, kw_only=True):
     """`first` is the first position of the epoch, `last` where the read model stands.
 
-    `settings` are those in force at `last`, said at position `settled` (0: by nobody since history
+    `settings` are those in force at `last`, said at position `settled` (0: not said since history
     was pruned). `unsent` are conclusions that are committed and may not have reached their stream,
     by number.
     """

@@ -227,7 +227,7 @@ class Archiver:
         return out.covered
 
     def _settings_at(self, standing: Standing, first: int) -> SettingsRecorded | None:
-        """Return the settings in force where a segment begins, as far as anybody knows."""
+        """Return the settings in force where a segment begins, as far as it is known."""
         if first == standing.first:
             return None  # the log says them there
         return standing.settings if first > standing.settled else self._settings_there
@@ -370,7 +370,7 @@ class _Decisions:
                 self._waiting.append((mark, body))
 
     async def close(self) -> None:
-        """Let go of the stream."""
+        """Release the stream."""
         if self._reader is not None:
             await self._reader.close()
             self._reader = None

@@ -4,7 +4,7 @@ Theory. A decision is committed first and published after; `published` in the ch
 behind, so a crash in between repeats decisions and loses none. The table of decisions is the
 outbox; what is here is a window on it: the decisions under way, `most` of them at a time. As those
 get their outcome it moves on, and what comes after it is read from the table by number. So memory
-does not grow with what is open, and a stream nobody reads does not fill up.
+does not grow with what is open, and a stream without readers does not fill up.
 
 A decision whose outcome does not come is sent again (`<id>/again/<n>`) as long as the fold still
 expects it, unless it still waits in its stream for an actuator (`backlog`); it is never decided a
@@ -130,7 +130,7 @@ class Outbox:
         return min((found.at for found in self._unresolved.values()), default=None)
 
     async def drained(self) -> None:
-        """Wait until what is under way is stored. Somebody must be running `run`."""
+        """Wait until what is under way is stored. `run` must be running."""
         await self._sending.drained()
 
     async def run(self, owed: Owed) -> None:
@@ -241,7 +241,7 @@ class Outbox:
             try:
                 await self._fill(owed)
             except StoreUnavailable:
-                return  # only when we are told to stop
+                return  # only when we are asked to stop
 
     async def _fill(self, owed: Owed) -> None:
         while self._behind and (room := self._room):

@@ -81,7 +81,7 @@ class Sending:
         """Entries not yet known to be stored: in the queue or in flight."""
 
     async def drained(self) -> None:
-        """Wait until nothing is waiting. Somebody must be running `run`."""
+        """Wait until nothing is waiting. `run` must be running."""
         while self.waiting:
             self._settled.clear()
             await self._settled.wait()

@@ -164,7 +164,7 @@ class Committer:
             await running
 
     async def close(self) -> None:
-        """Finish what is being written, then let go of the database."""
+        """Finish what is being written, then release the database."""
         if self._running is not None:
             await asyncio.wait({self._running})
         await self._call(self._store.close)

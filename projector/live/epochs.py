@@ -1,7 +1,7 @@
 """Epochs: is the log still the one we have folded, and if not, what is missing of it?
 
 Theory. The API server is the truth; a log that lost its tail costs history, never correctness,
-provided somebody notices. On every start and reconnect the stream is compared with what the
+provided it is noticed. On every start and reconnect the stream is compared with what the
 checkpoint remembers of it:
 
     made anew      other creation time            everything in it is new to us

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 
 class LogClock:
-    """Counts on from the messages it is told of."""
+    """Counts on from the messages it is given."""
 
     def __init__(self) -> None:
         self._heard: tuple[datetime, float] | None = None

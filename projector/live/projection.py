@@ -76,7 +76,7 @@ log = get_logger("projector")
 
 
 class Projection:
-    """Folds one shard until told to stop. `world` is what it knows; nobody else may change it."""
+    """Folds one shard until asked to stop. `world` is what it knows; only this may change it."""
 
     def __init__(
         self,
@@ -283,7 +283,7 @@ class Projection:
     async def _log_says_so(self) -> bool:
         """Tell whether the log says by what we decide; if not, say so in it.
 
-        Of an empty log there is nothing to decide on: whoever begins it may say so first.
+        Of an empty log there is nothing to decide on: the one that begins it may say so first.
         """
         if self.world.meta.settings == self._wanted or not self._stream_seq:
             return True

@@ -2,7 +2,7 @@
 
 Theory. Kueue counts Workloads per queue and no pods; whether pods wait behind their gate, or a
 group waits for its pods, cannot be seen there. These numbers are a look at the state, one pass over
-the groups and none over the pods, made when somebody asks. They are what the fold knows, which may
+the groups and none over the pods, made on a scrape. They are what the fold knows, which may
 be one transaction ahead of the read model.
 
 Amounts of quota are in base units: cores for cpu, bytes for memory and storage, else a count.

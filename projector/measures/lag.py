@@ -1,10 +1,10 @@
 """How far what is committed is behind the log.
 
 Theory. The newest message of the shard is looked up every few seconds, whatever the projection does
-meanwhile, so a projection that hangs is seen to fall behind. The age of the lag is told by our own
-looks: the log was ahead at least since the first look that found a message which is not committed.
-So it reads 0 when caught up, and is exact to the time between looks; timestamps of the log would
-mistake a quiet hour for an hour's lag.
+meanwhile, so a projection that hangs is seen to fall behind. The age of the lag is measured by our
+own looks: the log was ahead at least since the first look that found a message which is not
+committed. So it reads 0 when caught up, and is exact to the time between looks; timestamps of the
+log would mistake a quiet hour for an hour's lag.
 
 Invariant: sequences looked up grow, and those that are committed are forgotten.
 """

@@ -1,9 +1,9 @@
 """The projector's metrics: what it counts, and what is read off it at each scrape.
 
 Theory. A journal is counted after it was committed: a commit that failed is not counted, and what a
-process folds is counted in it once. What the log brings after a pause is counted by whoever folds
-it. A read model that is being rebuilt is history that another process has counted in its day: it
-moves the counters of work and none of those of the domain.
+process folds is counted in it once. What the log brings after a pause is counted by the one that
+folds it. A read model that is being rebuilt is history that another process has counted in its day:
+it moves the counters of work and none of those of the domain.
 
 Invariant: nothing here changes what is folded, decided or written.
 """
@@ -33,7 +33,7 @@ PARK_REASONS = (
     "RulesFailed",
     "IllegalTransition",
 )
-"""Why something is set aside, as rows of `parked` say it."""
+"""Why something is parked, as rows of `parked` say it."""
 BATCH_EVENTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 DELAY_S = (*FAST_S, 30.0, 60.0, 300.0, 900.0, 3600.0)
 
@@ -140,7 +140,7 @@ class ProjectorMetrics:
 
     def folded(self, source: str, events: int, at: datetime) -> None:
         """Count a message that was folded; `at` is its timestamp in the log."""
-        # Per message, so plain sums; they are told once per batch.
+        # Per message, so plain sums; they are added once per batch.
         so_far = self._read.get(source)
         self._read[source] = (1, events) if so_far is None else (so_far[0] + 1, so_far[1] + events)
         if self._oldest_at is None:

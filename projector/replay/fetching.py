@@ -2,9 +2,9 @@
 
 Theory. What a client of NATS does for a message costs as much as folding it, and Python has one
 interpreter lock per process. So a long stretch is fetched by a child (`python -m` this module),
-which is told on its stdin what to fetch and writes frames of messages to its stdout: four bytes of
+which reads from its stdin what to fetch and writes frames of messages to its stdout: four bytes of
 length, then msgpack. The pipe holds it back when the fold is slower. It ends by itself when it has
-sent what was asked for, or when nobody reads any more.
+sent what was asked for, or when its reader is gone.
 
 Invariant: what comes out is what `Bus.read` would give, in order and without gaps, up to the last
 message that was asked for, or an error.
@@ -192,7 +192,7 @@ def main() -> None:
     except BusError as error:
         _write(Frame(error=str(error)))
     except BrokenPipeError:
-        # Nobody reads any more. Python would try to flush once more and complain.
+        # The reader is gone. Python would try to flush once more and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -58,7 +58,7 @@ class Header(Struct, kw_only=True):
 
     `stream_created_at`, in a segment of an archive, tells one stream from another of the same name;
     `settings` are those in force where it begins, so that it can be folded alone. None: it begins
-    with an epoch, which says them itself, or nobody knows.
+    with an epoch, which says them itself, or they are unknown.
 
     `selection` says in words what was left out, "" when nothing was: decisions about what is in the
     file may depend on what is not.
@@ -78,7 +78,7 @@ class Header(Struct, kw_only=True):
     settings: SettingsRecorded | None = None
     selection: str = ""
     unknown: int = 0
-    """Events left out of a selection because nobody knows whether they belong to it."""
+    """Events left out of a selection because it is unknown whether they belong to it."""
     pseudonymised: bool = False
 
 
@@ -164,7 +164,7 @@ class Export:
     ) -> None:
         """Write one message as it is in the stream, with decisions as they are in theirs.
 
-        A body that could not stand in a line is kept as an event that nobody could decode; one that
+        A body that could not stand in a line is kept as an event that cannot be decoded; one that
         says what it may not, as what `source` may have said.
         """
         lost: list[_Lost] = []

@@ -1,7 +1,7 @@
 """Rows that will not change again: what a read model made at one go has to write.
 
-Theory. A live projector writes a row each time it changes, because somebody may look. Nobody looks
-at a read model in the making, so a row is written once: a pod when it is gone, a wait when it is
+Theory. A live projector writes a row each time it changes, because a reader may look. No one reads
+a read model in the making, so a row is written once: a pod when it is gone, a wait when it is
 over, a decision when its outcome is known; and at the end whatever is still open. That makes every
 write an append, and the cost of a rebuild follows the number of things, not of their changes.
 

@@ -66,7 +66,7 @@ class Result(Struct):
     derived: int = 0
     """Messages of which the log has no records: what it lacks is by today's rules."""
     differences: list[Difference] = []
-    """Those that nobody was told of as they came."""
+    """Those that were not reported as they came."""
 
 
 class Sink:
@@ -96,7 +96,7 @@ class Sink:
         self._checkpoint = self._store.commit(rows, new, self._checkpoint)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Release the database."""
         self._store.close()
 
 
@@ -122,8 +122,8 @@ async def fold(
     `mode` and `policy` hold until the log says by which it was decided, unless `settings` says it
     for a log whose beginning is elsewhere. With `redecide` today's
     rules are asked as well: by the settings in the log, or by those of `by`. `each` sees every
-    entry with the world and the journal after it (and takes nothing from them); `differs` is told
-    differences, which are kept otherwise; `progress` is told positions; `until` ends before the
+    entry with the world and the journal after it (and takes nothing from them); `differs` is given
+    differences, which are kept otherwise; `progress` is given positions; `until` ends before the
     first message that is later.
     """
     world = new_world(cluster, mode, policy)

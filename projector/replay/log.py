@@ -188,5 +188,5 @@ class _Decisions:
             new.append(decision)
 
     async def close(self) -> None:
-        """Let go of the stream."""
+        """Release the stream."""
         await self._reader.close()

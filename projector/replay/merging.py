@@ -25,7 +25,7 @@ def delete_unequal(table: str, source: str, equal: str, *, alone: bool, floor: i
     """Delete the shard's rows that have no equal in `source`.
 
     `equal` is the operator that compares nulls as well; `alone`: no other shard of the cluster has
-    rows here, so that nobody needs to be asked whose a row is.
+    rows here, so that it need not be asked whose a row is.
     """
     same = " AND ".join(
         [f'n."{name}" = t."{name}"' for name in keys(table)]

@@ -171,7 +171,7 @@ class PostgresStage:
         self._connection.rollback()
 
     def close(self) -> None:
-        """Drop the schema and let go of the connection."""
+        """Drop the schema and release the connection."""
         try:
             self._connection.rollback()
             self._sql(f'DROP SCHEMA IF EXISTS "{self._schema}" CASCADE')

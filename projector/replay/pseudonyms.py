@@ -5,7 +5,7 @@ and values of labels, annotations and selectors are replaced by a keyed hash, th
 so that references still lead somewhere. Names that are computed from others (a single pod's
 Workload, ids of decisions) are computed again. Sentences keep their words; names that occur in the
 log are replaced in them. What pods and API servers say of themselves is dropped; of an event that
-nobody could decode there stays whom it is about.
+could not be decoded there stays whom it is about.
 
 Kept: uids, resource versions, times, amounts, keys of labels, hashes of roles, booleans and
 numbers.

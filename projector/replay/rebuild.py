@@ -34,7 +34,7 @@ TELL_EVERY = 2000
 
 
 class Progress(Protocol):
-    """Told how far it is."""
+    """Called with how far it is."""
 
     def expect(self, first: int, last: int) -> None:
         """Positions `first` to `last` are to be folded."""

@@ -3,15 +3,16 @@
 Theory. A group's story is not in one place: its pods, its Workload, outcomes and timers are in
 messages of many. So the log is folded once to learn who belongs to the groups that are wanted
 (`learn`), and read once more to keep what is about them (`keep`). Queues, flavors and classes are
-kept for everybody, and so are the lists' frames, or nothing would ever be decided.
+kept for every choice, and so are the lists' frames, or nothing would ever be decided.
 
 A group that is wanted because of a time is kept from its first pod on, or it could not be folded.
 
-What was set aside belongs to the group that it stopped, else to whom the event itself names. Of an
-event that names nobody nobody knows whether it was wanted: it is left out and counted (`unknown`).
+What was parked belongs to the group that it stopped, else to whom the event itself names. Of an
+event that names no group it is unknown whether it was wanted: it is left out and counted
+(`unknown`).
 
 Invariant: what is kept is kept as it was, but for the place within its message, which a release of
-something set aside follows; a message of which nothing is left is left out.
+something parked follows; a message of which nothing is left is left out.
 """
 
 from datetime import datetime
@@ -82,7 +83,7 @@ class Selection:
         self._aside: dict[str, str] = {}
         self._moved: dict[str, str] = {}
         self.unknown = 0
-        """Events that nobody could decode and that name nobody; they are left out."""
+        """Events that could not be decoded and name no group; they are left out."""
 
     def learn(self, entry: Entry, world: World, journal: Journal) -> None:
         """Take in one folded message (`each` of `fold`)."""

@@ -2,8 +2,8 @@
 
 Theory. What is put together can be put together again, so its file is written without journal on
 disk and without sync; the transaction that puts it in place is one of the live file, as durable as
-any other. The stage's file stays locked as long as its maker lives: a file that nobody has locked
-is what is left of one that died.
+any other. The stage's file stays locked as long as its maker lives: a file that no process has
+locked is what is left of one that died.
 
 Invariant: outside of `merge` only the stage's own file is written.
 """
@@ -168,8 +168,8 @@ class SqliteStage:
     def _fill(self, table: str) -> int:
         """Put everything into a table without rows, and make its indexes afterwards.
 
-        An index that is made of sorted keys costs a third of one that grows row by row. Nobody sees
-        that it was away: readers have the database as it was before this transaction.
+        An index that is made of sorted keys costs a third of one that grows row by row. No reader
+        sees that it was away: readers have the database as it was before this transaction.
         """
         found = self._raw.execute(
             "SELECT name, sql FROM main.sqlite_master "
@@ -191,7 +191,7 @@ class SqliteStage:
         self._switching = False
 
     def close(self) -> None:
-        """Remove the file and let go of the live one."""
+        """Remove the file and release the live one."""
         self._pooled.rollback()
         self._pooled.invalidate()
         self._pooled.close()

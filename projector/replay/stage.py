@@ -10,8 +10,8 @@ merged (`merging`) and the checkpoint is replaced. It keeps what says how far de
 and its `writer` begins with `REBUILT`, by which a projector whose next commit fails knows that it
 has to load and go on, and not to stop.
 
-Whoever dies before the commit leaves a stage and an untouched read model. `Stage` removes what is
-left of an earlier one, and refuses while another is at work.
+A process that dies before the commit leaves a stage and an untouched read model. `Stage` removes
+what is left of an earlier one, and refuses while another is at work.
 
 Invariant: readers see all of the old rows or all of the new ones.
 """

@@ -2,12 +2,13 @@
 
 Theory. A log that is lost takes with it what made the groups of before, so a fold of what is left
 gives them other rows: other counts, no earlier admission, maybe another id. It also takes a while
-until what is left has told of everything that was there: each kind is listed again (`told_all`);
-before that a queue is unknown that the read model knew all along. Who came after that is made of
-the log alone, and must be equal as ever. The read model knows who came when; the replay is told so
-of those whom it took for new (`introduce`). Then one question tells on both sides whether a row is
-about somebody of before (`of_before`). What is decided about a group that the replay never met is
-about somebody of before as well: a group that is missing shows in the table of groups.
+until what is left of the log has covered everything that was there: each kind is listed again
+(`told_all`); before that a queue is unknown that the read model knew all along. Who came after that
+is made of the log alone, and must be equal as ever. The read model knows who came when; the replay
+takes that over for those it took for new (`introduce`). Then one question shows on both sides
+whether a row is about a group of before (`of_before`). What is decided about a group that the
+replay never met is about a group of before as well: a group that is missing shows in the table of
+groups.
 
 Invariant: with `floor` 0 the log vouches for everything, and nothing is asked or changed.
 """
@@ -52,12 +53,12 @@ _OF_BEFORE = {
 
 
 def of_before(table: str) -> str:
-    """Return the condition that a row is about somebody who came before position `:floor`."""
+    """Return the condition that a row is about a group that came before position `:floor`."""
     return _OF_BEFORE[table]
 
 
 def told_all(again: sa.Connection, cluster: str, shard: int) -> int | None:
-    """Return the position at which the replay had been told of every kind; None: it was not yet."""
+    """Return the position at which the replay had seen every kind; None: it has not yet."""
     h = tables.history.c
     firsts = sa.select(sa.func.min(h.seq)).where(
         h.cluster == cluster, h.shard == shard, h.kind == "RelistCompleted"

@@ -1,7 +1,7 @@
 r"""What tables and columns mean, in the database itself.
 
 Theory. PostgreSQL has comments, which psql (`\d+`) and every tool show. SQLite has none. So the
-same texts are also a view, `v_columns`, on both: whoever finds the database finds its meaning.
+same texts are also a view, `v_columns`, on both: who finds the database finds its meaning.
 Comments hold no data, so they are not migrated: after every upgrade they are written anew, from
 the tables in code and from `views`.
 

@@ -69,7 +69,7 @@ def _steady(table: sa.Table) -> tuple[str, ...]:
 
 
 GONE_AT: Final = "gone_at"
-"""Null in the row of whoever is alive."""
+"""Null in the row of what is alive."""
 STEADY: Final = {table.name: found for table in TABLES if (found := _steady(table))}
 """Columns by which a row is found while its subject is alive; they hardly ever change then."""
 KEPT: Final = {name: how.kept for name, (_, how) in _WRITTEN.items() if how.kept}
@@ -78,4 +78,5 @@ MERGED: Final = (
     *(name for name in OWNERS if _WRITTEN[name][1].merged),
     *(name for name, (_, how) in _WRITTEN.items() if how.merged and name not in OWNERS),
 )
-"""What a rebuild makes anew. What belongs to another row is told by it, so owners come later."""
+"""What a rebuild makes anew. What belongs to another row is derived from it, so owners come
+later."""

@@ -142,7 +142,7 @@ def found(connection: Connection, table: str) -> list[Partition]:
     for schema, name, bound, detaching in rows:
         match = _BOUND.search(bound or "")
         if match is None:
-            continue  # a partition of somebody's own making
+            continue  # a partition of a user's own making
         end = match["end"]
         parts.append(
             Partition(

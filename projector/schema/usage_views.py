@@ -17,7 +17,7 @@ spans, and all of them agree.
 
 `incomplete` is below zero for as long as a pod runs in the place of one that is not gone yet.
 
-Resource `pods` (one for each) is told where an admission holds quota of it.
+Resource `pods` (one for each) is counted where an admission holds quota of it.
 
 Invariant: spans of one pod do not overlap but for those that are `incomplete`; open ones end now.
 """
@@ -107,7 +107,7 @@ def spans(d: Dialect, *, window: bool = False) -> str:
     """Return the view of all spans.
 
     `window`: a query that leaves out what has no part in the time from parameter `since` to
-    `until`; whoever asks for a day of a long history waits for that day only.
+    `until`; a query for a day of a long history waits for that day only.
     """
     resources, flavors, flavor, name = _opened(d, "o")
     cases = _cases(d)

@@ -1,9 +1,9 @@
 """A database that says of itself that it is damaged, and what to do then.
 
 Theory. Both databases tell damage from absence by their codes. Trying again does not help, and
-going on might spread it, so whoever is told ends. Nothing is lost that the log still has: an empty
-database is filled from it. SQLite has no checksums; a flipped bit within a value is found by
-`gatelog replay --verify` alone.
+going on might spread it, so a process that meets it ends. Nothing is lost that the log still has:
+an empty database is filled from it. SQLite has no checksums; a flipped bit within a value is found
+by `gatelog replay --verify` alone.
 
 Invariant: "" for every error that may pass by itself.
 """

@@ -1,9 +1,9 @@
 """The store: loads what a projector starts from, and commits one batch as one transaction.
 
 Theory. Rows, history, decisions and checkpoint are written together or not at all. The checkpoint
-is compared and set: whoever loses that comparison is not the projector of this shard any more and
-must stop, whatever it believes. When a connection breaks during a commit nobody knows how it ended;
-`writer` and `writes` in the checkpoint tell, so the same call is simply made again.
+is compared and set: one that loses that comparison is not the projector of this shard any more and
+must stop, whatever it believes. When a connection breaks during a commit it is unknown how it
+ended; `writer` and `writes` in the checkpoint tell, so the same call is simply made again.
 
 Invariant: after `commit` returned, the next `load` (here or elsewhere) gives that checkpoint and
 the state it covers.
@@ -98,7 +98,7 @@ class Store(Protocol):
         """Return what was parked at positions above `seq`."""
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Release the database."""
 
 
 class SqlStore:

@@ -30,7 +30,7 @@ from projector.upkeep import reading_role
 LOCK = 0x6761_7465_6C6F_67  # "gatelog"; pg_advisory_lock takes 64 bits
 UPGRADE_TIMEOUT_S = 3600.0
 _SQLITE_WAIT_MS = 120_000
-"""How long the write lock is waited for: somebody else may be migrating just now."""
+"""How long the write lock is waited for: another process may be migrating just now."""
 
 
 def scripts() -> Path:
@@ -142,7 +142,7 @@ def _known() -> set[str]:
 
 
 def _check_empty(connection: Connection, url: str) -> None:
-    """Refuse tables whose version is lost: nobody can tell what they lack.
+    """Refuse tables whose version is lost: what they lack cannot be known.
 
     Raises:
         DatabaseError: there are some.

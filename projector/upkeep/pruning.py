@@ -9,7 +9,7 @@ of `CHUNK` rows, each in a transaction of its own, in the order of the key: one 
 and the projector never waits long. SQLite has no partitions, so there history goes in pieces too.
 
 The limit is always a Monday, 00:00 UTC, so that all tables end at the same time. It is written down
-before anything goes; whoever compares (`replay --verify`) leaves out what `WHERE_OVER` names.
+before anything goes; a comparison (`replay --verify`) leaves out what `WHERE_OVER` names.
 
 What lives is never touched, however old. Pruning is of the database, with all its clusters.
 

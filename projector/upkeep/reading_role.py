@@ -1,8 +1,8 @@
 """The role for people on PostgreSQL: may read everything, write nothing.
 
-Theory. Queries go through the tables and views, whose owner is whoever migrated; so SELECT on them
-is all a reader needs, and partitions that come later need no grant of their own. Views are made
-anew by every upgrade: what was granted on them is granted again (`saved`, `restore`).
+Theory. Queries go through the tables and views, whose owner is the role that migrated; so SELECT on
+them is all a reader needs, and partitions that come later need no grant of their own. Views are
+made anew by every upgrade: what was granted on them is granted again (`saved`, `restore`).
 
 Invariant: the role gets no privilege beyond CONNECT, USAGE of the schema and SELECT.
 """

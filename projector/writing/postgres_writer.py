@@ -85,7 +85,7 @@ TYPES = {
     table: [_type_name(metadata.tables[table].c[name].type) for name in columns]
     for table, columns in COLUMNS.items()
 }
-"""Types of the columns that are written, as COPY is told them."""
+"""Types of the columns that are written, as COPY is given them."""
 
 
 def write(

@@ -122,7 +122,7 @@ def _checkpoint(connection: sqlite3.Connection, new: Checkpoint, old: Checkpoint
 def _put(connection: sqlite3.Connection, table: str, rows: list[Row], texts: Texts) -> None:
     if steady := STEADY.get(table, ()):
         gone_at = COLUMNS[table].index(GONE_AT)
-        # What SQLite is told to assign it writes to the indexes again, changed or not.
+        # What SQLite is to assign it writes to the indexes again, changed or not.
         rows = [
             *_put_steady(connection, table, [r for r in rows if r[gone_at] is None], texts, steady),
             *(row for row in rows if row[gone_at] is not None),

@@ -83,7 +83,7 @@ def first_checkpoint(mark: str) -> str:
 
 
 def next_checkpoint(mark: str) -> str:
-    """Return the compare-and-set; 0 rows: somebody else wrote.
+    """Return the compare-and-set; 0 rows: another projector wrote.
 
     Parameters: the columns but for cluster and shard, then cluster, shard, and the `seq` and
     `writes` that must still be there.
