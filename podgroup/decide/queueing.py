@@ -29,7 +29,14 @@ from podgroup.names import (
     ACTIVE_STOPPED,
     ACTIVE_TERMINATING,
 )
-from podgroup.objects import WHOLE, ClusterQueueView, CohortView, Condition, LocalQueueView
+from podgroup.objects import (
+    WHOLE,
+    ClusterQueueView,
+    CohortView,
+    Condition,
+    LocalQueueView,
+    ResourceGroup,
+)
 from podgroup.view import World
 
 Said = tuple[str, str, str]
@@ -112,6 +119,7 @@ def cluster_queue_active(world: World, queue: ClusterQueueView) -> Said:
         but.append(f"admissionScope ({NO_USAGE})")
     if queue.weight_nano != WHOLE and not policy.fair_sharing:
         but.append(f"fairSharing.weight ({NO_SHARES})")
+    but += _limits_alone(queue.groups, queue.cohort, "cohortName")
     borrows = queue.borrow_within_cohort != "Never" or queue.max_priority_threshold is not None
     if borrows and policy.fair_sharing:
         but.append(f"{BORROW} (queueing.fair_sharing is set)")
@@ -129,8 +137,21 @@ def cohort_active(world: World, cohort: CohortView) -> Said:
     if circle:
         return "False", ACTIVE_COHORT_CYCLE, f"Parents form a circle: {circle}"
     off = cohort.weight_nano != WHOLE and not world.policy.fair_sharing
-    but = _not_heeded([f"fairSharing.weight ({NO_SHARES})"] if off else [], cohort)
-    return "True", ACTIVE_READY, f"Shares quota among its members{but}"
+    but = [f"fairSharing.weight ({NO_SHARES})"] if off else []
+    but += _limits_alone(cohort.groups, cohort.parent, "parentName")
+    return "True", ACTIVE_READY, f"Shares quota among its members{_not_heeded(but, cohort)}"
+
+
+def _limits_alone(groups: tuple[ResourceGroup, ...], parent: str, field: str) -> list[str]:
+    """Name the limits that say nothing, since there is nobody to borrow from or to lend to."""
+    if parent:
+        return []
+    quotas = [q for part in groups for one in part.flavors for q in one.resources.values()]
+    limits = (
+        ("borrowingLimit", any(q.borrowing_limit is not None for q in quotas)),
+        ("lendingLimit", any(q.lending_limit is not None for q in quotas)),
+    )
+    return [f"{name} ({field} is not set)" for name, found in limits if found]
 
 
 def circle_above(world: World, name: str) -> str:

@@ -18,7 +18,7 @@ from podgroup.objects import ClusterQueueView, FlavorQuotas, Quota, ResourceGrou
 from podgroup.policy import Policy
 from tests.core.test_quota_ways import Tree, queue
 from tests.core.test_shared_quota import team, two_teams
-from tests.deploy.queue_fields import FIELDS, KINDS, paths
+from tests.deploy.queue_fields import FIELDS, KINDS, QUOTA, paths
 from tests.oracle.case import read
 from tests.oracle.kinds import decided
 from tests.oracle.play import Play
@@ -123,6 +123,25 @@ def test_what_settings_leave_out_is_named(fair: bool) -> None:
     )
     toy.world.policy = Policy(usage_half_life_s=60)
     assert "(the ClusterQueue's admissionScope" in local_queue_active(toy.world, local)[2]
+
+
+@pytest.mark.parametrize("limit", ["borrowingLimit", "lendingLimit"])
+def test_limits_of_who_has_nobody_to_share_with_are_named(limit: str) -> None:
+    toy, path = Toy(), f"{QUOTA}.{limit}"
+    team(toy, "red", 4)
+    for kind, field in (("ClusterQueue", "cohort"), ("Cohort", "parent")):
+        plain = view(kind, BASE[kind])
+        limited = view(kind, put(BASE[kind], path, "1"))
+
+        def said(queue: Any, of: str = kind, **changes: Any) -> str:
+            if of == "Cohort":
+                return cohort_active(toy.world, msgspec.structs.replace(queue, **changes))[2]
+            idle = msgspec.structs.replace(queue, checks=(), **changes)
+            return cluster_queue_active(toy.world, idle)[2]
+
+        assert f"; not heeded: {limit} ({field}Name is not set)" in said(limited)
+        assert "not heeded" not in said(limited, **{field: "lab"})
+        assert "not heeded" not in said(plain)
 
 
 def test_the_preference_chooses_between_two_flavors() -> None:

@@ -31,6 +31,8 @@ _IN_CASES = "resourceGroups.*.flavors.*.quotas.*"
 _LENDS = (f"{CORE}test_shared_quota.py", "test_a_team_borrows_what_others_lend_and_gives_it_back")
 _GROUPS = ("k100042", f"{_IN_CASES}.nominal")
 _COHORT = ("k101731", f"{_IN_CASES}.nominal")
+_ALONE = "`cohortName` is not set"
+_ROOT = "`parentName` is not set"
 _NO_SHARES = "`queueing.fair_sharing` is not set"
 _NO_USE = "`queueing.usage_half_life_s` is not set"
 _SELECTS = (f"{CORE}test_quota_ways.py", "test_an_unselected_namespace_waits_for_its_labels")
@@ -42,9 +44,9 @@ FIELDS: dict[tuple[str, str], Field] = {
     ("ClusterQueue", f"{QUOTA}.name"): Field("memory", _GROUPS),
     ("ClusterQueue", f"{QUOTA}.nominalQuota"): Field("7", _GROUPS),
     ("ClusterQueue", f"{QUOTA}.borrowingLimit"): Field(
-        "7", ("k100908", f"{_IN_CASES}.borrowingLimit")
+        "7", ("k100908", f"{_IN_CASES}.borrowingLimit"), _ALONE
     ),
-    ("ClusterQueue", f"{QUOTA}.lendingLimit"): Field("1", _LENDS),
+    ("ClusterQueue", f"{QUOTA}.lendingLimit"): Field("1", _LENDS, _ALONE),
     ("ClusterQueue", "namespaceSelector.matchLabels"): Field({"a": "b"}, _SELECTS),
     ("ClusterQueue", "namespaceSelector.matchExpressions[].key"): Field("team", _SELECTS),
     ("ClusterQueue", "namespaceSelector.matchExpressions[].operator"): Field("NotIn", _SELECTS),
@@ -101,10 +103,10 @@ FIELDS: dict[tuple[str, str], Field] = {
     ("Cohort", f"{QUOTA}.name"): Field("memory", _COHORT),
     ("Cohort", f"{QUOTA}.nominalQuota"): Field("7", _COHORT),
     ("Cohort", f"{QUOTA}.borrowingLimit"): Field(
-        "7", (FIELDS_TEST, "test_a_cohort_borrows_and_lends_up_to_its_limits")
+        "7", (FIELDS_TEST, "test_a_cohort_borrows_and_lends_up_to_its_limits"), _ROOT
     ),
     ("Cohort", f"{QUOTA}.lendingLimit"): Field(
-        "1", (FIELDS_TEST, "test_a_cohort_borrows_and_lends_up_to_its_limits")
+        "1", (FIELDS_TEST, "test_a_cohort_borrows_and_lends_up_to_its_limits"), _ROOT
     ),
     ("Cohort", "fairSharing.weight"): Field(
         "3", (FIELDS_TEST, "test_a_cohort_of_more_weight_gets_more"), _NO_SHARES
