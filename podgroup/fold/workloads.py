@@ -3,8 +3,8 @@
 Theory. A Workload belongs to a group life when it carries the group's name and the marker of a
 group Workload, or when it is owned by the single pod's uid. Any other Workload is kept aside, so
 that a name conflict can be seen. In kueue mode the Workload's status *is* the admission; in
-builtin mode it is our mirror, and only deletion, `spec.active` and (for a group never seen before)
-a standing admission are taken from it.
+builtin mode it is our mirror, and only deletion, `spec.active`, an end and (for a group that was
+started before it was ever seen) a standing admission are taken from it.
 
 Invariant: `group.workload` is the newest version seen, or None when there is no such object.
 """
@@ -48,6 +48,8 @@ from podgroup.state import GROUP, SINGLE, Eviction, Finish, Group, Holding, Mirr
 
 ADOPTED = "adopted"
 """Who decided an admission that stood before we came."""
+ADOPTED_IF_STARTED = 5
+"""Rules from this version on let an admission stand only if a pod was started under it."""
 
 
 def workload_applied(world: World, here: At, view: WorkloadView, relist: str) -> None:
@@ -221,7 +223,7 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
     else:
         if before is None and group.quota.holding is None and group.ending.finish is None:
             # First sight of a Workload that says admitted: an admission of an earlier epoch.
-            if is_true(view, ADMITTED) and view.cluster_queue:
+            if _stood(world, group, view):
                 hold(world, here, group, view, decided_by=ADOPTED)
             else:
                 mirror.distrust_checks(group)
@@ -231,6 +233,21 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
         before is not None and not owned and world.mode != "kueue" and same_but_status(before, view)
     )
     mark(world, group.id, of_workload(world, group) if ours else EVERYTHING)
+
+
+def _stood(world: World, group: Group, view: WorkloadView) -> bool:
+    """Tell whether a Workload seen first is an admission that pods were started under.
+
+    Anybody may make a Workload and say in its status what they like, so its word is taken only for
+    what runs, which is charged either way.
+    """
+    if not is_true(view, ADMITTED) or not view.cluster_queue:
+        return False
+    settings = world.meta.settings
+    if settings is None or settings.rules < ADOPTED_IF_STARTED:
+        return True
+    pods = (world.pods[PodUID(uid)] for uid in world.members[group.id].flags)
+    return any(not pod.gated and not pod.first_gated for pod in pods)
 
 
 def _take_owners(

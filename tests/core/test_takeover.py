@@ -1,12 +1,14 @@
 """Pods that run, and whose Workload is gone from under them, are taken over and not stopped."""
 
 from collections import Counter
+from typing import Any
 
 import msgspec
 import pytest
 
 from podgroup.events import RelistCompleted, RelistStarted, WorkloadDeleted
-from podgroup.names import POD_FINALIZER
+from podgroup.names import IS_GROUP_WORKLOAD, POD_FINALIZER
+from podgroup.objects import Assignment, Condition
 from tests.support.toy import Toy
 
 
@@ -152,3 +154,31 @@ def test_the_marks_are_of_no_use_to_a_pod_that_was_seen_at_its_gate() -> None:
     marked = {**foo.labels, "kueue.x-k8s.io/podset": "main"}
     toy.change(foo.uid, gates=(), labels=marked, node="n", phase="Running")
     assert toy.stopped("foo")[0] == "NotAdmitted"
+
+
+@pytest.mark.parametrize("way", ["prebuilt", "group", "prebuilt, seen later"])
+def test_a_workload_that_says_admitted_lets_nobody_in_who_waits(way: str) -> None:
+    """Anybody may make one, and write its status; the pods were never started."""
+    toy = Toy(cpu=1)
+    toy.pod("hog")
+    toy.run("hog")
+    admitted = Condition(type="Admitted", status="True", reason="Admitted", at=toy.now)
+    role = "r1" if way == "group" else "main"
+    usage = Assignment(name=role, flavors={"cpu": "f"}, usage={"cpu": 1000})
+    forged = {"conditions": (admitted,), "cluster_queue": "cq", "assignments": (usage,)}
+
+    def forge(name: str, **more: Any) -> None:
+        toy.workload(name, (role, 1), **forged, **more)
+
+    if way == "group":
+        forge("g", annotations={IS_GROUP_WORKLOAD: "true"})
+        toy.pod("sly", "g", 1)
+    elif way == "prebuilt":
+        forge("mine")
+        toy.pod("sly", labels={"kueue.x-k8s.io/prebuilt-workload-name": "mine"})
+    else:
+        toy.pod("sly", labels={"kueue.x-k8s.io/prebuilt-workload-name": "mine"})
+        forge("mine")
+    assert toy.gated("sly") and in_use(toy) == 1000
+    toy.end("hog")
+    assert not toy.gated("sly") and in_use(toy) == 1000
