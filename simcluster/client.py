@@ -57,9 +57,12 @@ class Client:
         token: str,
         user_agent: str = "simclient/1",
         authority: Path | None = None,
+        verified: bool = True,
     ) -> None:
         self.url = url
-        tls = ssl.create_default_context(cafile=authority) if authority is not None else True
+        tls: ssl.SSLContext | bool = verified
+        if authority is not None:
+            tls = ssl.create_default_context(cafile=authority)
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=tls),
             headers={"Authorization": f"Bearer {token}", "User-Agent": user_agent},

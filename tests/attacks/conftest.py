@@ -1,10 +1,14 @@
-"""What every attack needs: `gatelog up` on the stand-in, an observer, and a bystander.
+"""What every attack needs: gatelog on a cluster, an observer, and a bystander.
+
+The cluster is the stand-in, with `gatelog up` on it; or the one that GATELOG_TEST_KUBECONFIG names,
+with the three parts, each with the rights of its own account (`tests.support.realcluster`).
 
 `setup` says how admission is installed. `attack` gives a test its own namespace with a quota of
 ten CPUs, an API client with all rights (an attacker who got past RBAC and admission), and at the
 end holds the two rules that every attack must leave standing.
 """
 
+import uuid
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -13,6 +17,7 @@ import pytest
 
 from tests.attacks.observer import Observer, asks_milli_cpu, runs
 from tests.support.processes import KUEUE, Api, make_queue, pod
+from tests.support.realcluster import until_lenient
 from tests.support.stack import Stack, running_stack
 
 CPUS = 10
@@ -117,6 +122,7 @@ class Attack:
             found = await self.api.call("GET", path)
             for one in found["items"]:
                 await self.api.call("DELETE", f"{path}/{one['metadata']['name']}")
+        await until_lenient(self.api)
 
 
 @pytest.fixture(scope="module", params=["webhook", "policy"])
@@ -134,8 +140,8 @@ def stack(setup: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stac
 
 @pytest.fixture
 async def attack(stack: Stack, request: pytest.FixtureRequest) -> AsyncIterator[Attack]:
-    namespace = f"attack-{zlib.crc32(request.node.nodeid.encode()):08x}"
-    async with stack.api() as api, Observer(stack.simulator.url, stack.simulator.token) as observer:
+    namespace = f"attack-{zlib.crc32(request.node.nodeid.encode()):08x}-{uuid.uuid4().hex[:4]}"
+    async with stack.api() as api, Observer(*stack.server) as observer:
         await make_queue(api, namespace, cpu=str(CPUS))
         observer.limit(namespace, CPUS)
         stranger = await _stranger(api, f"stranger-to-{namespace}")
@@ -147,6 +153,7 @@ async def attack(stack: Stack, request: pytest.FixtureRequest) -> AsyncIterator[
         assert stranger in left and runs(left[stranger]), "somebody else's pod was stopped"
         written = observer.changes[title][_OWN:]
         assert written == [], f"somebody else's pod was written: {written}"
+        await stack.clear(api, namespace)
 
 
 _OWN = 3

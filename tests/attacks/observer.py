@@ -25,14 +25,27 @@ def milli_cpu(text: str | int) -> int:
 
 
 def asks_milli_cpu(pod: dict[str, Any]) -> int:
-    """What a pod takes of a node: per container the larger of what is asked and what is granted."""
-    statuses = {s["name"]: s for s in pod.get("status", {}).get("containerStatuses") or ()}
-    total = 0
-    for container in pod["spec"]["containers"]:
-        asked = (container.get("resources") or {}).get("requests") or {}
-        granted = statuses.get(container["name"], {}).get("allocatedResources") or {}
-        total += max(milli_cpu(asked.get("cpu", 0)), milli_cpu(granted.get("cpu", 0)))
-    return total
+    """What a pod takes of a node: per container the larger of what is asked and what is granted.
+
+    Init containers that stay (sidecars) count beside the others, and what the pod asks for as a
+    whole counts in their place.
+    """
+    spec, status = pod["spec"], pod.get("status", {})
+    granted = {
+        one["name"]: one.get("allocatedResources") or {}
+        for key in ("containerStatuses", "initContainerStatuses")
+        for one in status.get(key) or ()
+    }
+    stay = [c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"]
+    asked = sum(
+        max(_cpu(one.get("resources")), milli_cpu(granted.get(one["name"], {}).get("cpu", 0)))
+        for one in (*spec["containers"], *stay)
+    )
+    return max(asked, _cpu(spec.get("resources")))
+
+
+def _cpu(resources: dict[str, Any] | None) -> int:
+    return milli_cpu(((resources or {}).get("requests") or {}).get("cpu", 0))
 
 
 def runs(pod: dict[str, Any]) -> bool:

@@ -1,11 +1,14 @@
 """What admission refuses of users and of gatelog's own account, by webhook and policy.
 
 Nothing of gatelog runs here but what stands at the door: the policies as `up --install` makes them,
-evaluated by the stand-in, or the webhook over HTTPS. Users have tokens and roles of their own.
+evaluated by the API server, or the webhook over HTTPS. Users have tokens and roles of their own.
+The API server is the stand-in, or the real one that GATELOG_TEST_KUBECONFIG names.
 """
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +24,8 @@ from simcluster import Settings as SimSettings
 from simcluster import SimCluster
 from simcluster.access import User
 from simcluster.client import ApiFailure, Client
+from tests.support import realcluster
+from tests.support.processes import Api, server_of
 
 pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
 
@@ -45,9 +50,8 @@ FOR_ALL = {
 
 
 class Door(NamedTuple):
-    """The stand-in behind an installed admission, and clients for those who knock."""
+    """An API server behind an installed admission, and clients for those who knock."""
 
-    cluster: SimCluster
     admin: Client
     user: Client
     actuator: Client
@@ -57,13 +61,23 @@ class Door(NamedTuple):
         found: dict[str, Any] = await self.user.create("pods", pod(name, **metadata), "default")
         return found
 
+    async def pods(self) -> set[str]:
+        """Names of the pods that are there, but for those of other tests."""
+        found = [*(await self.admin.list("pods", "default"))["items"]]
+        found += (await self.admin.list("pods", "kube-system"))["items"]
+        return {p["metadata"]["name"] for p in found if p["spec"].get("schedulerName") == NOBODY}
+
+
+NOBODY = "nobody"
+"""A scheduler that is not there: pods here are never bound, so a deletion ends them at once."""
+
 
 def pod(name: str, labels: dict[str, str] | None = None, **metadata: Any) -> dict[str, Any]:
     wanted = QUEUED if labels is None else labels
     container = {"name": "c", "image": "i"}
     return {
         "metadata": {"name": name, "labels": wanted, **metadata},
-        "spec": {"containers": [container]},
+        "spec": {"containers": [container], "schedulerName": NOBODY},
     }
 
 
@@ -85,6 +99,61 @@ async def allowed(client: Client, name: str, body: Any, kind: str = MERGE, sub: 
     return await client.ok("PATCH", path, body, content_type=kind)
 
 
+@asynccontextmanager
+async def stand_in(folder: Path) -> AsyncIterator[tuple[Path, list[Client]]]:
+    """The stand-in: its kubeconfig, and clients of an administrator, a user and the actuator."""
+    users = {"user": User(name="bob"), "actuator": User(name=ACTUATOR)}
+    async with SimCluster(SimSettings(scheduler=False, users=users)) as cluster:
+        tokens = (cluster.token, "user", "actuator")
+        yield cluster.kubeconfig(folder / "kubeconfig"), [Client(cluster.url, t) for t in tokens]
+
+
+@asynccontextmanager
+async def real(kubeconfig: Path) -> AsyncIterator[tuple[Path, list[Client]]]:
+    """The same of a real API server, which is left as it was found."""
+    url, token = server_of(kubeconfig)
+    async with Api(url, token) as api:
+        await realcluster.forget_admission(api)
+        await realcluster.give_rights(api)
+        bob = {"metadata": {"name": "bob"}}
+        await api.call("POST", "/api/v1/namespaces/default/serviceaccounts", bob, ok=())
+        user = await realcluster.token_of(api, "bob", "default")
+        actuator = await realcluster.token_of(api, "gatelog-actuator")
+        admin, *others = [Client(url, t, verified=False) for t in (token, user, actuator)]
+        try:
+            yield kubeconfig, [admin, *others]
+        finally:
+            await realcluster.forget_admission(api)
+            for path in LEFT:
+                for one in (await api.call("GET", path))["items"]:
+                    if path.endswith("pods") and one["spec"]["schedulerName"] != NOBODY:
+                        continue
+                    meta = one["metadata"]
+                    if not path.endswith("pods") and meta["name"] not in MADE:
+                        continue
+                    if meta.get("finalizers"):
+                        await api.merge(
+                            f"{path}/{meta['name']}", {"metadata": {"finalizers": None}}
+                        )
+                    await api.call("DELETE", f"{path}/{meta['name']}", ok=())
+
+
+LEFT = (
+    "/api/v1/namespaces/default/pods",
+    "/api/v1/namespaces/kube-system/pods",
+    *(f"/apis/apps/v1/namespaces/default/{kind}" for kind in ("deployments", "statefulsets")),
+    "/apis/batch/v1/namespaces/default/jobs",
+    "/apis/kueue.x-k8s.io/v1beta2/clusterqueues",
+    *(f"/apis/rbac.authorization.k8s.io/v1/clusterrole{kind}" for kind in ("s", "bindings")),
+    *(
+        f"/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolic{kind}"
+        for kind in ("ies", "ybindings")
+    ),
+)
+"""Where tests of this file leave something, and the names of all but pods."""
+MADE = ("o", "bare", "cq", "everything", "for-all", "zzz-late")
+
+
 @pytest.fixture(params=["policy", "webhook"])
 async def door(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Door]:
     way, _, every = request.param.partition(" ")
@@ -95,29 +164,58 @@ async def door(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         manage_jobs_without_queue_name=bool(every),
     )
     settings = Settings(webhook=chosen, state_dir=str(tmp_path / "state"))
-    users = {"user": User(name="bob"), "actuator": User(name=ACTUATOR)}
-    async with SimCluster(SimSettings(scheduler=False, users=users)) as cluster:
-        kube = await connect(
-            KubernetesSettings(kubeconfig=str(cluster.kubeconfig(tmp_path / "kubeconfig")))
-        )
-        clients = [Client(cluster.url, token) for token in (cluster.token, "user", "actuator")]
+    place = realcluster.kubeconfig()
+    async with stand_in(tmp_path) if place is None else real(place) as (kubeconfig, clients):
+        kube = await connect(KubernetesSettings(kubeconfig=str(kubeconfig)))
         for kind, obj in (("clusterroles", EVERYTHING), ("clusterrolebindings", FOR_ALL)):
             await clients[0].create(f"{kind}.rbac.authorization.k8s.io/v1", obj)
+        if place is not None:
+            await install.install_kinds(kube)
         try:
             if way == "policy":
                 await install.install_policy(kube, settings)
-                yield Door(cluster, *clients)
+                await in_force(clients)
+                yield Door(*clients)
                 return
             local = msgspec.structs.replace(chosen, url="https://127.0.0.1:0")
             settings = msgspec.structs.replace(settings, webhook=local)
             async with webhook(settings, kube):
                 await install.wait_registered(kube)
                 await install.install_fence(kube, settings)
-                yield Door(cluster, *clients)
+                await in_force(clients)
+                yield Door(*clients)
         finally:
             for client in clients:
                 await client.__aexit__()
             await kube.close()
+
+
+async def in_force(clients: list[Client]) -> None:
+    """Wait until admission is in force: an API server takes a moment to hear of it."""
+    path, queued = "/api/v1/namespaces/default/pods", {"dryRun": "All"}
+    bad = pod("probe", labels={names.QUEUE_NAME: "no_name"})
+    fenced = f"{path}/probe"
+    async with asyncio.timeout(30):
+        while True:
+            status, made, _ = await clients[1].request("POST", path, pod("probe"), params=queued)
+            gated = status < 300 and made["spec"].get("schedulingGates")
+            refused, _, _ = await clients[1].request("POST", path, bad, params=queued)
+            if gated and refused == 403:
+                break
+            await asyncio.sleep(0.1)
+        await clients[0].create("pods", pod("probe", labels={}), "default")
+        another = {"metadata": {"labels": {"another": "1"}}}
+        while True:
+            status, _, _ = await clients[2].request(
+                "PATCH", fenced, another, params=queued, content_type=MERGE
+            )
+            if status == 403:
+                break
+            await asyncio.sleep(0.1)
+        await clients[0].ok("DELETE", fenced)
+        await clients[0].request(
+            "PATCH", fenced, {"metadata": {"finalizers": None}}, content_type=MERGE
+        )
 
 
 @pytest.mark.parity("B24")
@@ -144,6 +242,7 @@ async def test_a_queue_that_another_policy_names_too_late_is_no_way_round(door: 
     group = "admissionregistration.k8s.io/v1"
     await door.admin.create(f"mutatingadmissionpolicies.{group}", policy)
     await door.admin.create(f"mutatingadmissionpolicybindings.{group}", binding)
+    await late_in_force(door)
     said, gates = "", []
     try:
         made = await door.user.create("pods", pod("p", {"mine": "1"}), "default")
@@ -151,6 +250,19 @@ async def test_a_queue_that_another_policy_names_too_late_is_no_way_round(door: 
     except ApiFailure as failure:
         said = str(failure)
     assert "would run uncounted" in said or gates == [{"name": names.ADMISSION_GATE}]
+
+
+async def late_in_force(door: Door) -> None:
+    """Wait until the policy of somebody else is: pods without a queue are named one, or refused."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                made = await door.user.create("pods", pod("p", {}), "default", dryRun="All")
+            except ApiFailure:
+                return
+            if names.QUEUE_NAME in made["metadata"].get("labels", {}):
+                return
+            await asyncio.sleep(0.1)
 
 
 async def test_a_user_cannot_take_a_pod_out_of_its_queue(door: Door) -> None:
@@ -174,7 +286,7 @@ async def test_a_user_cannot_take_a_pod_out_of_its_queue(door: Door) -> None:
     await allowed(door.user, "p", {"metadata": {"finalizers": [names.POD_FINALIZER]}})
     strip = {"metadata": {"$deleteFromPrimitiveList/finalizers": [names.POD_FINALIZER]}}
     await allowed(door.actuator, "p", strip, STRATEGIC)
-    assert not door.cluster.objects("", "pods")
+    assert not await door.pods()
 
 
 EXPECTED = Path(__file__).parents[1] / "conformance" / "expected" / "bad_requests.json"
@@ -255,7 +367,7 @@ async def test_the_fence_keeps_the_actuator_off_others_pods(door: Door) -> None:
         with pytest.raises(ApiFailure, match="pods alone that name a queue"):
             await door.actuator.ok("DELETE", path)
     await refused(door.actuator, "plain", {"metadata": {"labels": {names.PODSET_LABEL: "m"}}})
-    assert len(door.cluster.objects("", "pods")) == 2
+    assert await door.pods() == {"victim", "plain"}
     await door.queued("excess")
     await door.actuator.ok("DELETE", "/api/v1/namespaces/default/pods/excess")
 
@@ -269,7 +381,7 @@ async def test_a_surplus_pod_without_a_queue_can_be_deleted(door: Door) -> None:
     made = await allowed(door.actuator, "excess", strip, STRATEGIC)
     assert not made["metadata"].get("finalizers")
     await door.actuator.ok("DELETE", "/api/v1/namespaces/default/pods/excess")
-    assert not door.cluster.objects("", "pods")
+    assert not await door.pods()
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "Job"])
@@ -278,26 +390,36 @@ async def test_an_owner_that_names_a_queue_passes_it_on(door: Door, kind: str) -
         kind, "jobs.batch/v1"
     )
     labels = {names.QUEUE_NAME: "q", names.PRIORITY_CLASS: "high"}
-    template = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": []}}
-    owner = {"metadata": {"name": "o", "labels": labels}, "spec": {"template": template}}
+    inner = {"containers": [{"name": "c", "image": "i"}], "schedulerName": NOBODY}
+    if kind == "Job":
+        inner["restartPolicy"] = "Never"
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": inner}
+    spec: dict[str, Any] = {"template": template}
+    if kind != "Job":
+        spec["selector"] = {"matchLabels": {"app": "a"}}
+    owner = {"metadata": {"name": "o", "labels": labels}, "spec": spec}
     made = await door.user.create(plural, owner, "default")
-    assert made["spec"]["template"]["metadata"]["labels"] == {"app": "a", **labels}
-    bare = {"metadata": {"name": "bare"}, "spec": {"template": template}}
+    assert labelled(made) == {"app": "a", **labels}
+    bare = {"metadata": {"name": "bare"}, "spec": spec}
     made = await door.user.create(plural, bare, "default")
-    assert made["spec"]["template"]["metadata"]["labels"] == {"app": "a"}
+    assert labelled(made) == {"app": "a"}
     if kind != "Job":  # a Job's template is fixed once it is made
         later = {"metadata": {"labels": {names.QUEUE_NAME: "late"}}}
         made = await door.user.patch(plural, "bare", later, "default")
-        assert made["spec"]["template"]["metadata"]["labels"] == {
-            "app": "a",
-            names.QUEUE_NAME: "late",
-        }
+        assert labelled(made) == {"app": "a", names.QUEUE_NAME: "late"}
+
+
+def labelled(owner: Any) -> dict[str, str]:
+    """Labels of its template, but for those by which a Job knows its pods."""
+    found = owner["spec"]["template"]["metadata"]["labels"]
+    return {k: v for k, v in found.items() if not k.endswith(("job-name", "controller-uid"))}
 
 
 async def test_the_fence_keeps_the_actuator_off_what_queues_grant(door: Door) -> None:
     path = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues"
     meta = {"name": "cq", "labels": {"a": "1"}, "finalizers": ["example.com/f"]}
-    body = {"metadata": meta, "spec": {"stopPolicy": "None"}}
+    version = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue"}
+    body = {**version, "metadata": meta, "spec": {"stopPolicy": "None"}}
     await door.admin.ok("POST", path, body)
     mark = "kueue.x-k8s.io/resource-in-use"
     grants: tuple[dict[str, Any], ...] = (

@@ -1,13 +1,15 @@
 """Between the parts: what somebody does who has the log password of one of them.
 
 The server is a real one with the configuration that is shipped; decisions are signed as the
-manifests have it; the actuator is `run_actuator` with its own account, on the stand-in.
+manifests have it; the actuator is `run_actuator` with its own account, on the stand-in or on the
+API server that GATELOG_TEST_KUBECONFIG names, there with the token of its own ServiceAccount.
 """
 
 import asyncio
 import json
 import subprocess
-from collections.abc import AsyncIterator
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +31,12 @@ from podgroup.runtime.settings import (
     StreamSettings,
 )
 from podgroup.runtime.signing import Signer
+from simcluster.client import Client
 from simcluster.cluster import SimCluster
 from simcluster.settings import Settings as SimSettings
 from tests.actuator.commands import decision, pod, pod_ref
+from tests.support import realcluster
+from tests.support.processes import Api, server_of
 from tests.support.shippednats import ShippedNats
 
 pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
@@ -97,22 +102,59 @@ async def bus(server: ShippedNats) -> AsyncIterator[Bus]:
     await one.close()
 
 
-@pytest.fixture
-async def sim() -> AsyncIterator[SimCluster]:
-    async with SimCluster(SimSettings(scheduler=False)) as cluster:
-        await cluster.create("", "namespaces", {"metadata": {"name": "team"}})
-        yield cluster
+class Target:
+    """The API server that the actuator writes to, and a namespace there."""
+
+    def __init__(self, admin: Client, kubeconfig: Path, namespace: str) -> None:
+        self.admin = admin
+        self.kubeconfig = kubeconfig
+        self.namespace = namespace
+
+    async def victim(self, name: str = "victim") -> ObjectRef:
+        """A pod that the actuator may delete, as far as the fence goes."""
+        made = await self.admin.create("pods", pod(name), self.namespace)
+        uid = made["metadata"]["uid"]
+        return ObjectRef(kind="Pod", namespace=self.namespace, name=name, uid=uid)
+
+    async def alive(self, name: str = "victim") -> bool:
+        """Whether nobody has deleted it."""
+        found = (await self.admin.list("pods", self.namespace))["items"]
+        there = {p["metadata"]["name"]: p["metadata"] for p in found}
+        return name in there and "deletionTimestamp" not in there[name]
 
 
 @pytest.fixture
-async def actuator(
-    server: ShippedNats, bus: Bus, sim: SimCluster, tmp_path: Path
-) -> AsyncIterator[Checks]:
+async def target(tmp_path: Path) -> AsyncIterator[Target]:
+    namespace, place = f"team-{uuid.uuid4().hex[:6]}", realcluster.kubeconfig()
+    config, space = tmp_path / "kubeconfig", {"metadata": {"name": namespace}}
+    if place is None:
+        async with (
+            SimCluster(SimSettings(scheduler=False)) as cluster,
+            Client(cluster.url, cluster.token) as admin,
+        ):
+            await admin.create("namespaces", space)
+            yield Target(admin, cluster.kubeconfig(config), namespace)
+        return
+    async with Api(*server_of(place)) as api:
+        await realcluster.give_rights(api)
+        token = await realcluster.token_of(api, "gatelog-actuator")
+    realcluster.write_kubeconfig(place, token, config)
+    async with Client(*server_of(place), verified=False) as admin:
+        await admin.create("namespaces", space)
+        yield Target(admin, config, namespace)
+        for one in (await admin.list("pods", namespace))["items"]:
+            free = {"metadata": {"finalizers": None}}
+            await admin.patch("pods", one["metadata"]["name"], free, namespace)
+        await admin.delete("namespaces", namespace)
+
+
+@pytest.fixture
+async def actuator(server: ShippedNats, bus: Bus, target: Target) -> AsyncIterator[Checks]:
     keys = str(server.secrets / "decision-keys.pem")
     settings = Settings(
         nats=server.settings("actuator"),
         streams=StreamSettings(create=False),
-        kubernetes=KubernetesSettings(kubeconfig=str(sim.kubeconfig(tmp_path / "kubeconfig"))),
+        kubernetes=KubernetesSettings(kubeconfig=str(target.kubeconfig)),
         actuator=ActuatorSettings(decision_keys_file=keys),
     )
     stop, checks = asyncio.Event(), Checks()
@@ -125,27 +167,24 @@ async def actuator(
             await task
 
 
-async def victim(sim: SimCluster, name: str = "victim") -> ObjectRef:
-    """A pod that the actuator may delete, as far as the fence goes."""
-    made = await sim.create("", "pods", pod(name), "team")
-    meta = made["metadata"]
-    return ObjectRef(kind="Pod", namespace="team", name=name, uid=meta["uid"])
-
-
-def alive(sim: SimCluster, name: str = "victim") -> bool:
-    return any(o["metadata"]["name"] == name for o in sim.objects("", "pods"))
-
-
-async def until(condition: Any, what: str) -> None:
+async def until(condition: Callable[[], Awaitable[object]], what: str) -> None:
     try:
         async with asyncio.timeout(30):
-            while not condition():
+            while not await condition():
                 await asyncio.sleep(0.02)
     except TimeoutError:
         raise AssertionError(f"not within 30 s: {what}") from None
 
 
-def refused(checks: Checks) -> int:
+async def gone(target: Target, name: str) -> bool:
+    return not await target.alive(name)
+
+
+async def refused_at_least(checks: Checks, count: int) -> bool:
+    return await refused(checks) >= count
+
+
+async def refused(checks: Checks) -> int:
     page = checks.metrics().decode() if checks.metrics is not None else ""
     for line in page.splitlines():
         if line.startswith("gatelog_actuator_refused_messages_total "):
@@ -211,11 +250,11 @@ async def test_nobody_but_actuators_touches_their_consumer(
 
 
 async def test_answers_led_among_the_decisions_are_nobodys(
-    server: ShippedNats, bus: Bus, actuator: Checks, sim: SimCluster
+    server: ShippedNats, bus: Bus, actuator: Checks, target: Target
 ) -> None:
     """Where an answer goes is no matter of permissions: what comes so is set aside, in the open."""
-    target = await victim(sim)
-    forged = encode_decision(decision(DeletePod(target=target)))
+    victim = await target.victim()
+    forged = encode_decision(decision(DeletePod(target=victim)))
     async with Attacker(server, "ingest") as evil:
         assert await evil.may("events.default.0.watch", forged, reply=DECISIONS)
         assert await evil.may("$JS.API.STREAM.MSG.GET.EVENTS", {"seq": 1}, reply=DECISIONS)
@@ -230,16 +269,16 @@ async def test_answers_led_among_the_decisions_are_nobodys(
         await evil.may("$JS.API.CONSUMER.MSG.NEXT.EVENTS.p", b"1", reply=DECISIONS)
         # nats-server 2.15 hands out only to somebody who listens, and a stream is nobody.
         await asyncio.sleep(0.5)
-    await until(lambda: refused(actuator) >= 2, "what came to be refused")
-    assert alive(sim)
-    assert (await bus.stream_state("PARKED")).messages == refused(actuator)
+    await until(lambda: refused_at_least(actuator, 2), "what came to be refused")
+    assert await target.alive()
+    assert (await bus.stream_state("PARKED")).messages == await refused(actuator)
 
 
 async def test_only_what_the_projector_signed_is_carried_out(
-    server: ShippedNats, bus: Bus, actuator: Checks, sim: SimCluster, tmp_path: Path
+    server: ShippedNats, bus: Bus, actuator: Checks, target: Target, tmp_path: Path
 ) -> None:
     """Even with the projector's own account: the key is not in the log server."""
-    target, other = await victim(sim), await victim(sim, "other")
+    victim, other = await target.victim(), await target.victim("other")
     signer = Signer(str(server.secrets / "decision-key.pem"))
     strange_key = tmp_path / "strange.pem"
     command = ["openssl", "genpkey", "-algorithm", "ed25519", "-out", str(strange_key)]
@@ -250,7 +289,7 @@ async def test_only_what_the_projector_signed_is_carried_out(
     def body(found: Decision) -> bytes:
         return encode_decision(found)
 
-    forged = body(decision(DeletePod(target=target), 1))
+    forged = body(decision(DeletePod(target=victim), 1))
     signed = body(decision(DeletePod(target=other), 2))
     good = signer.sign(DECISIONS, "good", signed)
     for number, (payload, msg_id, signature) in enumerate(
@@ -265,12 +304,12 @@ async def test_only_what_the_projector_signed_is_carried_out(
         )
     ):
         await projector.publish(DECISIONS, payload, msg_id, signature=signature)
-        await until(lambda n=number: refused(actuator) == n + 1, f"{msg_id} to be refused")
-    assert alive(sim)
-    assert alive(sim, "other")
+        await until(lambda n=number: refused_at_least(actuator, n + 1), f"{msg_id} to be refused")
+    assert await target.alive()
+    assert await target.alive("other")
     await projector.publish(DECISIONS, signed, "good", signature=good)
-    await until(lambda: not alive(sim, "other"), "what is signed to be carried out")
-    assert refused(actuator) == 7
+    await until(lambda: gone(target, "other"), "what is signed to be carried out")
+    assert await refused(actuator) == 7
     parked = await bus.stream_state("PARKED")
     assert parked.messages == 7
     reader = await connect(server.settings("logreader"), "reader", deadline_s=20)
@@ -288,11 +327,11 @@ async def test_an_old_message_that_is_stored_again_is_refused(
     server: ShippedNats,
     bus: Bus,
     actuator: Checks,
-    sim: SimCluster,
+    target: Target,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    target = await victim(sim)
-    body = encode_decision(decision(DeletePod(target=target)))
+    victim = await target.victim()
+    body = encode_decision(decision(DeletePod(target=victim)))
     signer = Signer(str(server.secrets / "decision-key.pem"))
     with monkeypatch.context() as then:
         import time
@@ -302,13 +341,13 @@ async def test_an_old_message_that_is_stored_again_is_refused(
         old = signer.sign(DECISIONS, "old", body)
     projector = await connect(server.settings("projector"), "projector", deadline_s=20)
     await projector.publish(DECISIONS, body, "old", signature=old)
-    await until(lambda: refused(actuator) == 1, "it to be refused")
-    assert alive(sim)
+    await until(lambda: refused_at_least(actuator, 1), "it to be refused")
+    assert await target.alive()
     await projector.close()
 
 
 async def test_keys_change_without_a_restart_and_without_a_gap(
-    server: ShippedNats, bus: Bus, actuator: Checks, sim: SimCluster, tmp_path: Path
+    server: ShippedNats, bus: Bus, actuator: Checks, target: Target, tmp_path: Path
 ) -> None:
     """Both keys are known for a while; then the old one is not any more."""
     new_key = tmp_path / "new.pem"
@@ -321,12 +360,16 @@ async def test_keys_change_without_a_restart_and_without_a_gap(
     projector = await connect(server.settings("projector"), "projector", deadline_s=20)
 
     async def carried_out(signer: Signer, name: str) -> bool:
-        body = encode_decision(decision(DeletePod(target=await victim(sim, name)), 1))
-        count = refused(actuator)
+        body = encode_decision(decision(DeletePod(target=await target.victim(name)), 1))
+        count = await refused(actuator)
         sign = signer.sign(DECISIONS, name, body)
         await projector.publish(DECISIONS, body, name, signature=sign)
-        await until(lambda: refused(actuator) > count or not alive(sim, name), name)
-        return not alive(sim, name)
+
+        async def settled() -> bool:
+            return await refused(actuator) > count or await gone(target, name)
+
+        await until(settled, name)
+        return await gone(target, name)
 
     old, new = Signer(str(server.secrets / "decision-key.pem")), Signer(str(new_key))
     assert await carried_out(old, "a")
@@ -343,12 +386,12 @@ async def test_keys_change_without_a_restart_and_without_a_gap(
 
 
 async def test_a_part_says_what_to_do_where_the_streams_are_not_made(
-    server: ShippedNats, sim: SimCluster, tmp_path: Path
+    server: ShippedNats, target: Target
 ) -> None:
     settings = Settings(
         nats=server.settings("actuator"),
         streams=StreamSettings(create=False),
-        kubernetes=KubernetesSettings(kubeconfig=str(sim.kubeconfig(tmp_path / "kubeconfig"))),
+        kubernetes=KubernetesSettings(kubeconfig=str(target.kubeconfig)),
     )
     stop, checks = asyncio.Event(), Checks()
     task = asyncio.create_task(run_actuator(settings, stop, checks=checks))

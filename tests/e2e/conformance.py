@@ -11,9 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import yaml
-
-from tests.support.processes import GATELOG, PYTHON, Child, Simulator
+from tests.support.processes import GATELOG, PYTHON, Child, Simulator, server_of
 
 CONFORMANCE = Path(__file__).parents[1] / "conformance"
 SCENARIOS = sorted(p.stem for p in (CONFORMANCE / "expected").glob("*.json"))
@@ -27,12 +25,6 @@ class Stack:
         self.up = up
         self.server = server
         self.token = token
-
-
-def server_of(kubeconfig: Path) -> tuple[str, str]:
-    """The server and bearer token of a kubeconfig's first cluster and user."""
-    found = yaml.safe_load(kubeconfig.read_text())
-    return found["clusters"][0]["cluster"]["server"], found["users"][0]["user"]["token"]
 
 
 @contextmanager

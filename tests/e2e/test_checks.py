@@ -7,7 +7,7 @@ import pytest
 
 from podgroup.names import ADMISSION_GATE
 from tests.support.processes import KUEUE, Api, make_queue, pod
-from tests.support.stack import Stack, finished
+from tests.support.stack import Stack, finished, running_stack
 
 pytestmark = [
     pytest.mark.timeout(180),
@@ -20,12 +20,8 @@ TIME = "2026-01-01T00:00:00Z"
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    one = Stack(tmp_path_factory.mktemp("checks"))
-    try:
-        one.start()
+    with running_stack(tmp_path_factory.mktemp("checks")) as one:
         yield one
-    finally:
-        one.stop()
 
 
 async def workload(api: Api) -> dict[str, Any]:

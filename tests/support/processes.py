@@ -16,12 +16,19 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import yaml
 
 from podgroup.runtime.settings import NatsSettings
 
 PYTHON = sys.executable
 GATELOG = str(Path(PYTHON).parent / "gatelog")
 TOKEN = "e2e-token"
+
+
+def server_of(kubeconfig: Path) -> tuple[str, str]:
+    """The server and bearer token of a kubeconfig's first cluster and user."""
+    found = yaml.safe_load(kubeconfig.read_text())
+    return found["clusters"][0]["cluster"]["server"], found["users"][0]["user"]["token"]
 
 
 class Child:

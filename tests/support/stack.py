@@ -7,6 +7,7 @@ see: answers of the API server, the read model by SQL, the streams, and what the
 Invariant: nothing here reaches into a process; both can be ended and started again.
 """
 
+import asyncio
 import json
 import sqlite3
 import subprocess
@@ -15,11 +16,18 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from gatelog.cluster import install as installing
 from podgroup.runtime.embedded import running
 from podgroup.runtime.jetstream import Bus, connect
-from tests.support.processes import GATELOG, Api, Child, Simulator, pod
+from podgroup.runtime.kube import connect as kube_connect
+from podgroup.runtime.settings import KubernetesSettings, Settings
+from tests.deploy.compose import free_port
+from tests.support import realcluster
+from tests.support.processes import GATELOG, PYTHON, Api, Child, Simulator, pod, server_of
+from tests.support.shippednats import ShippedNats
 
 START_S = 60.0
+_PARTS = {"ingest": "ingest", "projector": "project", "actuator": "actuate"}
 
 
 class Stack:
@@ -37,6 +45,11 @@ class Stack:
         }
         self.up = Child("up", [GATELOG, "up", "--install", install], self.env, folder)
 
+    @property
+    def server(self) -> tuple[str, str]:
+        """Address and token of an administrator."""
+        return self.simulator.url, self.simulator.token
+
     def start(self) -> None:
         if not self.simulator.running:
             self.simulator.start()
@@ -48,7 +61,10 @@ class Stack:
         self.simulator.stop()
 
     def api(self) -> Api:
-        return Api(self.simulator.url, self.simulator.token)
+        return Api(*self.server)
+
+    async def clear(self, api: Api, namespace: str) -> None:
+        """End what a test left behind. A cluster that ends with the tests needs none of it."""
 
     def command(self, *words: str) -> "subprocess.CompletedProcess[str]":
         """Run a gatelog command; what it printed is in `stdout` and `stderr`."""
@@ -85,10 +101,130 @@ class Stack:
         return [found for found in map(json.loads, lines) if found.get("event") == event]
 
 
+class RealStack(Stack):
+    """The three parts on the API server that the kubeconfig `place` names, with a kubelet.
+
+    Each has the token of its own ServiceAccount, and its own account at the shipped log server;
+    decisions are signed. None has the administrator's token.
+    """
+
+    def __init__(self, folder: Path, place: Path, install: str) -> None:
+        self.good = 0
+        self.folder = folder
+        self.place = place
+        self.install = install
+        self.state = folder / "state"
+        self.state.mkdir()
+        self.log = ShippedNats(folder, ("default",))
+        self.kubelet = Child(
+            "kubelet", [PYTHON, "-m", "tests.support.kubelet", str(place)], {}, folder
+        )
+        self.health = {part: free_port() for part in _PARTS}
+        self.port = free_port()
+        self.up: Any = None
+
+    @property
+    def server(self) -> tuple[str, str]:
+        return server_of(self.place)
+
+    def start(self) -> None:
+        """Install and start; a second time: start what was ended."""
+        if self.up is None:
+            tokens = asyncio.run(self._install())
+            for account, token in tokens.items():
+                realcluster.write_kubeconfig(
+                    self.place, token, self.folder / f"{account}.kubeconfig"
+                )
+            migrate = Child("migrate", [GATELOG, "migrate"], self._env("streams"), self.folder)
+            migrate.start()
+            assert migrate.process is not None
+            assert migrate.process.wait(120) == 0, migrate.tail()
+            self.kubelet.start()
+            self.kubelet.wait_for('"ready"')
+            children = [
+                Child(part, [GATELOG, command], self._env(part), self.folder)
+                for part, command in _PARTS.items()
+            ]
+            self.up = realcluster.Parts(children, self.health)
+            self.env = self._env("logreader")
+            self.up.start()
+            asyncio.run(self._until_in_force())
+        else:
+            self.up.start()
+
+    def stop(self) -> None:
+        if self.up is not None:
+            self.up.stop()
+        self.kubelet.stop()
+        self.log.stop()
+        asyncio.run(self._leave())
+
+    async def clear(self, api: Api, namespace: str) -> None:
+        """End what a test left, so that it is nobody's load."""
+        base = f"/api/v1/namespaces/{namespace}/pods"
+        await api.call("DELETE", base, {"gracePeriodSeconds": 0}, ok=())
+        stranger = f"/api/v1/namespaces/default/pods/stranger-to-{namespace}"
+        await api.call("DELETE", stranger, {"gracePeriodSeconds": 0}, ok=())
+
+    async def _install(self) -> dict[str, str]:
+        kube = await kube_connect(KubernetesSettings(kubeconfig=str(self.place)))
+        async with self.api() as api:
+            try:
+                await realcluster.forget_admission(api)
+                await realcluster.give_rights(api)
+                await installing.install_kinds(kube)
+                if self.install == "policy":
+                    await installing.install_policy(kube, Settings())
+                else:
+                    await installing.install_fence(kube, Settings())
+            finally:
+                await kube.close()
+            names = (*_PARTS, "doctor")
+            return {name: await realcluster.token_of(api, f"gatelog-{name}") for name in names}
+
+    async def _until_in_force(self) -> None:
+        async with self.api() as api:
+            await realcluster.until_gated(api)
+
+    async def _leave(self) -> None:
+        async with self.api() as api:
+            await realcluster.forget_admission(api)
+
+    def _env(self, user: str) -> dict[str, str]:
+        nats, account = self.log.settings(user), user if user in _PARTS else "doctor"
+        found = {
+            "KUBECONFIG": str(self.folder / f"{account}.kubeconfig"),
+            "GATELOG_DATABASE_URL": f"sqlite:///{self.state}/read-model.sqlite3",
+            "GATELOG_NATS_URL": nats.url,
+            "GATELOG_NATS_USER": nats.user,
+            "GATELOG_NATS_PASSWORD_FILE": nats.password_file,
+            "GATELOG_STREAMS_CREATE": "false",
+            "GATELOG_PROJECTOR_SIGNING_KEY_FILE": str(self.log.secrets / "decision-key.pem"),
+            "GATELOG_ACTUATOR_DECISION_KEYS_FILE": str(self.log.secrets / "decision-keys.pem"),
+            "GATELOG_LEASE_ENABLED": "true",
+            "GATELOG_LEASE_NAMESPACE": realcluster.NAMESPACE,
+            "GATELOG_STATE_DIR": str(self.state),
+            "GATELOG_LOG_FORMAT": "json",
+        }
+        if user in _PARTS:
+            found["GATELOG_HEALTH_PORT"] = str(self.health[user])
+        if self.install == "webhook" and user == "ingest":
+            found |= {
+                "GATELOG_WEBHOOK_ENABLED": "true",
+                "GATELOG_WEBHOOK_PORT": str(self.port),
+                "GATELOG_WEBHOOK_URL": f"https://127.0.0.1:{self.port}",
+            }
+        return found
+
+
 @contextmanager
 def running_stack(folder: Path, *simulator: str, install: str = "webhook") -> Iterator[Stack]:
-    """A stack that is ready, ended afterwards."""
-    stack = Stack(folder, *simulator, install=install)
+    """A stack that is ready, ended afterwards; on a real cluster if one is named."""
+    place = realcluster.kubeconfig()
+    if place is None:
+        stack = Stack(folder, *simulator, install=install)
+    else:
+        stack = RealStack(folder, place, install)
     try:
         stack.start()
         yield stack

@@ -1,0 +1,152 @@
+"""A real API server, which GATELOG_TEST_KUBECONFIG names: accounts, tokens, and admission in force.
+
+The kubeconfig is an administrator's; the cluster has a scheduler, garbage collection, and a node
+that no kubelet looks after. Accounts and roles are those of `deploy/`.
+
+Invariant: what is written here is either of the manifests, or taken away again.
+"""
+
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gatelog.cluster import install, policies
+from podgroup.runtime.settings import Settings
+from tests.deploy.manifests import DEPLOY, objects
+from tests.support.processes import Api, Child, pod
+
+VARIABLE = "GATELOG_TEST_KUBECONFIG"
+NAMESPACE = "gatelog-system"
+APPLY = "application/apply-patch+yaml"
+REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
+_ACCESS = {
+    "Namespace": "namespaces",
+    "ServiceAccount": "serviceaccounts",
+    "ClusterRole": "clusterroles",
+    "ClusterRoleBinding": "clusterrolebindings",
+    "Role": "roles",
+    "RoleBinding": "rolebindings",
+}
+_SPACED = ("ServiceAccount", "Role", "RoleBinding")
+Json = dict[str, Any]
+
+
+def kubeconfig() -> Path | None:
+    """The administrator's kubeconfig of a real cluster, if tests are to use one."""
+    found = os.environ.get(VARIABLE, "")
+    return Path(found) if found else None
+
+
+async def apply(api: Api, obj: Json) -> None:
+    """Write an account or a right as the manifests have it."""
+    base = "/api/v1" if obj["apiVersion"] == "v1" else f"/apis/{obj['apiVersion']}"
+    space = f"/namespaces/{NAMESPACE}" if obj["kind"] in _SPACED else ""
+    path = f"{base}{space}/{_ACCESS[obj['kind']]}/{obj['metadata']['name']}"
+    await api.call("PATCH", f"{path}?fieldManager=tests&force=true", obj, kind=APPLY)
+
+
+async def give_rights(api: Api) -> None:
+    """Make the accounts of all parts, with the rights of `deploy/`."""
+    places = (
+        DEPLOY / "base",
+        DEPLOY / "components" / "webhook-own-certificates",
+        DEPLOY / "doctor",
+    )
+    found = [one for place in places for one in objects(place) if one["kind"] in _ACCESS]
+    for obj in sorted(found, key=lambda one: list(_ACCESS).index(one["kind"])):
+        await apply(api, obj)
+
+
+async def token_of(api: Api, account: str, namespace: str = NAMESPACE) -> str:
+    """A token of a ServiceAccount, good for an hour."""
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    return str((await api.call("POST", path, body))["status"]["token"])
+
+
+def write_kubeconfig(place: Path, token: str, target: Path) -> None:
+    """Write the kubeconfig of `place` for somebody else, who has a token."""
+    found = yaml.safe_load(place.read_text())
+    found["users"] = [{"name": found["users"][0]["name"], "user": {"token": token}}]
+    target.write_text(json.dumps(found))
+
+
+async def forget_admission(api: Api) -> None:
+    """Take webhooks and policies of gatelog away."""
+    for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
+        await api.call("DELETE", f"{REGISTRATION}/{kind}/gatelog-pods", ok=())
+    for obj in policies.policies(Settings()):
+        await api.call("DELETE", install.path_of(obj), ok=())
+
+
+async def until_gated(api: Api, gated: bool = True) -> None:
+    """Wait until admission is in force, which the API server takes a moment for; or until not."""
+    body = pod("probe", cpu="1m")
+
+    async def so() -> bool:
+        path = "/api/v1/namespaces/default/pods?dryRun=All"
+        made = await api.call("POST", path, body, ok=())
+        return made["kind"] == "Pod" and bool(made["spec"].get("schedulingGates")) is gated
+
+    await api.until("pods are gated" if gated else "pods are let pass", so)
+
+
+async def until_lenient(api: Api) -> None:
+    """Wait until nobody refuses a pod any more that admission with its rules would refuse."""
+    body = pod("probe", queue="no_name")
+
+    async def so() -> bool:
+        path = "/api/v1/namespaces/default/pods?dryRun=All"
+        return bool((await api.call("POST", path, body, ok=()))["kind"] == "Pod")
+
+    await api.until("nothing is refused", so)
+
+
+class Parts:
+    """Ingest, projector and actuator, started and ended together; `health` has their ports."""
+
+    def __init__(self, children: list[Child], health: dict[str, int]) -> None:
+        self.children = children
+        self.health = health
+
+    def start(self) -> None:
+        """Start all and wait until each says that it is ready."""
+        for child in self.children:
+            child.start()
+        for child in self.children:
+            self._until_ready(child)
+
+    def stop(self) -> None:
+        for child in self.children:
+            child.stop()
+
+    @property
+    def env(self) -> dict[str, str]:
+        return self.children[0].env
+
+    def text(self) -> str:
+        return "".join(child.text() for child in self.children)
+
+    def tail(self, count: int = 30) -> str:
+        return "\n".join(child.tail(count) for child in self.children)
+
+    def _until_ready(self, child: Child) -> None:
+        end, said = time.monotonic() + 60, ""
+        url = f"http://127.0.0.1:{self.health[child.name]}/readyz"
+        while time.monotonic() < end:
+            assert child.running, child.tail()
+            try:
+                with urllib.request.urlopen(url, timeout=5):
+                    return
+            except urllib.error.HTTPError as error:
+                said = error.read().decode(errors="replace")
+            except OSError as error:
+                said = str(error)
+            time.sleep(0.1)
+        raise AssertionError(f"{child.name} is not ready: {said}\n{child.tail()}")
