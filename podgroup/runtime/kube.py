@@ -1,8 +1,8 @@
 """The API server on bytes: requests, and watches as lines.
 
-HTTP goes over aiohttp on raw bytes; decoding is the caller's, into the few fields it needs. Login
-is `kube_login`'s. A 401 reads the configuration again, once for all who got it at that moment, and
-tries once more.
+HTTP goes on raw bytes, over `kube_http` or (watches, proxies, answers with a bound) aiohttp;
+decoding is the caller's, into the few fields it needs. Login is `kube_login`'s. A 401 reads the
+configuration again, once for all who got it at that moment, and tries once more.
 
 A watch has no total timeout (it would cut it off, kubernetes_asyncio#325) but an idle one: silence
 beyond `idle_timeout_s` counts as a dead connection. A watch that ends is over; what to do then is
@@ -164,11 +164,16 @@ class KubeClient:
         while True:
             login.hold()
             try:
-                async with await self._sent(
-                    login, method, path, params, body, headers, self._timeout
-                ) as response:
-                    said = await _whole(response, path, most_bytes)
-                    answer = Answer(response.status, said, response.headers)
+                if login.proxy is None and most_bytes is None:
+                    target = _url(login.server, path, params).raw_path_qs
+                    given = {**headers, **await login.headers()}
+                    answer = Answer(*await login.connections.request(method, target, given, body))
+                else:
+                    async with await self._sent(
+                        login, method, path, params, body, headers, self._timeout
+                    ) as response:
+                        said = await _whole(response, path, most_bytes)
+                        answer = Answer(response.status, said, response.headers)
             finally:
                 await login.release()
             if answer.status != _UNAUTHORIZED:
