@@ -14,7 +14,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from projector.tables import metadata
-from projector.tables.base import Mode, Written
+from projector.tables.base import Document, Mode, UtcTime, Written
 
 Row = tuple[Any, ...]
 
@@ -37,6 +37,22 @@ def row_of(table: sa.Table) -> Callable[..., Row]:
     return made
 
 
+def rows_of(table: sa.Table, **fields: str) -> Callable[..., list[Row]]:
+    """Return a function that makes rows of many records: `fields` say of what each column is made.
+
+    Columns that are not named are its arguments, the same in every row; a TypeError of a call names
+    one that is missing or too many.
+    """
+    names = [column.name for column in table.columns]
+    given = [name for name in names if name not in fields]
+    cells = [f"one.{fields[name]}" if name in fields else name for name in names]
+    source = f"lambda found, *, {', '.join(given)}: [({', '.join(cells)},) for one in found]"
+    if unknown := fields.keys() - names:
+        raise TypeError(f"table {table.name} has no columns {sorted(unknown)}")
+    made: Callable[..., list[Row]] = eval(source)  # noqa: RUF100 -- names of our own
+    return made
+
+
 _WRITTEN: Final = {
     table.name: (table, how)
     for table in metadata.tables.values()
@@ -47,6 +63,19 @@ TABLES: Final = tuple(table for table, _ in _WRITTEN.values())
 none can deadlock."""
 COLUMNS: Final = {table.name: tuple(c.name for c in table.columns) for table in TABLES}
 """Columns written, per table, in the order of the tuples."""
+
+
+def _places(kind: type[Any]) -> dict[str, tuple[int, ...]]:
+    return {
+        table.name: tuple(i for i, c in enumerate(table.columns) if isinstance(c.type, kind))
+        for table in TABLES
+    }
+
+
+TIMES: Final = _places(UtcTime)
+"""Places of the columns that hold a time, per table."""
+DOCUMENTS: Final = _places(type(Document))
+"""Places of those that hold a JSON document."""
 MODES: Final[dict[str, Mode]] = {name: how.mode for name, (_, how) in _WRITTEN.items()}
 COMPARED: Final = tuple(table for table, how in _WRITTEN.values() if how.compared)
 """What a replay holds against the live read model."""

@@ -4,7 +4,7 @@ Theory. These come from the journal alone and need no look at the state. A decis
 (admit, evict, release, finish) takes effect by being written, so its row is born applied; one that
 writes to the API server waits for its outcome, unless that is in the same batch already.
 
-Invariant: rows are laid out by `layout.row_of`.
+Invariant: rows are laid out by `layout.row_of` and `rows_of`.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ from podgroup.objects import Assignment
 from podgroup.outcomes import FINAL
 from podgroup.shortage import Side
 from projector import tables
-from projector.schema.layout import Row, row_of
+from projector.schema.layout import Row, row_of, rows_of
 
 _MAX_INT64 = 2**63 - 1
 _KEY_CHARS = 256
@@ -56,15 +56,53 @@ def int64(value: int) -> int:
     return max(-_MAX_INT64, min(_MAX_INT64, value))
 
 
-_gate = row_of(tables.gates)
-_note = row_of(tables.history)
-_wait = row_of(tables.waits)
+_gates = rows_of(
+    tables.gates,
+    pod_uid="pod",
+    gate="gate",
+    added_at="added_at",
+    removed_at="removed_at",
+    removed_by="removed_by",
+)
+_notes = rows_of(
+    tables.history,
+    seq="seq",
+    ord="ord",
+    at="at",
+    group_id="group",
+    pod_uid="pod",
+    kind="kind",
+    reason="reason",
+    message="message",
+    cause_seq="cause",
+    decision_id="decision",
+)
+_waits = rows_of(
+    tables.waits,
+    group_id="group",
+    from_seq="from_seq",
+    reason="reason",
+    message="message",
+    from_at="from_at",
+    to_at="to_at",
+    to_seq="to_seq",
+)
 _admission_row = row_of(tables.admissions)
 _failure = row_of(tables.failures)
 _quota = row_of(tables.quotas)
 _decision_row = row_of(tables.decisions)
 _conclusion = row_of(tables.conclusions)
-_outcome = row_of(tables.outcomes)
+_outcomes = rows_of(
+    tables.outcomes,
+    decision_id="decision",
+    seq="seq",
+    delivery="delivery",
+    attempt="attempt",
+    status="status",
+    http_status="http_status",
+    message="message",
+    at="at",
+)
 _parked_row = row_of(tables.parked)
 _usage_row = row_of(tables.usage)
 _shortage_row = row_of(tables.shortages)
@@ -135,47 +173,9 @@ def build(
 ) -> dict[str, list[Row]]:
     """Return the rows of a journal by table; what became of its own decisions leaves `resolved`."""
     return {
-        "gates": [
-            _gate(
-                cluster=cluster,
-                pod_uid=g.pod,
-                gate=g.gate,
-                added_at=g.added_at,
-                removed_at=g.removed_at,
-                removed_by=g.removed_by,
-            )
-            for g in journal.gates.values()
-        ],
-        "history": [
-            _note(
-                cluster=cluster,
-                shard=shard,
-                seq=n.seq,
-                ord=n.ord,
-                at=n.at,
-                group_id=n.group,
-                pod_uid=n.pod,
-                kind=n.kind,
-                reason=n.reason,
-                message=n.message,
-                cause_seq=n.cause,
-                decision_id=n.decision,
-            )
-            for n in journal.notes
-        ],
-        "waits": [
-            _wait(
-                cluster=cluster,
-                group_id=w.group,
-                from_seq=w.from_seq,
-                reason=w.reason,
-                message=w.message,
-                from_at=w.from_at,
-                to_at=w.to_at,
-                to_seq=w.to_seq,
-            )
-            for w in journal.waits.values()
-        ],
+        "gates": _gates(journal.gates.values(), cluster=cluster),
+        "history": _notes(journal.notes, cluster=cluster, shard=shard),
+        "waits": _waits(journal.waits.values(), cluster=cluster),
         "admissions": [_admission(cluster, row) for row in journal.admissions.values()],
         "failures": [
             _failure(
@@ -220,20 +220,7 @@ def build(
             )
             for one in journal.concluded
         ],
-        "outcomes": [
-            _outcome(
-                cluster=cluster,
-                decision_id=o.decision,
-                seq=o.seq,
-                delivery=o.delivery,
-                attempt=o.attempt,
-                status=o.status,
-                http_status=o.http_status,
-                message=o.message,
-                at=o.at,
-            )
-            for o in journal.outcomes
-        ],
+        "outcomes": _outcomes(journal.outcomes, cluster=cluster),
         "usage": [_usage(cluster, shard, row) for row in journal.usage.values()],
         "shortages": [_shortage(cluster, row) for row in journal.shortages.values()],
         "preemptions": [_preemption(cluster, shard, row) for row in journal.preemptions],

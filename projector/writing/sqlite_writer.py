@@ -18,9 +18,8 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
-from projector.schema.layout import COLUMNS, GONE_AT, STEADY, Row
-from projector.tables import UtcTime, metadata
-from projector.tables.base import Document, utc_text
+from projector.schema.layout import COLUMNS, DOCUMENTS, GONE_AT, STEADY, TIMES, Row
+from projector.tables.base import utc_text
 from projector.writing import statements
 from projector.writing.checkpoint import Checkpoint
 from projector.writing.rows import Rows
@@ -62,16 +61,6 @@ def connect_options(connection: sqlite3.Connection, *, read_only: bool) -> None:
         (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
         pages = _WAL_BYTES // page_bytes
         connection.execute(f"PRAGMA wal_autocheckpoint = {pages}").close()
-
-
-def _indexes(table: str, kind: type[Any]) -> tuple[int, ...]:
-    columns = metadata.tables[table].c
-    found = ((i, columns[name].type) for i, name in enumerate(COLUMNS[table]))
-    return tuple(index for index, type_ in found if isinstance(type_, kind))
-
-
-_TIMES = {table: _indexes(table, UtcTime) for table in COLUMNS}
-_DOCUMENTS = {table: _indexes(table, type(Document)) for table in COLUMNS}
 
 
 def write(
@@ -151,9 +140,9 @@ def parameters(table: str, rows: Iterable[Row], texts: Texts) -> list[Any]:
     flat = list(chain.from_iterable(rows))
     width = len(COLUMNS[table])
     # Column by column and not cell by cell: the loops run in C.
-    for index in _TIMES[table]:
+    for index in TIMES[table]:
         flat[index::width] = [texts[time] for time in flat[index::width]]
-    for index in _DOCUMENTS[table]:
+    for index in DOCUMENTS[table]:
         flat[index::width] = [document.decode() for document in flat[index::width]]
     return flat
 
