@@ -9,6 +9,8 @@ Invariant: `decode_batch` never raises for content. What cannot be decoded comes
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -55,6 +57,11 @@ class _Joined(msgspec.Struct):
     records: tuple[msgspec.Raw, ...] = ()
 
 
+class _Conclusions(msgspec.Struct):
+    decisions: tuple[Decision, ...]
+    records: tuple[Concluded, ...] = ()
+
+
 class _Number(msgspec.Struct):
     number: int
 
@@ -70,6 +77,7 @@ _lenient: msgspec.json.Decoder[_Lenient] = msgspec.json.Decoder(_Lenient)
 _events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _about: msgspec.json.Decoder[_About] = msgspec.json.Decoder(_About)
 _joined: msgspec.json.Decoder[_Joined] = msgspec.json.Decoder(_Joined)
+_conclusions: msgspec.json.Decoder[_Conclusions] = msgspec.json.Decoder(_Conclusions)
 _numbers: msgspec.json.Decoder[_Number] = msgspec.json.Decoder(_Number)
 _decisions: msgspec.json.Decoder[Decision] = msgspec.json.Decoder(Decision)
 _concluded: msgspec.json.Decoder[Concluded] = msgspec.json.Decoder(Concluded)
@@ -246,6 +254,24 @@ def split_conclusions(body: bytes) -> list[bytes]:
     except msgspec.MsgspecError:
         return [body]
     return parts
+
+
+def decode_conclusions(body: bytes) -> list[Conclusions]:
+    """Return what a message of DECISIONS says was concluded, in the order of the numbers.
+
+    Never raises: what this version does not know is left out.
+    """
+    found: list[Conclusions] = []
+    if body.startswith(_MANY):
+        with suppress(msgspec.MsgspecError):
+            joined = _conclusions.decode(body)
+            found += (*joined.decisions, *joined.records)
+            found.sort(key=attrgetter("number"))
+            return found
+    for part in split_conclusions(body):
+        with suppress(msgspec.MsgspecError):
+            found.append(decode_conclusion(part))
+    return found
 
 
 def is_records(body: bytes) -> bool:

@@ -18,11 +18,10 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import datetime
 from typing import Protocol
 
-import msgspec
 from msgspec import Struct
 
 from podgroup import subjects
-from podgroup.codec import Conclusions, decode_batch, decode_conclusion, split_conclusions
+from podgroup.codec import Conclusions, decode_batch, decode_conclusions
 from podgroup.events import Batch, Decision
 from podgroup.records import Concluded
 from podgroup.runtime.jetstream import Bus, Message, Reader
@@ -168,11 +167,8 @@ class _Decisions:
             messages = await fetching.following(self._reader, self._bus, self._last)
         over = not messages or messages[-1].sequence >= self._last
         for message in messages:
-            for body in split_conclusions(message.body):
-                try:
-                    decision = decode_conclusion(body)
-                except msgspec.MsgspecError:
-                    continue  # parked by the actuator; the difference shows in what it decided
+            # What cannot be read the actuator has parked; it shows in what was decided.
+            for decision in decode_conclusions(message.body):
                 if decision.number > self._number:
                     self._ahead[decision.number] = decision
         self._in_order(new)
