@@ -103,6 +103,8 @@ def _undisturbed(group: Group) -> bool:
 
 def of_pod(world: World, group: Group, old: int, new: int) -> int:
     """Return what changed as the flags of a pod went from `old` to `new`."""
+    if not world.heeded:
+        return EVERYTHING
     if group.ending.finish is not None:
         return _of_released(world, group, old, new)
     changed = old ^ new
@@ -158,7 +160,9 @@ def _of_released(world: World, group: Group, old: int, new: int) -> int:
 
 def of_leaving(world: World, group: Group, flags: int) -> int:
     """Return what changed as a pod with `flags` left for good."""
-    if group.ending.finish is None or not _undisturbed(group) or group.quota.holding is not None:
+    if not world.heeded or group.ending.finish is None:
+        return EVERYTHING
+    if not _undisturbed(group) or group.quota.holding is not None:
         return EVERYTHING
     members = world.members[group.id]
     if flags & _LEAVES_ALONE or members.count(Flag.GATED) or not len(members):
@@ -173,7 +177,8 @@ def of_joining(world: World, group: Group, role: str, flags: int, first: str | N
     that is there already, and still too few.
     """
     if (
-        group.composition.done
+        not world.heeded
+        or group.composition.done
         or group.ending.finish is not None
         or group.spec.dialect
         or group.single

@@ -110,6 +110,7 @@ def replay(
     and works out the rest. Returns whether that was so. A projector that takes over from one of
     before records concludes a little before its settings are in the log: records say so.
     """
+    world.heeded = world.meta.settings is None
     here = fold_message(world, position, at, batch)
     world.recorded = world.recorded or concluded is not None
     derived = world.meta.settings is None and not world.meta.unsettled and not world.recorded

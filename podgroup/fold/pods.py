@@ -341,6 +341,7 @@ def _change(world: World, here: At, group: Group, pod: Pod, view: PodView, same:
     if (
         not (led or retried or resized)
         and pod.role == role
+        and world.heeded
         and world.touched.get(group.id, 0) != EVERYTHING
     ):
         changed = of_pod(world, group, old, new)
