@@ -24,11 +24,14 @@ from gatelog.replay.running import LivePosition, live_position, log_of, open_bus
 from gatelog.shell.errors import CommandFailed
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.settings import Settings
+from podgroup.subjects import EVENTS
 from projector.replay import merging
 from projector.replay.compare import CACHE_KIB
+from projector.replay.fetching import is_far
 from projector.replay.log import StreamLog
-from projector.replay.rebuild import Progress, Rebuild, open_stage
+from projector.replay.rebuild import Progress, Rebuild
 from projector.replay.stage import Stage
+from projector.replay.staging import open_stage
 from projector.storage.database import database_url, reader
 from projector.storage.loading import load_conclusions
 from projector.storage.opening import policy_of
@@ -72,7 +75,8 @@ async def rebuild(settings: Settings, progress: Progress, *, from_epoch: bool = 
             _complete(connection, at, settings, from_epoch=from_epoch)
         async with open_bus(settings) as bus:
             log = await log_of(bus, settings, at)
-            stage = open_stage(url, cluster, shard)
+            far = await is_far(bus, EVENTS, at.stream_seq - at.first + 1)
+            stage = await asyncio.to_thread(open_stage, url, cluster, shard, apart=far)
             try:
                 work = Rebuild(
                     stage,

@@ -119,13 +119,21 @@ async def read(bus: Bus, stream: str, subject: str, first: int, last: int) -> "R
     Raises:
         BusUnavailable, StreamMissing: the stream cannot be asked how long it is.
     """
-    count = last - first + 1
-    if count > 0:
-        state = await bus.stream_state(stream)
-        size = count * state.bytes // max(1, state.messages)
-        if count >= FAR_MESSAGES or size >= FAR_BYTES:
-            return Fetched(Stretch(bus.settings, stream, subject, first, last))
+    if await is_far(bus, stream, last - first + 1):
+        return Fetched(Stretch(bus.settings, stream, subject, first, last))
     return bus.read(stream, subject, first)
+
+
+async def is_far(bus: Bus, stream: str, count: int) -> bool:
+    """Tell whether so many messages of a stream are worth a process.
+
+    Raises:
+        BusUnavailable, StreamMissing: the stream cannot be asked how long it is.
+    """
+    if count <= 0:
+        return False
+    state = await bus.stream_state(stream)
+    return count >= FAR_MESSAGES or count * state.bytes // max(1, state.messages) >= FAR_BYTES
 
 
 async def following(reader: "Reader | Fetched", bus: Bus, last: int) -> list[Message]:

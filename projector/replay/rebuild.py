@@ -19,10 +19,8 @@ from projector.replay.deriving import derive
 from projector.replay.finals import Finals
 from projector.replay.fold import collecting_rarely
 from projector.replay.log import Entry
-from projector.replay.postgres_stage import PostgresStage
-from projector.replay.sqlite_stage import SqliteStage
 from projector.replay.stage import Stage, replaced
-from projector.storage.database import DatabaseError, parse
+from projector.storage.database import DatabaseError
 from projector.writing.checkpoint import Checkpoint
 from projector.writing.packing import pack_meta, unpack_meta
 from projector.writing.record_rows import Settled, keep_raw, settled
@@ -44,16 +42,6 @@ class Progress(Protocol):
 
     def __call__(self, position: int, events: int) -> None:
         """Everything up to `position` is folded, `events` events in all."""
-
-
-def open_stage(url: str, cluster: str, shard: int) -> Stage:
-    """Make the stage that belongs to the database at `url`.
-
-    Raises:
-        DatabaseError: another rebuild is at work, or the database does not allow one.
-    """
-    postgres = parse(url).get_backend_name() == "postgresql"
-    return (PostgresStage if postgres else SqliteStage)(url, cluster, shard)
 
 
 class Rebuild:

@@ -1,0 +1,68 @@
+"""A stage in a process of its own does what it would do here, and ends when its caller does."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from podgroup.folding import hand_over
+from projector.replay.staging import open_stage, pack, unpack
+from projector.storage.database import DatabaseError
+from projector.upkeep import migrate
+from projector.writing.record_rows import Json
+from projector.writing.rows import build
+from tests.projector.support import busy_toy
+from tests.replay.conftest import Ran
+from tests.replay.support import Played
+from tests.replay.test_rebuild import everything
+
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+
+
+def test_rows_come_back_as_they_went() -> None:
+    toy = busy_toy()
+    rows = build(toy.world, hand_over(toy.world), 0).tables
+    assert rows["pods"] and rows["history"]
+    found = unpack(pack(rows))
+    assert found == rows
+    kinds = [[type(cell) for cell in row] for row in rows["pods"]]
+    assert [[type(cell) for cell in row] for row in found["pods"]] == kinds
+    assert Json in kinds[0]
+
+
+def test_a_rebuild_of_a_long_log_by_processes_of_its_own(
+    gatelog: Callable[..., Ran], played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = everything(played.url)
+    opened = []
+
+    def watched(*args: str, apart: bool) -> object:
+        opened.append(apart)
+        return open_stage(*args, apart=apart)  # type: ignore[arg-type] # url, cluster, shard
+
+    monkeypatch.setattr("projector.replay.fetching.FAR_MESSAGES", 1)
+    monkeypatch.setattr("gatelog.replay.rebuilding.open_stage", watched)
+    code, out, _ = gatelog("replay", "--rebuild", *played.options)
+    assert (code, opened) == (0, [True]), out
+    assert everything(played.url) == before
+
+
+def test_one_that_dies_says_so_and_can_be_made_again(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/live.db"
+    migrate.upgrade(url)
+    stage = open_stage(url, "test", 0, apart=True)
+    with pytest.raises(DatabaseError, match="another rebuild is at work"):
+        open_stage(url, "test", 0, apart=True)
+    os.kill(stage._child.pid, signal.SIGKILL)  # type: ignore[attr-defined]
+    with pytest.raises(DatabaseError, match="ended with -9: nothing was put in place"):
+        stage.prepare()
+    with pytest.raises(DatabaseError, match="ended with -9"):
+        stage.close()
+    again = open_stage(url, "test", 0, apart=True)
+    assert "live.db.rebuild" in again.left_over
+    # Nobody calls it any more: it ends, whatever it does.
+    again._calls.close()  # type: ignore[attr-defined]
+    assert again._child.wait(60) == 1  # type: ignore[attr-defined]
+    again._answers.close()  # type: ignore[attr-defined]
