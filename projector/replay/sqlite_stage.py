@@ -59,6 +59,7 @@ class SqliteStage:
         # Sorting a key's index must not keep all keys of a long log in memory: SQLite sorts in
         # pieces of the size of its cache, and these in a file.
         self._raw.execute("PRAGMA temp_store = FILE").close()
+        self._raw.execute("PRAGMA threads = 2").close()  # of sorting
         self._raw.execute(f"PRAGMA cache_size = -{_CACHE_KIB}").close()
         self._raw.execute(f"ATTACH ? AS {_NAME}", (str(self._file),))
         # A stage that fails is removed and not rolled back, so it keeps no journal.
