@@ -25,8 +25,8 @@ from projector.writing.checkpoint import Checkpoint
 from projector.writing.packing import pack_meta, unpack_meta
 from projector.writing.record_rows import Settled, keep_raw, settled
 
-BATCH_EVENTS = 20_000
-"""Events per transaction of the stage."""
+BATCH_EVENTS = 10_000
+"""Events per transaction of the stage; rows of two such are held, as they are and packed."""
 TELL_EVERY = 2000
 """Events between two words about progress."""
 
