@@ -5,7 +5,7 @@ So it is made in a process of its own, of low priority, that ends with it; what 
 comes back as values. Of replicas and shards that share a database each looks first how old the
 latest forecast is, so together they make as many as one would.
 
-Invariant: a forecast that fails is told and tried again; it ends nothing.
+Invariant: a forecast that fails is reported and tried again; it ends nothing.
 """
 
 import asyncio

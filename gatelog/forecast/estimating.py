@@ -19,7 +19,7 @@ from podgroup.ids import GroupID
 from podgroup.state import Group, World
 
 FEWEST = 10
-"""Plays that are played whatever they cost: nine in ten cannot be told from fewer."""
+"""Plays that are played whatever they cost: fewer do not show what happens nine times in ten."""
 MOST = 60
 
 
@@ -78,7 +78,7 @@ def forecast(present: Present, *, seed: int = 1, budget_s: float = 20.0) -> Fore
 
 
 def places(world: World) -> dict[str, int]:
-    """Return the place of everybody in line, in the order of ClusterQueues and places."""
+    """Return the place of each in line, in the order of ClusterQueues and places."""
 
     def order(identity: str) -> tuple[str, int, float, str]:
         group = world.groups[GroupID(identity)]

@@ -1,7 +1,7 @@
 """Estimates in tables, and what came true of them.
 
 Theory. An estimate stays for as long as it says what a new one would say, so that a group has a row
-for each thing it was told and not for each time somebody looked: another one takes its place when
+for each estimate it was given and not for each forecast: another one takes its place when
 it differs by more than `SAME` of what was still to wait then, or when its range is over. All that
 were given are settled by what came, those too that others took the place of.
 

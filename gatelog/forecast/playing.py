@@ -1,12 +1,12 @@
-"""One play of what is to come: a draw of how long everybody holds quota, and of who else comes.
+"""One play of what is to come: a draw of how long each group holds quota, and of who else comes.
 
-Theory. Discrete events at the level of quota: somebody gives it back, somebody comes, and then the
+Theory. Discrete events at the level of quota: a group gives it back, another comes, and then the
 scheduler that decides live makes a pass. Its state is made anew from the world for each play, as
 the projector makes it at a start. What happens within a hundredth of the time that has gone by is
 taken together, since no estimate is that exact: the number of passes goes with the logarithm of the
 time that is played, not with how many wait.
 
-A group that is preempted comes again a moment after its quota is free if anybody would make it
+A group that is preempted comes again a moment after its quota is free if something would make it
 again: pods with a controller, or a group. It runs from its beginning.
 
 Invariant: the world is not changed.
@@ -30,11 +30,12 @@ from podgroup.state import World
 GRAIN = 0.01
 """Part of the time gone by within which everything is taken together."""
 STOP_S = 30.0
-"""From being told to stop to having stopped: the grace that pods have unless they ask for other."""
+"""From being asked to stop to having stopped: the grace that pods have unless they ask for
+other."""
 HORIZON_S = 30 * 86_400.0
-"""Seconds after which nobody is waited for."""
+"""Seconds after which a play ends."""
 MOST_COMING = 20_000
-"""Others that come in one play, after which nobody is waited for."""
+"""Others that come in one play, after which it ends."""
 
 
 class Coming(Struct, frozen=True):
@@ -57,7 +58,7 @@ class Present(Struct):
     """By time."""
     span_s: float = 0.0
     returns: set[str] = field(default_factory=set)
-    """Groups that somebody makes again when they are stopped."""
+    """Groups that are made again when they are stopped."""
 
 
 def play(present: Present, random: Random) -> dict[str, float]:
@@ -66,9 +67,9 @@ def play(present: Present, random: Random) -> dict[str, float]:
 
 
 def stuck(present: Present) -> dict[str, str]:
-    """Return who does not start whoever ends, and what the scheduler says of each.
+    """Return who does not start whatever ends, and what the scheduler says of each.
 
-    Everybody who holds quota gives it back, nobody comes, and who gets in is gone at once.
+    All that hold quota give it back, none comes, and what gets in is gone at once.
     """
     scheduler = Lineup(present.world).scheduler
     book = scheduler.book
@@ -98,7 +99,7 @@ class _Play:
         self._scheduler: Scheduler = Lineup(present.world).scheduler
         self._due: list[tuple[float, int, str, bool]] = []
         self._current: dict[str, int] = {}
-        """Which of its ends counts, of everybody who holds quota."""
+        """Which of its ends counts, of each that holds quota."""
         self._keys: dict[str, Key] = {}
         self._serial = count()
 

@@ -39,7 +39,7 @@ MOST_RUNS = 10_000
 LATELY = timedelta(days=1)
 """What came in it is let come again."""
 QUIET = timedelta(hours=1)
-"""Time without anybody that stands before a log of less than a day: a few minutes in which many
+"""Time without arrivals that stands before a log of less than a day: a few minutes in which many
 came say little about a day."""
 
 _RUNS = """
@@ -212,7 +212,7 @@ def _workload(row: Mapping[str, Any], sets: tuple[PodSet, ...]) -> Workload:
 
 
 def _returns(world: World, group: Group) -> bool:
-    """Tell whether somebody would make its pods again: a controller, or whoever made a group."""
+    """Tell whether its pods would be made again: by a controller, or by the author of a group."""
     first = world.members[group.id].first()
     pod = world.pods.get(first) if first is not None else None
     return not group.single or (

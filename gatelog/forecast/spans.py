@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from random import Random
 
 ENOUGH = 5
-"""Ends seen of a kind before it is told apart from more general ones."""
+"""Ends seen of a kind before it counts apart from more general ones."""
 GUESS_S = 600.0
 """How long something lasts of which nothing at all is known."""
 _TAIL = 1.5

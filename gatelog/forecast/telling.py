@@ -1,10 +1,10 @@
 """Expected starts on the cluster: an annotation of the Workload, for `kubectl get workloads`.
 
-Theory. What is told is a time, which stays true while nobody writes, and no place in line, which
+Theory. What is written is a time, which stays true without a write, and no place in line, which
 changes for thousands whenever one starts. An estimate stands while a new one says about the same
-(`keeping`), so a Workload is written once for each thing its group was told. At most `AT_ONCE` are
+(`keeping`), so a Workload is written once for each new estimate of its group. At most `AT_ONCE` are
 written after a forecast, the nearest starts first; the others keep their turn, each with the newest
-that is to be told. What has started keeps what it was told last: its other columns say that it has.
+estimate. What has started keeps its last one: its other columns say that it has.
 
 Invariant: one annotation is written, on the object that was meant (its uid) or on none; an answer
 other than success is counted, and nothing else is done about it.
@@ -30,7 +30,7 @@ _LONGEST = 256
 
 
 class Notice(msgspec.Struct):
-    """What is to be told about one Workload; `in_s` orders: seconds until it starts."""
+    """What is to be written to one Workload; `in_s` orders: seconds until it starts."""
 
     path: str
     uid: str
@@ -77,7 +77,7 @@ class Teller:
 
 
 def news(made: Made) -> dict[str, Notice]:
-    """Return what is to be told of the estimates that say something new, by group."""
+    """Return what is to be written of the estimates that say something new, by group."""
     fresh = set(made.fresh)
     found = {}
     for one in made.forecast.estimates:

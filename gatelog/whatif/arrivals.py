@@ -24,7 +24,7 @@ class Life(Struct, frozen=True, gc=False, kw_only=True):
     """From the removal of its gate to running: scheduling, images, containers."""
     phase: Literal["Succeeded", "Failed"] = "Succeeded"
     stop_s: float = 0.0
-    """From being told to stop to having ended."""
+    """From being asked to stop to having ended."""
     gives_up_s: float | None = None
     removed_s: float | None = None
 
@@ -44,7 +44,7 @@ class Source(Protocol):
         """Yield what comes by itself, in order of time."""
 
     def stopped(self, pod: PodView, life: Life, at: datetime) -> Arrival | None:
-        """Return what comes for a pod that was told to stop, if anything does; `pod` as it came."""
+        """Return what comes for a pod asked to stop, if anything does; `pod` as it came."""
 
     def ended(self, pod: PodView, at: datetime) -> Arrival | None:
         """Return what comes for a pod that ended by itself, if anything does."""

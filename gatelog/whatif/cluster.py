@@ -2,8 +2,9 @@
 
 Theory. A decision is carried out at once and its outcome is an event of the same moment, along with
 what the watch would say. Of what a cluster does between those, only that is modelled on which
-decisions depend: gates, finalizers, phases, deletion, ownership. A pod that ended and that nobody
-holds any more is deleted at once, so memory goes with what is alive, not with what there was.
+decisions depend: gates, finalizers, phases, deletion, ownership. A pod that ended and that no
+finalizer holds any more is deleted at once, so memory goes with what is alive, not with what there
+was.
 
 Invariant: every event of a pod or Workload has a higher resource version than the one before.
 """
@@ -45,9 +46,9 @@ class Simulated(Struct, gc=False):
     view: PodView
     life: Life
     stopping: bool = False
-    """It runs and was told to end."""
+    """It runs and was asked to end."""
     victim: bool = False
-    """It was gatelog that told it."""
+    """It was gatelog that asked."""
 
 
 class _Workload(Struct):
@@ -57,7 +58,7 @@ class _Workload(Struct):
 
 
 class Hooks(Struct, frozen=True):
-    """What the loop wants to be told: a pod that may start, was told to stop, is over."""
+    """What the loop is called for: a pod that may start, was asked to stop, is over."""
 
     may_start: Callable[[Simulated], None]
     stops: Callable[[Simulated], None]
@@ -65,7 +66,7 @@ class Hooks(Struct, frozen=True):
 
 
 class Cluster:
-    """What there is. Every change is told to `say` as the event that the log would have."""
+    """What there is. Every change goes to `said` as the event that the log would have."""
 
     def __init__(self, hooks: Hooks, *, first_version: int = 1) -> None:
         self.pods: dict[str, Simulated] = {}
@@ -86,7 +87,7 @@ class Cluster:
     # -- users and kubelet ---
 
     def put_object(self, view: QueueObject, relist: str = "") -> None:
-        """Create or change a queue object; nobody is there to answer for admission checks."""
+        """Create or change a queue object; no controller answers for admission checks."""
         view = replace(view, resource_version=self.bump())
         if isinstance(view, ClusterQueueView):
             view = replace(view, checks=())
@@ -129,7 +130,7 @@ class Cluster:
         self._let_go(pod)
 
     def delete(self, pod: Simulated, grace_s: int | None = None) -> None:
-        """Delete a pod as a user does: one that runs is told to stop."""
+        """Delete a pod as a user does: one that runs is asked to stop."""
         if pod.view.deleted_at is not None:
             return
         runs = pod.view.phase == "Running"
@@ -208,7 +209,7 @@ class Cluster:
             case c.StopPod():
                 self._stop(pod, command)
             case _:
-                pass  # a condition or Event that nobody reads here
+                pass  # a condition or Event that is not read here
         return "applied"
 
     def _stop(self, pod: Simulated, command: c.StopPod) -> None:
@@ -311,7 +312,7 @@ class Cluster:
         self.said.append(e.PodApplied(pod=pod.view))
 
     def _strip(self, pod: Simulated) -> None:
-        """Take our finalizer off a pod; of one that goes with it only that is told."""
+        """Take our finalizer off a pod; of one that goes with it only that is said."""
         if POD_FINALIZER in pod.view.finalizers:
             left = tuple(f for f in pod.view.finalizers if f != POD_FINALIZER)
             pod.view = replace(pod.view, finalizers=left)
@@ -320,7 +321,7 @@ class Cluster:
                 self._change(pod)
 
     def _let_go(self, pod: Simulated) -> None:
-        """Remove a pod that is over and that nobody holds."""
+        """Remove a pod that is over and that no finalizer holds."""
         view = pod.view
         over = view.phase in ("Succeeded", "Failed")
         if POD_FINALIZER in view.finalizers or not (

@@ -56,7 +56,7 @@ class _Seen(Struct, gc=False):
     ended_at: datetime | None = None
     phase: str = ""
     stopped: bool = False
-    """Told to stop by gatelog."""
+    """Asked to stop by gatelog."""
     surplus: bool = False
     """Deleted by gatelog as one too many."""
 
@@ -77,7 +77,7 @@ class Change(Struct, frozen=True):
 
 
 class Gathered(Struct):
-    """What a log says of arrivals; `look` is told each entry of it, in order."""
+    """What a log says of arrivals; `look` is given each entry of it, in order."""
 
     pods: dict[str, _Seen] = field(default_factory=dict)
     objects: list[Change] = field(default_factory=list)
@@ -314,7 +314,7 @@ class History:
 
 
 def _by_itself(seen: _Seen) -> bool:
-    """Tell whether it ended before anybody had it deleted."""
+    """Tell whether it ended before its deletion was asked for."""
     if not seen.phase or seen.ended_at is None:
         return False
     return seen.deleted_at is None or seen.ended_at <= seen.deleted_at

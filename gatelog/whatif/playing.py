@@ -1,9 +1,9 @@
 """The loop: what comes next, fold and rules on it, what follows from that, and so on.
 
 Theory. Discrete events in simulated time. All that happens at one moment is one message of a log
-that nobody writes; the decisions on it are carried out at the same moment and answered in the next
+that is not written; the decisions on it are carried out at the same moment and answered in the next
 message, until nothing more is decided. Then time goes on to the next arrival, start, end or timer.
-Timers by which people are told why they wait are left out: nobody reads them here.
+Timers by which users learn why they wait are left out: no one reads that here.
 
 Invariant: the same arrivals and objects give the same decisions.
 """
@@ -42,7 +42,7 @@ class Heard(Struct, frozen=True):
     """What watches a play.
 
     `each` sees the world after each message, with the decisions on it; `pause` comes between two
-    moments, when the journal may be taken; `progress` is told the time and events so far.
+    moments, when the journal may be taken; `progress` is given the time and events so far.
     """
 
     each: Callable[[World, list[e.Decision]], None]
@@ -75,7 +75,7 @@ class Play:
         later: Iterable[Later] = (),
     ) -> None:
         self._later_objects = deque(sorted(later, key=lambda one: one.at))
-        # Nobody reads a status here.
+        # No status is read here.
         quiet = structs.replace(policy or Policy(), status_interval_s=0)
         self.world = new_world(cluster, "builtin", quiet)
         self.events = 0

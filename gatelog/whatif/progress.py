@@ -14,9 +14,9 @@ EVERY_S = 5.0
 
 
 class Shown:
-    """Told the simulated time and how many events were folded.
+    """Shows the simulated time and how many events were folded.
 
-    Without `begin`, which nobody knows of a log before it is read, it is the first time told.
+    Without `begin`, which is unknown of a log before it is read, it is the first time given.
     """
 
     def __init__(self, console: Console, what: str, begin: datetime | None, end: datetime) -> None:

@@ -20,7 +20,7 @@ from projector.replay.fold import BATCH_EVENTS, Sink, collecting_rarely
 
 CLUSTER = "what-if"
 FORGET_EVENTS = 1_000
-"""Events after which the journal is let go of a play that is not written down."""
+"""Events after which the journal of a play that is not written down is dropped."""
 
 
 def sink_of(target: str | None, cluster: str = CLUSTER) -> Sink | None:
@@ -90,7 +90,7 @@ def play(
             last = run.run(begin, until)
         except PlayFailed as error:
             raise CommandFailed(str(error)) from None
-    end = until or last  # what is compared covers the same time, whoever is left at its end
+    end = until or last  # what is compared covers the same time, whatever is left at its end
     counting.finish(run.world, end)
     if sink is not None:
         sink.write(run.world, end, [])

@@ -3,7 +3,7 @@
 Theory. Waits are counted per admission, from the group's place in the queue to its admission, as
 `v_admission_latency.queue_seconds` counts them. Quota is integrated over time whenever a
 ClusterQueue's usage changes: `used` is what is charged, `borrowed` what of that is beyond the
-nominal quota, `idle` what of the nominal quota nobody uses, `lent` a queue's share, by what it has
+nominal quota, `idle` what of the nominal quota is unused, `lent` a queue's share, by what it has
 idle, of what others of its cohort borrow. Amounts are resource-seconds, cpu in thousandths.
 
 Invariant: for each ClusterQueue, flavor and resource `used - borrowed + idle` is `nominal`, at each
@@ -235,7 +235,7 @@ _NOTHING: dict[tuple[str, str], int] = {}
 
 
 class _Pool(Struct):
-    """ClusterQueues of one cohort, or one of none: what they use touches nobody else."""
+    """ClusterQueues of one cohort, or one of none: what they use touches no others."""
 
     cohort: str
     at: datetime
