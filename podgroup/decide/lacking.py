@@ -3,7 +3,7 @@
 Theory. An attempt fails at a node of the quota tree, and that is a record, so that it can be
 counted and a replay needs no rule for it. A group that is tried again and again, or is not tried
 because an equal one was, is recorded once: again when what is short is something else, or by
-another limit, not because amounts changed. So the cost is that of changes, whoever else waits.
+another limit, not because amounts changed. So the cost is that of changes, however many wait.
 
 Invariant: logs by rules from before these records are decided on again without them.
 """

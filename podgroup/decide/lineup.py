@@ -1,7 +1,7 @@
 """The line-up: what deciding on quota remembers of the world between two messages.
 
 Theory. A `Scheduler` is kept beside the world and given what is news (`Quotas.news`, `objects`):
-the work per message is that of what changed, whoever else waits or holds. It holds no fact that is
+the work per message is that of what changed, however many wait or hold. It holds no fact that is
 not in the world, save which shapes did not fit lately: after a start it is made anew from the world
 as it was before what comes next, and none is tried that was refused then. By Kueue's ways, where
 an equal one's failure answers for all, that is derived from the verdicts they got.
