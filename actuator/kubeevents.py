@@ -83,7 +83,7 @@ def wanted_in(mode: str, events: Literal["auto", Wanted]) -> Wanted:
     return events
 
 
-def told(event: KubeEvent, wanted: Wanted) -> bool:
+def is_wanted(event: KubeEvent, wanted: Wanted) -> bool:
     """Tell whether an Event is to be written."""
     if wanted == "failures":
         return event.type != "Normal" or event.reason not in ROUTINE
@@ -96,7 +96,7 @@ def notes(
     """Return the Events of a decision that are wanted; the same ones whenever it is called."""
     found: list[Note] = []
     for index, event in enumerate(decision.command.events):
-        if not told(event, wanted):
+        if not is_wanted(event, wanted):
             continue
         regarding = event.on or decision.command.target
         # Events about cluster-scoped objects live in the namespace "default".
@@ -169,7 +169,7 @@ class Emitter:
 
     async def emit(self, decision: Decision) -> None:
         """Put the Events of an applied decision in the queue; drops them when it is full."""
-        if not any(told(event, self._wanted) for event in decision.command.events):
+        if not any(is_wanted(event, self._wanted) for event in decision.command.events):
             return
         until = time.monotonic() + self._hold_s
         for note in await self._notes(decision):

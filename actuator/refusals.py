@@ -27,8 +27,8 @@ class Refusals:
     def __init__(self, outcomes: OutcomeLog, metrics: ActuatorMetrics) -> None:
         self._outcomes = outcomes
         self._metrics = metrics
-        self._told_s = float("-inf")
-        self._untold = 0
+        self._reported_s = float("-inf")
+        self._unreported = 0
 
     async def tell(self, message: Message, shard: int, reason: str) -> None:
         """Count a message, and say in the log that it was refused unless one was just now.
@@ -37,10 +37,10 @@ class Refusals:
         """
         self._metrics.refused()
         now = time.monotonic()
-        if now < self._told_s + SPACING_S:
-            self._untold += 1
+        if now < self._reported_s + SPACING_S:
+            self._unreported += 1
             return
-        self._told_s, others, self._untold = now, self._untold, 0
+        self._reported_s, others, self._unreported = now, self._unreported, 0
         await self._outcomes.record(
             shard,
             DecisionRefused(

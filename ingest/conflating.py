@@ -249,7 +249,7 @@ class Conflating:
         self._put = put
         self._conflater = Conflater(interval_s, per_s, position)
         self._waiting = asyncio.Event()
-        self._told: dict[str, float] = {}
+        self._warned: dict[str, float] = {}
         self._metrics = metrics
         self._counted = (0, 0)
 
@@ -288,9 +288,9 @@ class Conflating:
         now, late = time.monotonic(), self._conflater.late
         for namespace, until_s in list(late.items()):
             del late[namespace]
-            if self._told.get(namespace, 0.0) <= now:
-                self._told = {name: at for name, at in self._told.items() if at > now}
-                self._told[namespace] = now + TELL_S
+            if self._warned.get(namespace, 0.0) <= now:
+                self._warned = {name: at for name, at in self._warned.items() if at > now}
+                self._warned[namespace] = now + TELL_S
                 log.warning(
                     "namespace_held_back",
                     namespace=namespace,

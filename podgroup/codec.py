@@ -188,13 +188,13 @@ def concerned(raw: bytes) -> Concerned | None:
     Every version of an event about a pod or a Workload says so under these names.
     """
     try:
-        told = _about.decode(raw)
+        named = _about.decode(raw)
     except msgspec.MsgspecError:
         return None
-    if told.pod is not None:
-        return msgspec.structs.replace(told.pod, kind="Pod")
-    if told.workload is not None:
-        return msgspec.structs.replace(told.workload, kind="Workload")
+    if named.pod is not None:
+        return msgspec.structs.replace(named.pod, kind="Pod")
+    if named.workload is not None:
+        return msgspec.structs.replace(named.workload, kind="Workload")
     return None
 
 

@@ -152,9 +152,9 @@ def decide(
         d.here = here
     if world.meta.untold:
         tell_refused(d)
-    if world.unsaid or (world.ending and world.quotas.moved):
+    if world.unannounced or (world.ending and world.quotas.moved):
         protecting(d)
-    if world.unsaid:
+    if world.unannounced:
         queueing(d)
     if world.quotas.moved:
         counting(d)
@@ -187,7 +187,9 @@ def _due(world: World) -> bool:
         if changed:
             return True
     quotas = world.quotas
-    return bool(world.meta.untold or world.unsaid or quotas.news or quotas.objects or quotas.moved)
+    return bool(
+        world.meta.untold or world.unannounced or quotas.news or quotas.objects or quotas.moved
+    )
 
 
 def _before_timers(world: World, here: At) -> datetime:

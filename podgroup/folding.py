@@ -58,7 +58,7 @@ from podgroup.policy import Policy
 from podgroup.quota import QueueKey
 from podgroup.records import AsOf, Concluded
 from podgroup.sharing import one, one_map_of_times, one_time, shared
-from podgroup.standing import Told
+from podgroup.standing import StandingReport
 from podgroup.state import GROUP, SINGLE, Group, Meta, Pod, World
 
 
@@ -121,7 +121,7 @@ def replay(
         _apply(world, here, decisions, concluded)
         # For rules, and there are none.
         world.touched.clear()
-        world.unsaid.clear()
+        world.unannounced.clear()
         world.quotas.reported()
         world.loaded = False
     world.meta.at = at
@@ -172,7 +172,7 @@ def load_world(
     workloads: Iterable[WorkloadView],
     policy: Policy | None = None,
     *,
-    told: Iterable[tuple[QueueKey, Told]] = (),
+    standings: Iterable[tuple[QueueKey, StandingReport]] = (),
 ) -> World:
     """Rebuild the world, indices included, from what was stored; pods as `read_back` gave them.
 
@@ -210,7 +210,7 @@ def load_world(
             marking.recalled(world, kind_of(view), view)
     for workload in workloads:
         world.workloads[(workload.namespace, workload.name)] = workload
-    world.told.update(told)
+    world.standings.update(standings)
     line_up(world)
     world.journal = Journal()
     return world

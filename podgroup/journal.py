@@ -16,7 +16,7 @@ from podgroup.events import Decision
 from podgroup.objects import Assignment
 from podgroup.records import Concluded
 from podgroup.shortage import Preempted, Shortage
-from podgroup.standing import Amount, Standing, Told
+from podgroup.standing import Amount, Standing, StandingReport
 
 
 class At(Struct, frozen=True, gc=False):
@@ -205,7 +205,7 @@ class Journal(Struct, kw_only=True):
     """What rules concluded besides, one entry per message of the log."""
     usage: dict[tuple[str, str, str, str, str, int], UsageRow] = field(default_factory=dict)
     """By kind, namespace, name, flavor, resource and position."""
-    told: dict[tuple[str, str, str], Told] = field(default_factory=dict)
+    standings: dict[tuple[str, str, str], StandingReport] = field(default_factory=dict)
     """How queues and cohorts stand, by kind, namespace and name."""
     shortages: dict[tuple[str, int, str, str], ShortageRow] = field(default_factory=dict)
     """By group, position, flavor and resource."""

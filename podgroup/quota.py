@@ -98,10 +98,10 @@ class Quotas(Struct):
         """Return what is counted of a queue."""
         return self.tallies.get(queue) or Tally()
 
-    def counted(self, *, told: bool) -> None:
+    def counted(self, *, reported: bool) -> None:
         """Nothing has moved since the last look; `told`: nor since the last report."""
         self.moved = False
-        if told:
+        if reported:
             for queue in self.marked:
                 if self.tallies.get(queue) == Tally():
                     del self.tallies[queue]

@@ -106,7 +106,7 @@ def _waits(word: str, says: str, advice: str) -> Reason:
     return Reason(word=word, says=says, advice=advice)
 
 
-def _told(word: str, says: str, advice: str, *, warns: bool = True) -> Reason:
+def _on_pods(word: str, says: str, advice: str, *, warns: bool = True) -> Reason:
     return Reason(word=word, says=says, advice=advice, waits=False, warns=warns)
 
 
@@ -357,58 +357,58 @@ REASONS: Final = (
         "parked show {parked}; when the cause is mended: gatelog parked release {parked}",
     ),
     # -- written to pods, and beside an admission ------------------------------------------------
-    _told(
+    _on_pods(
         UNKNOWN_ROLE,
         "a gated pod of an admitted group: the group has no such role; which roles it has",
         "a pod of one of those roles instead of it",
     ),
-    _told(
+    _on_pods(
         LARGER_THAN_DECLARED,
         "a gated pod of an admitted group: it asks for more than its group has declared",
         "a pod that asks for no more than is declared instead of it",
     ),
-    _told(
+    _on_pods(
         WAITING_FOR_PLACE,
         "a gated pod of an admitted group: all places of its role are taken",
         "that a pod of its role ends or is deleted",
         warns=False,
     ),
-    _told(
+    _on_pods(
         FLAVOR_NOT_FOUND,
         "a gated pod of an admitted group: the flavor it was admitted with is not there",
         "the ResourceFlavor that the message names",
         warns=False,
     ),
-    _told(
+    _on_pods(
         GROUP_IS_OVER,
         "a gated pod of a group that has ended: how it ended, that the pod never starts or what "
         "has to go before it is queued as a new group",
         "what the message says",
     ),
-    _told(
+    _on_pods(
         UNMANAGED,
         "a pod lost the label kueue.x-k8s.io/managed: a gated one is let go of, until the label is "
         "put back or somebody else takes the gate off; of a running one the label is put back",
         "whoever takes the label off to leave it",
     ),
-    _told(
+    _on_pods(
         "LabelPutBack",
         "a pod that runs lost the label kueue.x-k8s.io/managed: it is put back, and the pod is "
         "charged until it has ended",
         "whoever takes the label off to leave it",
     ),
-    _told(
+    _on_pods(
         "PodRefused",
         "a pod cannot be read: which field, and what is wrong with it; it is left alone, or "
         "treated as it was last read",
         "a field that can be read",
     ),
-    _told(
+    _on_pods(
         "TotalCountChanged",
         "the pod that was changed: a declared size is not obeyed once the group is complete",
         "the size that it had, or a new group",
     ),
-    _told(
+    _on_pods(
         LARGER_THAN_ADMITTED,
         "pods of an admitted group were resized beyond what it was given, which is charged too",
         "a smaller size, or nothing: the quota is charged as it is used",

@@ -63,7 +63,7 @@ def one_map_of_times(value: dict[str, datetime]) -> dict[str, datetime]:
     return shared
 
 
-_NOBODY: Final = PodView(
+_BLANK: Final = PodView(
     uid="", namespace="", name="", resource_version="", created_at=datetime.min.replace(tzinfo=UTC)
 )
 
@@ -123,7 +123,7 @@ def resembling(view: PodView, like: PodView) -> PodView | None:
     return made if made == view else None
 
 
-def shared(view: PodView, like: PodView = _NOBODY) -> PodView:
+def shared(view: PodView, like: PodView = _BLANK) -> PodView:
     """Return a view that shares what others say: a pod's first, or one that says other things.
 
     `like` says mostly the same, as another pod of the group does, or the pod itself before:

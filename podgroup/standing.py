@@ -58,7 +58,7 @@ class Standing(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
     consumed: Consumed | None = None
 
 
-class Told(Struct, frozen=True, gc=False):
+class StandingReport(Struct, frozen=True, gc=False):
     """The standing reported last, for which object (its uid, "" if there is none), and when.
 
     `seq` is the position at which it was reported. Without a standing the queue or cohort is gone.

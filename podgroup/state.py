@@ -39,7 +39,7 @@ from podgroup.policy import Policy
 from podgroup.quota import QueueKey, Quotas
 from podgroup.records import Kept, Used
 from podgroup.shortage import Shortage
-from podgroup.standing import Told
+from podgroup.standing import StandingReport
 
 SINGLE = "single"
 GROUP = "group"
@@ -504,14 +504,14 @@ class World(Struct):
     lineup: Any = None
     """What admission remembers of all this between messages (`decide.lineup`): it can be made from
     the rest at any time, and is never stored."""
-    unsaid: dict[QueueKey, None] = field(default_factory=dict)
+    unannounced: dict[QueueKey, None] = field(default_factory=dict)
     """Queues whose condition Active may have to say something else; a start looks at all."""
     marks: dict[str, QueueKey] = field(default_factory=dict)
     """Decision in flight about the finalizer of what is in use -> the object."""
     ending: dict[str, None] = field(default_factory=dict)
     """ClusterQueues that are being deleted."""
-    told: dict[QueueKey, Told] = field(default_factory=dict)
-    """How queues and cohorts were said to stand."""
+    standings: dict[QueueKey, StandingReport] = field(default_factory=dict)
+    """How queues and cohorts stood when last reported."""
     journal: Journal = field(default_factory=Journal)
     gone_pods: dict[str, Pod] = field(default_factory=dict)
     """Pods that left the state since the last journal was taken: their last row is still due."""

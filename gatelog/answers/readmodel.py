@@ -28,11 +28,11 @@ from gatelog.answers.rows import (
     GroupRow,
     HeldRow,
     HolderRow,
+    ParkedOfRow,
     PendingRow,
     PoolRow,
     QueueRow,
     RepeatedRow,
-    SetAsideRow,
     ShortRow,
     StandingRow,
     SummaryRow,
@@ -246,14 +246,14 @@ class ReadModel:
         """Return how many events are parked and wait for a person."""
         return int(self._value(sql.PARKED, {}))
 
-    def set_aside(self, namespace: str, name: str, group_id: str = "") -> list[SetAsideRow]:
+    def parked_of(self, namespace: str, name: str, group_id: str = "") -> list[ParkedOfRow]:
         """Return what was parked of a group or pod and not accepted since, newest first.
 
         A refused pod is known by its own name and by that of the group it bears.
         """
         pods = f"Pod {namespace}/"
         given = {"group_id": group_id or "-", "name": name, "pods": pods, "pod": pods + name}
-        return list(self.rows(SetAsideRow, sql.SET_ASIDE, {**given, "limit": 5}))
+        return list(self.rows(ParkedOfRow, sql.PARKED_OF, {**given, "limit": 5}))
 
     def unstarted(self, group_id: str) -> list[UnstartedRow]:
         """Return pods of a group that are there and at their gate, newest first; five at most."""

@@ -252,7 +252,7 @@ class UnreplacedRow(msgspec.Struct, frozen=True):
     exit_reason: str
 
 
-class SetAsideRow(msgspec.Struct, frozen=True):
+class ParkedOfRow(msgspec.Struct, frozen=True):
     """An object that could not be taken, and what is wrong with it (the field and why)."""
 
     object: str

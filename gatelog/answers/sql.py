@@ -242,7 +242,7 @@ PRUNED = "SELECT before FROM pruned WHERE cluster = :cluster AND name = 'history
 
 PARKED = "SELECT count(*) FROM parked WHERE cluster = :cluster AND resolution = ''"
 
-SET_ASIDE = """
+PARKED_OF = """
 SELECT p.object, p.message, max(p.seq) AS seq
   FROM parked p
  WHERE p.cluster = :cluster AND p.resolution = ''

@@ -90,19 +90,19 @@ def tell(entries: Iterable[TimelineEntry]) -> list[Line]:
     lines: list[Line] = []
     for _, message in groupby(rows, key=lambda e: e.seq):
         state: TimelineEntry | None = None
-        told: Line | None = None
+        latest: Line | None = None
         for entry in message:
             if entry.source == "history" and entry.kind == "StateChanged":
                 state = entry
                 continue
             line = _line(entry, decided)
             if line is not None:
-                told = _add(lines, line)
+                latest = _add(lines, line)
         if state is not None:
-            if told is None or told.state:
-                told = Line(at=state.at, what="")
-                lines.append(told)
-            told.state = state.reason
+            if latest is None or latest.state:
+                latest = Line(at=state.at, what="")
+                lines.append(latest)
+            latest.state = state.reason
     return lines
 
 

@@ -225,15 +225,15 @@ def _redecide(settings: Settings, console: Console) -> int | None:
     from gatelog.replay import running
     from gatelog.replay.differing import DifferencePrinter
 
-    told = DifferencePrinter()
+    printer = DifferencePrinter()
     with Shown(console, "deciding again") as shown:
-        result = asyncio.run(running.redecide(settings, shown, told))
-    return _differences(result, told)
+        result = asyncio.run(running.redecide(settings, shown, printer))
+    return _differences(result, printer)
 
 
-def _differences(result: "Result", told: "DifferencePrinter") -> int | None:
-    print(f"{result.messages} messages decided again: {told.count or 'no'} decisions differ")
-    return FAILED if told.count else None
+def _differences(result: "Result", printer: "DifferencePrinter") -> int | None:
+    print(f"{result.messages} messages decided again: {printer.count or 'no'} decisions differ")
+    return FAILED if printer.count else None
 
 
 def _as_of(settings: Settings, at: str, target: str | None, console: Console) -> int | None:
@@ -277,9 +277,9 @@ def of_file(
         raise UsageFailed(f"{file}: is no export, so it has no decisions of ours to compare with")
     if moment is not None and target is None:
         raise UsageFailed("--at needs --to: an empty database to write to, e.g. --to then.sqlite3")
-    told = DifferencePrinter()
+    printer = DifferencePrinter()
     result = asyncio.run(
-        offline.folded(log, target, moment=moment, differs=told if redecide else None)
+        offline.folded(log, target, moment=moment, differs=printer if redecide else None)
     )
     _unread(file, log.unread)
     if (held := getattr(log, "covered", None)) is not None and held.first > 1:
@@ -299,7 +299,7 @@ def of_file(
                 f"gatelog: {file} has only {log.header.selection}: what others held is not in it, "
                 "so decisions about quota may differ\n"
             )
-        return _differences(result, told) or (FAILED if log.unread else None)
+        return _differences(result, printer) or (FAILED if log.unread else None)
     where = f", rows in {target}" if target else "; --to FILE keeps the rows"
     print(
         f"{result.events} events of {log.lines} lines folded: {result.groups} groups and "

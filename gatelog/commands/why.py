@@ -22,9 +22,9 @@ if TYPE_CHECKING:
         ExpectedRow,
         GroupRow,
         HolderRow,
+        ParkedOfRow,
         PendingRow,
         RepeatedRow,
-        SetAsideRow,
         UnreplacedRow,
         UnstartedRow,
         WaitRow,
@@ -129,7 +129,7 @@ def why(
             return None
         gaps = missing(model, group)
         waits = model.waits(group.id)
-        aside = model.set_aside(namespace, group.name, group.id)
+        aside = model.parked_of(namespace, group.name, group.id)
         holders, ahead = _competition(model, group)
         shared = model.shared(group.id)
         unstarted = model.unstarted(group.id) if group.state in _OVER else []
@@ -158,8 +158,8 @@ def why(
         return None
     out = console.console()
     out.print(console.heading(group))
-    told = (group, waits, holders, ahead, shared, aside, unstarted, failed, repeated, expected)
-    out.print(_answer(*told))
+    parts = (group, waits, holders, ahead, shared, aside, unstarted, failed, repeated, expected)
+    out.print(_answer(*parts))
     if gaps:
         out.print(console.missing(gaps))
     return None
@@ -192,7 +192,7 @@ def _everything(
         console.console().print(text, soft_wrap=True)
         return None
     rows = model.pending(namespace, _MOST + 1)
-    if not rows and lookup.nobody_there(model, namespace):
+    if not rows and lookup.nothing_known(model, namespace):
         return FAILED
     _print_pending(rows, namespace, output, headers=headers)
     if watch:
@@ -304,7 +304,7 @@ def _answer(
     holders: list["HolderRow"],
     ahead: int,
     shared: "Shared",
-    aside: list["SetAsideRow"],
+    aside: list["ParkedOfRow"],
     unstarted: list["UnstartedRow"],
     failed: list["UnreplacedRow"],
     repeated: list["RepeatedRow"],

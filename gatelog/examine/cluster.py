@@ -125,8 +125,8 @@ async def _allowed(
     spec: dict[str, Any] = {"resourceAttributes": attributes}
     if account:
         namespace = account.split(":")[2]
-        everybody = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
-        spec |= {"user": account, "groups": [*everybody, "system:authenticated"]}
+        all_accounts = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
+        spec |= {"user": account, "groups": [*all_accounts, "system:authenticated"]}
     kind = "SubjectAccessReview" if account else "SelfSubjectAccessReview"
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
     status, answer = await kube.json("POST", f"{_REVIEWS}/{kind.lower()}s", body=review)

@@ -53,10 +53,10 @@ class Sheet:
 
     def box(self, x: float, y: float, wide: float, high: float, kind: str, about: str = "") -> None:
         """Draw a rectangle; `about` is what a pointer over it shows."""
-        told = f"<title>{escape(_printable(about))}</title>" if about else ""
+        title = f"<title>{escape(_printable(about))}</title>" if about else ""
         self._parts.append(
             f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(max(0.0, wide))}" height="{_n(high)}"'
-            f"{_class(kind)}>{told}</rect>"
+            f"{_class(kind)}>{title}</rect>"
         )
 
     def line(self, x: float, y: float, to_x: float, to_y: float, kind: str) -> None:
@@ -67,8 +67,8 @@ class Sheet:
 
     def path(self, points: list[tuple[float, float]], kind: str) -> None:
         """Draw a line through points."""
-        told = "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
-        self._parts.append(f'<path d="M{told}"{_class(kind)}/>')
+        path = "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
+        self._parts.append(f'<path d="M{path}"{_class(kind)}/>')
 
     def legend(self, entries: list[tuple[str, str]]) -> None:
         """Say what colours mean: kind and words; one line."""

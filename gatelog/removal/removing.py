@@ -138,7 +138,7 @@ class Removal:
         self._wish = wish
         self._tell = tell
         self._slots = asyncio.Semaphore(AT_ONCE)
-        self._told_at = time.monotonic()
+        self._reported_at = time.monotonic()
 
     async def steps(self) -> Sequence[Callable[[], Awaitable[Step]]]:
         """Return the steps in their order; each looks and acts when it is called.
@@ -363,8 +363,8 @@ class Removal:
 
     def _progress(self, line: str) -> None:
         now = time.monotonic()
-        if not self._wish.dry and now - self._told_at >= _TELL_S:
-            self._told_at = now
+        if not self._wish.dry and now - self._reported_at >= _TELL_S:
+            self._reported_at = now
             self._tell(line)
 
 

@@ -28,7 +28,7 @@ from projector.archive.standing import begin
 from projector.replay.compare import TableResult, compare
 from projector.replay.fold import Difference, Result, Sink, fold
 from projector.replay.log import Log
-from projector.replay.vouching import introduce, told_all
+from projector.replay.vouching import introduce, listed_all
 from projector.storage.database import DatabaseError, database_url, reader, writer
 from projector.storage.loading import load_conclusions
 from projector.storage.opening import policy_of
@@ -153,8 +153,8 @@ def held_against(
     if at.epoch > 1:
         copy = writer(url)
         with copy.begin() as connection:
-            all_told = told_all(connection, cluster, shard)
-            floor = at.base + at.stream_seq if all_told is None else all_told
+            listed_at = listed_all(connection, cluster, shard)
+            floor = at.base + at.stream_seq if listed_at is None else listed_at
             introduce(live, connection, cluster, shard, floor)
         copy.dispose()
     again = reader(url)

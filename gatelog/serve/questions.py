@@ -76,11 +76,11 @@ class Questions:
             return await loop.run_in_executor(self._threads, question, self.model)
         except CommandFailed as error:
             log.warning("database_refused", problem=str(error))
-            raise Busy(self._told(str(error))) from error
+            raise Busy(self._sentence(str(error))) from error
         finally:
             self._slots.release()
 
-    def _told(self, said: str) -> str:
+    def _sentence(self, said: str) -> str:
         """Return what users may read: not where the database is, nor what it says of itself."""
         if said.startswith(self.model.place):
             return said.replace(self.model.place, "the database", 1)

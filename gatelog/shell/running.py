@@ -41,13 +41,13 @@ async def _run(main: Main, grace_s: float) -> None:
     stop = asyncio.Event()
     hard = asyncio.Event()
 
-    def told() -> None:
+    def asked() -> None:
         if stop.is_set():
             hard.set()
         stop.set()
 
     for name in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(name, told)
+        loop.add_signal_handler(name, asked)
     task = asyncio.ensure_future(main(stop))
     ends = asyncio.create_task(_ends(stop, hard, grace_s))
     try:

@@ -58,9 +58,9 @@ async def setting(kube: KubeClient, deployment: Object, name: str) -> Any:
     Raises:
         CommandFailed: its settings file may not be read, or is not TOML.
     """
-    told = variable(deployment, f"GATELOG_{name.upper()}")
-    if told:
-        return told
+    value = variable(deployment, f"GATELOG_{name.upper()}")
+    if value:
+        return value
     space = deployment["metadata"]["namespace"]
     for volume in deployment["spec"]["template"]["spec"].get("volumes") or ():
         source = (volume.get("configMap") or {}).get("name")

@@ -61,15 +61,15 @@ class Queueing:
                 "gatelog up: stop it when gatelog list groups shows nothing admitted, and start "
                 f"it again with --set mode={self._to}"
             )
-        told = {
+        modes = {
             p: await parts.setting(self._kube, one, "mode") or "builtin"
             for p, one in found.items()
             if p in parts.PARTS
         }
-        if len(set(told.values())) > 1:
-            said = ", ".join(f"{part} {mode}" for part, mode in sorted(told.items()))
+        if len(set(modes.values())) > 1:
+            said = ", ".join(f"{part} {mode}" for part, mode in sorted(modes.items()))
             raise CommandFailed(f"the parts were told different modes ({said}): apply one for all")
-        self._there = set(told.values()) == {self._to}
+        self._there = set(modes.values()) == {self._to}
         return self._there
 
     async def before(self, tell: Tell) -> None:

@@ -85,21 +85,21 @@ def timeline(lines: Sequence[Line], start: datetime, *, absolute: bool = False) 
     table.add_column("state", no_wrap=True)
     table.add_column("what", ratio=2, overflow="fold")
     table.add_column("why", ratio=5, overflow="fold")
-    day, told = start.date(), ""
+    day, last = start.date(), ""
     for line in lines:
         if not absolute and line.at.date() != day:
-            day, told = line.at.date(), ""
+            day, last = line.at.date(), ""
             table.add_row(Text(f"{day:%m-%d}", style="bold"))
         second = f"{line.at:%H:%M:%S}"
         when = (
             [f"{line.at:%Y-%m-%d %H:%M:%S}.{line.at.microsecond // 1000:03d}"]
             if absolute
             else [
-                "" if second == told else second,
+                "" if second == last else second,
                 "+" + duration((line.at - start).total_seconds()),
             ]
         )
-        told = second
+        last = second
         why = Text()
         if line.rule:
             why.append(f"{line.rule}: ", style="bold")

@@ -93,7 +93,7 @@ def open_model(settings: Settings) -> ReadModel:
         raise CommandFailed(f"{error} (--state-dir or --db says where it is)") from error
 
 
-def nobody_there(model: ReadModel, namespace: str) -> bool:
+def nothing_known(model: ReadModel, namespace: str) -> bool:
     """Tell whether nothing is known of a namespace ("": of the cluster), and say so on stderr."""
     if model.knows(namespace) if namespace else model.cluster in model.clusters():
         return False
@@ -109,7 +109,7 @@ def nobody_there(model: ReadModel, namespace: str) -> bool:
 def say_not_found(model: ReadModel, namespace: str, name: str) -> None:
     """Say on stderr that a name is not there, and what the reason may be."""
     lines = [f"gatelog: no group or pod {namespace}/{name} in {model.place}"]
-    aside = model.set_aside(namespace, name)
+    aside = model.parked_of(namespace, name)
     lines += [f"  {row.object} was set aside: {row.message}" for row in aside]
     if aside:
         lines.append("  it stays as it is until that is mended: gatelog does not see it")

@@ -243,8 +243,8 @@ async def _group(cluster: Cluster, name: str) -> Any:
     found = await cluster.maybe(cluster.path("podgroups", name))
     if found is not None:
         return found
-    told = await cluster.get(cluster.path("podgroupreasons", name))
-    uid = {"fieldSelector": f"metadata.uid={told['metadata']['uid']}"}
+    reasons = await cluster.get(cluster.path("podgroupreasons", name))
+    uid = {"fieldSelector": f"metadata.uid={reasons['metadata']['uid']}"}
     return (await cluster.get(cluster.path("podgroups"), uid))["items"][0]
 
 

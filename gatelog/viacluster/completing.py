@@ -67,16 +67,16 @@ async def candidates(words: Sequence[str]) -> list[str]:
     """
     *before, last = words or [""]
     previous = before[-1] if before else ""
-    told = positional(before)
+    given = positional(before)
     if previous in ("-o", "--output"):
         return [form for form in _FORMS if form.startswith(last)]
     if previous in ("-n", "--namespace"):
         return await _asked(before, "namespaces", last)
     if last.startswith("-"):
         return [flag for flag in _FLAGS if flag.startswith(last)]
-    if not told:
+    if not given:
         return [f"{name}\t{what}" for name, what in COMMANDS.items() if name.startswith(last)]
-    plural = _NAMED.get(told[0], "") if len(told) == 1 else ""
+    plural = _NAMED.get(given[0], "") if len(given) == 1 else ""
     return await _asked(before, plural, last) if plural else []
 
 

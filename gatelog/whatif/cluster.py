@@ -127,7 +127,7 @@ class Cluster:
         kept = tuple(x for x in pod.view.conditions if x.type == TERMINATION_TARGET)
         self._change(pod, phase=phase, conditions=kept)
         self._hooks.over(pod)
-        self._let_go(pod)
+        self._remove(pod)
 
     def delete(self, pod: Simulated, grace_s: int | None = None) -> None:
         """Delete a pod as a user does: one that runs is asked to stop."""
@@ -142,7 +142,7 @@ class Cluster:
             pod.stopping = True
             self._hooks.stops(pod)
         else:
-            self._let_go(pod)
+            self._remove(pod)
 
     # -- the actuator ---
 
@@ -316,11 +316,11 @@ class Cluster:
         if POD_FINALIZER in pod.view.finalizers:
             left = tuple(f for f in pod.view.finalizers if f != POD_FINALIZER)
             pod.view = replace(pod.view, finalizers=left)
-            self._let_go(pod)
+            self._remove(pod)
             if pod.view.uid in self.pods:
                 self._change(pod)
 
-    def _let_go(self, pod: Simulated) -> None:
+    def _remove(self, pod: Simulated) -> None:
         """Remove a pod that is over and that no finalizer holds."""
         view = pod.view
         over = view.phase in ("Succeeded", "Failed")

@@ -48,7 +48,7 @@ class _Seen(Struct, gc=False):
     gated: bool
     decided_at: datetime | None = None
     """When it was decided to let it in, and so when a play would."""
-    told_at: datetime | None = None
+    asked_at: datetime | None = None
     """When it was decided to stop it."""
     let_in_at: datetime | None = None
     ran_at: datetime | None = None
@@ -113,7 +113,7 @@ class Gathered(Struct):
             if isinstance(command, UngatePod):
                 seen.decided_at = seen.decided_at or at
             elif isinstance(command, StopPod):
-                seen.told_at = seen.told_at or at
+                seen.asked_at = seen.asked_at or at
             else:
                 seen.surplus = True
         for uid, pod in world.gone_pods.items():
@@ -335,7 +335,7 @@ def _start_s(seen: _Seen, at: datetime) -> float:
 
 def _stop_s(seen: _Seen) -> float:
     """Return how long it took from the decision to stop it until its end."""
-    begin = seen.told_at or seen.deleted_at
+    begin = seen.asked_at or seen.deleted_at
     if begin is None or seen.ended_at is None:
         return 0.0
     return max(0.0, (seen.ended_at - begin).total_seconds())

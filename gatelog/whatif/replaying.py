@@ -77,7 +77,7 @@ def alternatives(
         keep_starts=True,
         keep_courses=past.then.courses is not None,
     )
-    with shown("playing as it was") as told:
+    with shown("playing as it was") as report:
         kept = None if two else sink
         measured = past.measured if two else past.end
         same, events = play(
@@ -87,7 +87,7 @@ def alternatives(
             until=measured,
             sink=kept,
             later=later,
-            progress=told,
+            progress=report,
         )
     other = None
     if two:
@@ -95,7 +95,7 @@ def alternatives(
         swapped += [v for v in wanted if key_of(v) in differ]
         again = History(past.gathered, factor)
         others = [one for one in later if one.key not in differ]
-        with shown("playing the change") as told:
+        with shown("playing the change") as report:
             other, more = play(
                 again,
                 swapped,
@@ -103,7 +103,7 @@ def alternatives(
                 until=past.end,
                 sink=sink,
                 later=others,
-                progress=told,
+                progress=report,
             )
         events += more
     found = comparing.calibration(past.then, same, measured)

@@ -137,5 +137,5 @@ def _passed(request: review.Request) -> Reviewed:
 
 
 def _not_a_pod(request: review.Request, error: PodError) -> Reviewed:
-    nobody = read_pod({"metadata": {"name": request.name, "namespace": request.namespace}})
-    return Reviewed(review.deny(request, nobody, (invalid("object", "", str(error)),)), REFUSED)
+    unread = read_pod({"metadata": {"name": request.name, "namespace": request.namespace}})
+    return Reviewed(review.deny(request, unread, (invalid("object", "", str(error)),)), REFUSED)

@@ -85,7 +85,7 @@ def validate_update(
         *_gated_by_change(old, new),
         *_retriable_change(old, new),
         *_group_change(old, new),
-        *(() if by_gatelog else _let_go(old, new)),
+        *(() if by_gatelog else _released(old, new)),
     ]
     if new.metadata.deletion_timestamp is None:
         errors += _common(new, policy)
@@ -93,7 +93,7 @@ def validate_update(
         before = set(dialect_errors(old, policy))
         errors += [e for e in dialect_errors(new, policy) if e not in before]
     warnings = [] if new.has_parent else _owner_warning(new, policy)
-    warnings += _let_go_warning(old, new)
+    warnings += _release_warning(old, new)
     return Verdict(tuple(errors), tuple(warnings))
 
 
@@ -112,7 +112,7 @@ def _owner_warning(pod: Pod, policy: WebhookPolicy) -> list[str]:
     return [OWNER_WARNING] if labelled and controller_is_managed(pod, policy) else []
 
 
-def _let_go(old: Pod, new: Pod) -> list[FieldError]:
+def _released(old: Pod, new: Pod) -> list[FieldError]:
     """What would take a queued pod out of its queue while it is counted there, or may be.
 
     What runs is charged until it has ended. A pod without the label is not seen, one without the
@@ -145,7 +145,7 @@ def _let_go(old: Pod, new: Pod) -> list[FieldError]:
     return errors
 
 
-def _let_go_warning(old: Pod, new: Pod) -> list[str]:
+def _release_warning(old: Pod, new: Pod) -> list[str]:
     taken_off = names.MANAGED_LABEL in old.labels and names.MANAGED_LABEL not in new.labels
     if not taken_off or names.ADMISSION_GATE not in new.gates:
         return []

@@ -221,8 +221,8 @@ class Assigner:
             return _Found({}, reasons, failures, looked_at)
         tried = -1 if attempted == len(names) - 1 else attempted
         best = {resource: choice._replace(tried=tried) for resource, choice in best.items()}
-        told = [] if best_rating.kind is Kind.FIT else reasons
-        return _Found(best, told, failures, looked_at)
+        shown = [] if best_rating.kind is Kind.FIT else reasons
+        return _Found(best, shown, failures, looked_at)
 
     def _quota(
         self, request: Request, key: FlavorResource, amount: int, assigned: int, search: Search

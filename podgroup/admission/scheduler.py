@@ -86,11 +86,11 @@ class Scheduler:
         if self._occasion != occasion:
             self._occasion, self._circling = occasion, False
             self._let_in.clear()
-        verdicts, told = Verdicts(), dict[str, HeadVerdict]()
+        verdicts, latest = Verdicts(), dict[str, HeadVerdict]()
         seen: set[str] = set()
         while not self._circling:
             verdicts = self.decide(now)
-            told.update({head.id: head for head in verdicts.heads})
+            latest.update({head.id: head for head in verdicts.heads})
             here = repr([(head.id, head.reason, head.pod_sets) for head in verdicts.heads])
             if verdicts.admitted or verdicts.preempted or here in seen or verdicts.idle:
                 break
@@ -98,11 +98,11 @@ class Scheduler:
         let_in = {one.id for one in verdicts.admitted}
         self._circling = self._circling or not self._let_in.isdisjoint(let_in)
         self._let_in |= let_in
-        self._looked_at.update(told)
+        self._looked_at.update(latest)
         if self._circling or not (verdicts.admitted or verdicts.preempted):
             self.book.rest(self._looked_at)
             self._looked_at.clear()
-        return replace(verdicts, heads=tuple(told.values()))
+        return replace(verdicts, heads=tuple(latest.values()))
 
     def _round(
         self,

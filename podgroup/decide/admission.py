@@ -171,10 +171,10 @@ def retire_admissions(d: Deciding, group: Group) -> None:
 def admit_pending(d: Deciding) -> None:
     """Have decided what may be, now that something has changed."""
     quotas = d.world.quotas
-    told: set[str] = set()
+    without_verdict: set[str] = set()
     going_on = False
     while quotas.news or quotas.objects or going_on:
-        told.update(quotas.news)
+        without_verdict.update(quotas.news)
         line = lineup(d.world, d.write)
         line.scheduler.book.begin(d.here.at.timestamp())
         ill = line.follow(d.world)
@@ -190,13 +190,13 @@ def admit_pending(d: Deciding) -> None:
             d.write.remember(None)
             d.write.recall()
             continue
-        told.difference_update(head.id for head in verdicts.heads)
+        without_verdict.difference_update(head.id for head in verdicts.heads)
         _carry_out(d, line, verdicts)
         going_on = bool(verdicts.admitted or verdicts.preempted) and not book.ways.drain
         if not going_on:
-            told |= book.judged
+            without_verdict |= book.judged
             book.judged.clear()
-    for identity in told:
+    for identity in without_verdict:
         _tell(d, identity)
 
 
@@ -364,8 +364,8 @@ def _preempt(
         preempted_by=group.id,
         preemption=verdict.between if concludes(d) else None,
     )
-    told = (
+    message = (
         f"Preempted to accommodate {group.namespace}/{group.name} (group {group.id}) of priority "
         f"{group.composition.priority} in {path}, due to {PREEMPTION_WHY[verdict.reason]}"
     )
-    d.emit(victim, "preempt", EVICTED_PREEMPTED, told, command)
+    d.emit(victim, "preempt", EVICTED_PREEMPTED, message, command)

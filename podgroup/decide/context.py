@@ -55,7 +55,7 @@ class Writer(Protocol):
     def announced(self) -> None:
         """No queue has to be looked at for what its condition says."""
 
-    def counted(self, *, told: bool) -> None:
+    def counted(self, *, reported: bool) -> None:
         """Take notice that it was seen which queues moved, and whether they were reported."""
 
     def remember(self, lineup: Any, /) -> None:
@@ -145,8 +145,8 @@ class Deciding:
     def emit_apart(self, rule: str, reason: str, message: str, command: AnyCommand) -> Decision:
         """Make a decision about an object that belongs to no group known here."""
         target = command.target
-        nobody = GroupID("")
-        return self._make(nobody, target.namespace, target.name, rule, reason, message, command)
+        no_group = GroupID("")
+        return self._make(no_group, target.namespace, target.name, rule, reason, message, command)
 
     def _make(
         self,

@@ -71,21 +71,23 @@ def _annotations(view: PodView) -> dict[str, str]:
     return view.annotations
 
 
-def _copied(d: Deciding, group: Group, keys: tuple[str, ...], told: ValuesOf) -> dict[str, str]:
+def _copied(
+    d: Deciding, group: Group, keys: tuple[str, ...], values_of: ValuesOf
+) -> dict[str, str]:
     found: dict[str, str] = {}
     for pod in by_age(d, group) if keys else ():
-        values = told(pod.view)
+        values = values_of(pod.view)
         for key in keys:
             if key in values:
                 found.setdefault(key, values[key])
     return found
 
 
-def _clash(d: Deciding, group: Group, keys: tuple[str, ...], told: ValuesOf) -> str:
+def _clash(d: Deciding, group: Group, keys: tuple[str, ...], values_of: ValuesOf) -> str:
     seen: dict[str, tuple[str, str]] = {}
     for pod in by_age(d, group) if keys else ():
         for key in keys:
-            value = told(pod.view).get(key)
+            value = values_of(pod.view).get(key)
             if value is None:
                 continue
             name, other = seen.setdefault(key, (pod.view.name, value))

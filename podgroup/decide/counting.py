@@ -28,7 +28,7 @@ from podgroup.records import Counted, CountsTimed
 from podgroup.standing import COUNTS_TIMER, Amount, Consumed, Standing
 from podgroup.view import World
 
-_NOBODY = Tally()
+_EMPTY = Tally()
 
 
 def counting(d: Deciding) -> None:
@@ -36,9 +36,9 @@ def counting(d: Deciding) -> None:
     world, quotas, meta = d.world, d.world.quotas, d.world.meta
     interval_s = world.policy.status_interval_s
     if world.mode != "builtin" or not interval_s:
-        d.write.counted(told=True)
+        d.write.counted(reported=True)
         return
-    d.write.counted(told=False)
+    d.write.counted(reported=False)
     if COUNTS_TIMER in meta.timers:
         return  # reported when the log says that its time has come, started anew meanwhile or not
     due = None if meta.counted_at is None else meta.counted_at + timedelta(seconds=interval_s)
@@ -48,7 +48,7 @@ def counting(d: Deciding) -> None:
     if found and due is not None and d.here.at < due:
         d.record(CountsTimed("", due))
         return
-    d.write.counted(told=True)
+    d.write.counted(reported=True)
     for key, standing in found:
         _tell(d, key, standing)
 
@@ -57,7 +57,7 @@ def _all(world: World, forest: Forest) -> Iterator[tuple[QueueKey, Standing | No
     """Return how each queue stands, in order; None for what was reported and is gone."""
     cohorts = {("Cohort", "", name) for name in forest.cohorts}
     keys = {
-        *world.told,
+        *world.standings,
         *(("ClusterQueue", "", name) for name in world.cluster_queues),
         *(("LocalQueue", *key) for key in world.local_queues),
         *cohorts,
@@ -80,7 +80,7 @@ def _standings(
     used = _used_in_cohorts(world, forest, keys)
     for key in sorted(keys):
         kind, namespace, name = key
-        tally = world.quotas.tallies.get(key, _NOBODY)
+        tally = world.quotas.tallies.get(key, _EMPTY)
         standing = None
         if kind == "ClusterQueue":
             if name in world.cluster_queues and (node := forest.queues.get(name)) is not None:
@@ -122,7 +122,7 @@ def _queue(node: Node, tally: Tally) -> Standing:
 
 
 def _cohort(node: Node, reserved: Usage, used: Usage) -> Standing:
-    return _standing(node, _amounts(node, reserved, used), _NOBODY)
+    return _standing(node, _amounts(node, reserved, used), _EMPTY)
 
 
 def _standing(node: Node, amounts: tuple[Amount, ...], tally: Tally) -> Standing:
@@ -190,11 +190,11 @@ def _offered(queue: ClusterQueueView) -> set[tuple[str, str]]:
 
 
 def _is_news(world: World, key: QueueKey, standing: Standing | None) -> bool:
-    told = world.told.get(key)
-    if told is None or standing is None:
-        return (told is None) != (standing is None)
+    last = world.standings.get(key)
+    if last is None or standing is None:
+        return (last is None) != (standing is None)
     view = find_object(world, key)
-    return told.standing != standing or told.uid != (view.uid if view is not None else "")
+    return last.standing != standing or last.uid != (view.uid if view is not None else "")
 
 
 def _tell(d: Deciding, key: QueueKey, standing: Standing | None) -> None:

@@ -22,7 +22,7 @@ from podgroup.records import PodRefused, Released
 from podgroup.view import Group
 
 REFUSED = "PodRefused"
-MAX_TOLD = 50
+MAX_MARKED = 50
 """Pods marked after one message of the log at most; the others follow after the next."""
 
 
@@ -63,7 +63,7 @@ def tell_refused(d: Deciding) -> None:
     """Tell pods that cannot be read what is wrong with them."""
     meta = d.world.meta
     waiting = [uid for uid, refusal in meta.refused.items() if not refusal.told]
-    for uid in waiting[:MAX_TOLD]:
+    for uid in waiting[:MAX_MARKED]:
         refusal = meta.refused[uid]
         d.record(PodRefused("", uid))
         pod = d.world.pods.get(uid)

@@ -137,7 +137,7 @@ def _reason(d: Deciding, group: Group) -> tuple[str, str] | None:
     if group.quota.reason[0]:
         return group.quota.reason
     if d.world.mode == "kueue" and group.composition.done:
-        return _told_by_kueue(group)
+        return _reason_of_kueue(group)
     if group.composition.done:
         return PENDING_EVALUATION, "waiting to be looked at by quota admission"
     return WAITING_FOR_PODS, "waiting for the pods of the group"
@@ -175,7 +175,7 @@ def refusal(group: Group) -> str:
     return f'the Workload "{group.mirror.name}" could not be created: {group.mirror.refused}'
 
 
-def _told_by_kueue(group: Group) -> tuple[str, str]:
+def _reason_of_kueue(group: Group) -> tuple[str, str]:
     if group.mirror.refused:
         return WORKLOAD_REFUSED, refusal(group)
     for condition in group.mirror.workload.conditions if group.mirror.workload is not None else ():

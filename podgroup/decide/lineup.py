@@ -136,14 +136,14 @@ class Lineup:
         if group.quota.holding is not None and charge is not None:
             book.remove(own(identity))
             self._hold(snapshot.workload(world, group), charge)
-            told = snapshot.eviction(group)
-            if told is not None:
+            eviction = snapshot.eviction(group)
+            if eviction is not None:
                 by = (
                     group.requeueing.evicted.preempted_by
                     if group.requeueing.evicted is not None
                     else ""
                 )
-                book.evict(identity, told, by)
+                book.evict(identity, eviction, by)
             return True
         if identity in book.holdings:
             book.released(identity, requeue=group.ending.finish is None)
@@ -161,10 +161,10 @@ class Lineup:
         if identity in world.quotas.waiting:
             if group.namespace not in book.namespaces:
                 book.set_namespace(group.namespace, {})
-            told = group.quota.reason
-            new = self._new and identity not in book.waiters and told[0] in REFUSED
+            reason = group.quota.reason
+            new = self._new and identity not in book.waiters and reason[0] in REFUSED
             short = group.quota.lack.shortages if group.quota.lack is not None else ()
-            book.submit(snapshot.workload(world, group), told if new else None, short)
+            book.submit(snapshot.workload(world, group), reason if new else None, short)
         elif identity in book.waiters:
             if group.ending.finish is None and book.remembers(identity):
                 book.submit(snapshot.workload(world, group, asleep=True))

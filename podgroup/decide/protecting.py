@@ -29,7 +29,7 @@ def protecting(d: Deciding) -> None:
     if world.mode != "builtin" or not d.by_rules_since(SINCE):
         return
     ending = (("ClusterQueue", "", name) for name in world.ending)
-    for kind, _, name in sorted({*(k for k in world.unsaid if k[0] in MARKED_KINDS), *ending}):
+    for kind, _, name in sorted({*(k for k in world.unannounced if k[0] in MARKED_KINDS), *ending}):
         view: Marked | None = find_object(world, (kind, "", name))
         if view is None or view.marking or mark_timer(kind, name) in world.meta.timers:
             continue

@@ -54,7 +54,7 @@ def queueing(d: Deciding) -> None:
     """Say of every queue that may have changed whether it is active."""
     world = d.world
     if world.mode == "builtin":
-        for kind, namespace, name in sorted(world.unsaid):
+        for kind, namespace, name in sorted(world.unannounced):
             if kind == "ClusterQueue":
                 if (queue := world.cluster_queues.get(name)) is not None:
                     _tell(d, kind, queue, cluster_queue_active(world, queue))

@@ -151,10 +151,10 @@ def workload(world: World, group: Group, *, asleep: bool = False) -> Workload:
 
 def eviction(group: Group) -> Eviction | None:
     """Return that a group which holds quota has to give it back, None if it has not."""
-    told = group.requeueing.evicted
-    if told is None or group.quota.holding is None:
+    evicted = group.requeueing.evicted
+    if evicted is None or group.quota.holding is None:
         return None
-    return Eviction(_seconds(told.at), told.reason, told.message)
+    return Eviction(_seconds(evicted.at), evicted.reason, evicted.message)
 
 
 def reservation(charge: Charge) -> Reservation:

@@ -46,8 +46,8 @@ def failures(world: World, here: At, pod: Pod, before: PodView | None) -> None:
 
 
 def _disruption(view: PodView) -> Condition | None:
-    told = (c for c in view.conditions if c.type == DISRUPTION and c.status == "True")
-    return next(told, None)
+    disruptions = (c for c in view.conditions if c.type == DISRUPTION and c.status == "True")
+    return next(disruptions, None)
 
 
 def _row(

@@ -79,7 +79,7 @@ def outcome(world: World, here: At, event: OutcomeRecorded) -> None:
 def due(world: World, timer: str) -> None:
     """It may be tried again."""
     _, kind, name = timer.split("/", 2)
-    world.unsaid[kind, "", name] = None
+    world.unannounced[kind, "", name] = None
 
 
 def _put(world: World, key: QueueKey, view: Marked) -> None:

@@ -296,7 +296,7 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
     if group.departures.left:
         departures.left(group, False)
     if view.conditions:
-        _told(group, pod)
+        _reported(group, pod)
     if view.gates:
         pod.gate_added = one_map_of_times(dict.fromkeys(view.gates, view.created_at))
         for gate in view.gates:
@@ -310,7 +310,7 @@ def _join(world: World, here: At, group: Group, view: PodView) -> None:
     mark(world, group.id, of_joining(world, group, pod.role, members.flags[uid], first))
 
 
-def _told(group: Group, pod: Pod) -> None:
+def _reported(group: Group, pod: Pod) -> None:
     """Take over what a pod's condition says: it was written in another life, or before a loss."""
     for condition in pod.view.conditions:
         if condition.type == ADMITTED_CONDITION and condition.status == "False":
@@ -393,13 +393,13 @@ def _resized(world: World, here: At, group: Group, pod: Pod, before: PodView) ->
     any yet, and what is more than its group was given keeps it at its gate.
     """
     view = pod.view
-    told_of = ", ".join(
+    sizes = ", ".join(
         f"{name} {format_amount(name, before.requests.get(name, 0))} became "
         f"{format_amount(name, view.requests.get(name, 0))}"
         for name in sorted({*before.requests, *view.requests})
         if before.requests.get(name, 0) != view.requests.get(name, 0)
     )
-    note(world, here, "PodResized", group.id, view.uid, "", f"pod {view.name}: {told_of}")
+    note(world, here, "PodResized", group.id, view.uid, "", f"pod {view.name}: {sizes}")
     world.members[group.id].moves += 1
     if ADMISSION_GATE in view.gates:
         if group.single and group.quota.holding is None:

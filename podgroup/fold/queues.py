@@ -29,7 +29,7 @@ from podgroup.objects import (
     kind_of,
 )
 from podgroup.quota import QueueKey
-from podgroup.standing import Amount, Standing, Told
+from podgroup.standing import Amount, Standing, StandingReport
 from podgroup.state import Group, World
 
 
@@ -49,9 +49,9 @@ def object_applied(world: World, here: At, view: QueueObject, relist: str) -> No
     if isinstance(view, ClusterQueueView):
         _quota(world, here, view.name, known, view)
     if isinstance(view, Marked | CohortView | LocalQueueView):
-        world.unsaid[(kind, view.namespace, view.name)] = None
+        world.unannounced[(kind, view.namespace, view.name)] = None
     if isinstance(view, ClusterQueueView | LocalQueueView):
-        _told(world, here, kind, known, view)
+        _note_stop(world, here, kind, known, view)
     if known is not None and _asked_for(known) == _asked_for(view):
         return  # its status, or something else that admission does not ask for
     _concerns(world, kind, view.namespace, view.name)
@@ -88,7 +88,7 @@ def object_deleted(
         if isinstance(known, ClusterQueueView):
             _quota(world, here, name, known, None)
     world.journal.objects.add((kind, namespace, name))
-    if (kind, namespace, name) in world.told:
+    if (kind, namespace, name) in world.standings:
         stand(world, here, (kind, namespace, name), "", None)
     _concerns(world, kind, namespace, name)
 
@@ -120,7 +120,7 @@ def _asked_for(view: QueueObject) -> QueueObject:
     return msgspec.structs.replace(view, resource_version="")
 
 
-def _told(
+def _note_stop(
     world: World, here: At, kind: str, known: Any, view: ClusterQueueView | LocalQueueView
 ) -> None:
     """Write down what a person did to a queue, if a reason was given."""
@@ -155,32 +155,34 @@ def stand(world: World, here: At, queue: QueueKey, uid: str, standing: Standing 
     """Let a queue or cohort stand as was decided to tell: the ledger has it from here on."""
     if standing is not None:
         world.meta.counted_at = here.at
-    journal, known = world.journal, world.told.get(queue)
+    journal, known = world.journal, world.standings.get(queue)
     if known is not None and known.standing is not None:
         for amount in known.standing.amounts:
             key = (*queue, amount.flavor, amount.resource, known.seq)
             journal.usage[key] = _usage(queue, amount, known, here)
-    now = Told(uid, here.position, here.at, standing)
-    journal.told[queue] = now
+    now = StandingReport(uid, here.position, here.at, standing)
+    journal.standings[queue] = now
     if standing is None:
-        world.told.pop(queue, None)
+        world.standings.pop(queue, None)
         return
-    world.told[queue] = now
+    world.standings[queue] = now
     for amount in standing.amounts:
         key = (*queue, amount.flavor, amount.resource, now.seq)
         journal.usage[key] = _usage(queue, amount, now)
 
 
-def _usage(queue: QueueKey, amount: Amount, told: Told, until: At | None = None) -> UsageRow:
+def _usage(
+    queue: QueueKey, amount: Amount, report: StandingReport, until: At | None = None
+) -> UsageRow:
     kind, namespace, name = queue
     return UsageRow(
         kind=kind,
         namespace=namespace,
         name=name,
         amount=amount,
-        standing=told.standing or Standing(),
-        from_at=told.at,
-        from_seq=told.seq,
+        standing=report.standing or Standing(),
+        from_at=report.at,
+        from_seq=report.seq,
         to_at=until.at if until is not None else None,
         to_seq=until.position if until is not None else None,
     )
@@ -188,11 +190,13 @@ def _usage(queue: QueueKey, amount: Amount, told: Told, until: At | None = None)
 
 def unsay(world: World) -> None:
     """Have the conditions of all queues looked at: what one rests on has changed."""
-    world.unsaid.update(dict.fromkeys(("ClusterQueue", "", name) for name in world.cluster_queues))
-    world.unsaid.update(dict.fromkeys(("ResourceFlavor", "", name) for name in world.flavors))
-    world.unsaid.update(dict.fromkeys(("AdmissionCheck", "", name) for name in world.checks))
-    world.unsaid.update(dict.fromkeys(("Cohort", "", name) for name in world.cohorts))
-    world.unsaid.update(dict.fromkeys(("LocalQueue", *key) for key in world.local_queues))
+    world.unannounced.update(
+        dict.fromkeys(("ClusterQueue", "", name) for name in world.cluster_queues)
+    )
+    world.unannounced.update(dict.fromkeys(("ResourceFlavor", "", name) for name in world.flavors))
+    world.unannounced.update(dict.fromkeys(("AdmissionCheck", "", name) for name in world.checks))
+    world.unannounced.update(dict.fromkeys(("Cohort", "", name) for name in world.cohorts))
+    world.unannounced.update(dict.fromkeys(("LocalQueue", *key) for key in world.local_queues))
 
 
 def _place(world: World, view: QueueObject) -> tuple[Any, Any]:

@@ -72,11 +72,11 @@ class Writing:
 
     def announced(self) -> None:
         """No queue has to be looked at for what its condition says."""
-        self._world.unsaid.clear()
+        self._world.unannounced.clear()
 
-    def counted(self, *, told: bool) -> None:
+    def counted(self, *, reported: bool) -> None:
         """Take notice that it was seen which queues moved, and whether they were reported."""
-        self._world.quotas.counted(told=told)
+        self._world.quotas.counted(reported=reported)
 
     def remember(self, lineup: Any) -> None:
         """Keep what admission remembers between messages; None: it is to be made anew."""

@@ -135,10 +135,10 @@ class Keeper:
         self._archived = done.last
         self.behind.at = time.time()
         self.behind.looked(done.last, at, await self._bus.stream_state(subjects.EVENTS))
-        self._told(done)
+        self._report(done)
         return done
 
-    def _told(self, done: Archived) -> None:
+    def _report(self, done: Archived) -> None:
         self._metrics.segments().inc(len(done.segments))
         self._metrics.bytes().inc(done.bytes)
         for span in done.lost:

@@ -59,7 +59,7 @@ class PostgresStage:
         try:
             self._make(int.from_bytes(digest, "big", signed=True), url)
         except BaseException:
-            self._let_go()
+            self._release()
             raise
 
     def _make(self, lock: int, url: str) -> None:
@@ -179,9 +179,9 @@ class PostgresStage:
         except psycopg.Error:
             pass  # the connection is gone: the next rebuild removes it
         finally:
-            self._let_go()
+            self._release()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._pooled.invalidate()
         self._pooled.close()
         self._engine.dispose()

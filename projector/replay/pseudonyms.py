@@ -156,8 +156,8 @@ class Pseudonyms:
         if isinstance(record, Counted):
             named = {"namespace": self.name(record.namespace), "name": self.name(record.name)}
             standing = msgspec.to_builtins(record.standing)
-            told = msgspec.convert(self._walk(standing, ""), Standing | None)
-            return msgspec.structs.replace(record, standing=told, **named)
+            hidden = msgspec.convert(self._walk(standing, ""), Standing | None)
+            return msgspec.structs.replace(record, standing=hidden, **named)
         return msgspec.structs.replace(record, **said) if said else record
 
     def _undecodable(self, event: Undecodable) -> Undecodable:

@@ -89,8 +89,8 @@ class Selection:
         """Take in one folded message (`each` of `fold`)."""
         wanted = self.wanted
         recent = wanted.since is None or entry.at >= wanted.since
-        told = {note.group for note in journal.notes if note.group} if recent else set()
-        for identity in {*journal.groups, *world.gone_groups, *told}:
+        noted = {note.group for note in journal.notes if note.group} if recent else set()
+        for identity in {*journal.groups, *world.gone_groups, *noted}:
             group = world.groups.get(GroupID(identity)) or world.gone_groups.get(GroupID(identity))
             if group is None or not self._named(group.namespace, group.name):
                 continue

@@ -3,10 +3,10 @@
 Theory. A log that is lost takes with it what made the groups of before, so a fold of what is left
 gives them other rows: other counts, no earlier admission, maybe another id. It also takes a while
 until what is left of the log has covered everything that was there: each kind is listed again
-(`told_all`); before that a queue is unknown that the read model knew all along. Who came after that
-is made of the log alone, and must be equal as ever. The read model knows who came when; the replay
-takes that over for those it took for new (`introduce`). Then one question shows on both sides
-whether a row is about a group of before (`of_before`). What is decided about a group that the
+(`listed_all`); before that a queue is unknown that the read model knew all along. Who came after
+that is made of the log alone, and must be equal as ever. The read model knows who came when; the
+replay takes that over for those it took for new (`introduce`). Then one question shows on both
+sides whether a row is about a group of before (`of_before`). What is decided about a group that the
 replay never met is about a group of before as well: a group that is missing shows in the table of
 groups.
 
@@ -57,7 +57,7 @@ def of_before(table: str) -> str:
     return _OF_BEFORE[table]
 
 
-def told_all(again: sa.Connection, cluster: str, shard: int) -> int | None:
+def listed_all(again: sa.Connection, cluster: str, shard: int) -> int | None:
     """Return the position at which the replay had seen every kind; None: it has not yet."""
     h = tables.history.c
     firsts = sa.select(sa.func.min(h.seq)).where(

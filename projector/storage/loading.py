@@ -24,7 +24,7 @@ from podgroup.journal import ParkedRow
 from podgroup.objects import QueueObject, WorkloadView
 from podgroup.quota import QueueKey
 from podgroup.records import Concluded
-from podgroup.standing import Told
+from podgroup.standing import StandingReport
 from podgroup.state import Group, Meta, Pod
 from projector import tables
 from projector.writing.checkpoint import Checkpoint
@@ -33,7 +33,7 @@ from projector.writing.packing import (
     unpack_meta,
     unpack_object,
     unpack_pod,
-    unpack_told,
+    unpack_standing,
     unpack_workload,
 )
 
@@ -51,7 +51,7 @@ class Loaded(Struct):
     pods: list[Pod]
     objects: list[QueueObject]
     workloads: list[WorkloadView]
-    told: list[tuple[QueueKey, Told]]
+    standings: list[tuple[QueueKey, StandingReport]]
 
 
 def load_shard(connection: Connection, cluster: str, shard: int) -> Loaded | None:
@@ -85,13 +85,15 @@ def load_shard(connection: Connection, cluster: str, shard: int) -> Loaded | Non
         groups=groups,
         pods=pods,
         objects=[unpack_object(data) for data in folded(views, ~unlinked, *views.primary_key)],
-        told=_told(connection, cluster, shard),
+        standings=_standings(connection, cluster, shard),
         workloads=[unpack_workload(data) for data in folded(views, unlinked, *views.primary_key)],
     )
 
 
-def _told(connection: Connection, cluster: str, shard: int) -> list[tuple[QueueKey, Told]]:
-    """Return how queues and cohorts were said to stand that are there."""
+def _standings(
+    connection: Connection, cluster: str, shard: int
+) -> list[tuple[QueueKey, StandingReport]]:
+    """Return how queues and cohorts that are there stood when last reported."""
     s = tables.standings.c
     query = (
         select(s.kind, s.namespace, s.name, s.folded)
@@ -99,7 +101,7 @@ def _told(connection: Connection, cluster: str, shard: int) -> list[tuple[QueueK
         .order_by(s.kind, s.namespace, s.name)
     )
     return [
-        ((row.kind, row.namespace, row.name), unpack_told(bytes(row.folded)))
+        ((row.kind, row.namespace, row.name), unpack_standing(bytes(row.folded)))
         for row in connection.execute(query)
     ]
 

@@ -66,7 +66,7 @@ def world_of(loaded: Loaded | None, cluster: str, mode: str, policy: Policy | No
         loaded.objects,
         loaded.workloads,
         policy,
-        told=loaded.told,
+        standings=loaded.standings,
     )
 
 

@@ -21,7 +21,7 @@ from msgspec import NODEFAULT
 from msgspec.structs import fields
 
 from podgroup.objects import QueueObject, WorkloadView
-from podgroup.standing import Told
+from podgroup.standing import StandingReport
 from podgroup.state import Frame, Group, Meta, Part, Pod
 
 T = TypeVar("T")
@@ -98,7 +98,7 @@ unpack_meta: Unpacker[Meta] = Unpacker(Meta)
 _unpack_stored: Unpacker[Any] = Unpacker(_Stored)
 unpack_pod: Unpacker[Pod] = Unpacker(Pod)
 unpack_object: Unpacker[QueueObject] = Unpacker(QueueObject)
-unpack_told: Unpacker[Told] = Unpacker(Told)
+unpack_standing: Unpacker[StandingReport] = Unpacker(StandingReport)
 unpack_workload: Unpacker[WorkloadView] = Unpacker(WorkloadView)
 
 

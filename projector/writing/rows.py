@@ -19,7 +19,7 @@ from podgroup.ids import GroupID, PodUID
 from podgroup.members import Flag, Members
 from podgroup.objects import PodView
 from podgroup.quota import QueueKey
-from podgroup.standing import Standing, Told
+from podgroup.standing import Standing, StandingReport
 from podgroup.state import Group, Pod, Role, World
 from projector import tables
 from projector.schema.layout import Row, row_of
@@ -74,7 +74,7 @@ def build(world: World, taken: Taken, shard: int) -> Rows:
         **record_rows.build(journal, cluster, shard, resolved),
     }
     found["standings"] = [
-        _standing(cluster, shard, key, told) for key, told in journal.told.items()
+        _standing(cluster, shard, key, report) for key, report in journal.standings.items()
     ]
     found["objects"] = []
     for key in journal.objects:
@@ -99,9 +99,9 @@ def build(world: World, taken: Taken, shard: int) -> Rows:
     return rows
 
 
-def _standing(cluster: str, shard: int, key: QueueKey, told: Told) -> Row:
+def _standing(cluster: str, shard: int, key: QueueKey, report: StandingReport) -> Row:
     kind, namespace, name = key
-    standing = told.standing or Standing()
+    standing = report.standing or Standing()
     return _standing_row(
         cluster=cluster,
         shard=shard,
@@ -114,10 +114,10 @@ def _standing(cluster: str, shard: int, key: QueueKey, told: Told) -> Row:
         reserving=standing.reserving,
         admitted=standing.admitted,
         share=standing.share,
-        at=told.at,
-        gone_at=told.at if told.standing is None else None,
-        as_of_seq=told.seq,
-        folded=pack(told),
+        at=report.at,
+        gone_at=report.at if report.standing is None else None,
+        as_of_seq=report.seq,
+        folded=pack(report),
     )
 
 

@@ -27,7 +27,7 @@ def reports(toy: Toy, since: int = 0) -> list[c.ReportQueue]:
 
 
 def stands(toy: Toy, kind: str, name: str) -> Standing:
-    told = toy.world.told[kind, "ns" if kind == "LocalQueue" else "", name]
+    told = toy.world.standings[kind, "ns" if kind == "LocalQueue" else "", name]
     assert told.standing is not None
     return told.standing
 
@@ -108,7 +108,7 @@ def test_without_an_interval_nothing_is_told() -> None:
     toy.pod("p")
     toy.wait(60)
     assert reports(toy) == []
-    assert not toy.world.told
+    assert not toy.world.standings
     assert not toy.world.journal.usage
 
 
@@ -168,7 +168,7 @@ def test_a_queue_that_is_deleted_or_made_anew_stands_anew() -> None:
             resource_version=toy.bump(),
         )
     )
-    assert ("ClusterQueue", "", "red") not in toy.world.told
+    assert ("ClusterQueue", "", "red") not in toy.world.standings
     open_rows = [r for r in toy.world.journal.usage.values() if r.to_at is None]
     assert "red" not in {r.name for r in open_rows if r.kind == "ClusterQueue"}
     toy.wait(EVERY_S)

@@ -20,7 +20,7 @@ from podgroup.names import POD_GROUP_ROLE, PRIORITY_CLASS, RETRIABLE_IN_GROUP
 from podgroup.objects import SPELT_OUT, DeclaredSet, OwnerRef, WorkloadView, split_owners
 from podgroup.policy import Policy
 from podgroup.quota import QueueKey
-from podgroup.standing import Told
+from podgroup.standing import StandingReport
 from podgroup.state import Group, Meta, Pod, World
 from tests.support.rough.playing import no_rules
 from tests.support.toy import Toy
@@ -64,7 +64,7 @@ def encoded(world: World) -> dict[str, Any]:
         "meta": encode(world.meta),
         "groups": {k: encode(v) for k, v in world.groups.items()},
         "pods": {k: encode(v) for k, v in world.pods.items()},
-        "told": {"/".join(k): encode(v) for k, v in world.told.items()},
+        "told": {"/".join(k): encode(v) for k, v in world.standings.items()},
     }
 
 
@@ -89,7 +89,9 @@ def reloaded(world: World) -> World:
             *world.cohorts.values(),
         ],
         list(world.workloads.values()),
-        told=decode(encode(list(world.told.items())), type=list[tuple[QueueKey, Told]]),
+        standings=decode(
+            encode(list(world.standings.items())), type=list[tuple[QueueKey, StandingReport]]
+        ),
     )
 
 
@@ -223,7 +225,7 @@ def replayed(toy: Toy) -> None:
     assert journal.decisions == live.decisions
     assert journal.gates == live.gates
     assert journal.usage == live.usage
-    assert journal.told == live.told
+    assert journal.standings == live.standings
     assert journal.parked == live.parked
 
 

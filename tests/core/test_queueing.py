@@ -116,7 +116,7 @@ def test_kueue_writes_it_itself() -> None:
     queue(toy, stop_policy="Hold")
     local(toy, "more")
     assert said(toy) == []
-    assert not toy.world.unsaid
+    assert not toy.world.unannounced
 
 
 def test_the_reason_of_a_person_is_in_why_and_in_history() -> None:

@@ -72,7 +72,7 @@ class Writer:
                 loaded.pods,
                 loaded.objects,
                 loaded.workloads,
-                told=loaded.told,
+                standings=loaded.standings,
             )
         return self
 

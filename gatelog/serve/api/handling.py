@@ -211,7 +211,7 @@ class Handling:
         as_table = table.wanted(request.headers.get("Accept", ""))
         include = request.query.get("includeObject", "")
         if as_table:
-            table.rows(kind, _NOBODY, include)  # refused before anything is sent
+            table.rows(kind, _NO_GROUP, include)  # refused before anything is sent
         fresh = listing.resource_version in ("", "0")
         version = None if fresh else int(listing.resource_version)
         first = Listing(limit=params.MOST, labels=listing.labels, fields=listing.fields)
@@ -250,7 +250,7 @@ class Handling:
             return response
 
 
-_NOBODY = objects.PodGroup(
+_NO_GROUP = objects.PodGroup(
     kind="PodGroup",
     api_version=objects.API_VERSION,
     metadata=objects.ObjectMeta(name=""),

@@ -75,7 +75,7 @@ FORECAST = """
 SELECT max(at) AS at FROM forecasts WHERE cluster = :cluster AND at <= :at LIMIT :limit
 """
 
-TOLD = """
+ESTIMATES = """
 SELECT given_at, expected_at, latest_at, never, came, came_at
   FROM estimates
  WHERE cluster = :cluster AND group_id = :group_id AND given_at <= :at
@@ -195,7 +195,7 @@ class ForecastRow(msgspec.Struct, frozen=True):
     at: datetime | None
 
 
-class ToldRow(msgspec.Struct, frozen=True):
+class EstimateRow(msgspec.Struct, frozen=True):
     """An estimate, and what came true."""
 
     given_at: datetime

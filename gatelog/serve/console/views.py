@@ -564,10 +564,10 @@ def group(asked: Asked, seen: Seen, namespace: str, name: str) -> Page:
         "limit": ROWS,
     }
     preempted = asked.rows("preemptions", queries.PreemptedRow, queries.PREEMPTED, window)
-    told = asked.rows(
+    estimates = asked.rows(
         "expected starts it was told",
-        queries.ToldRow,
-        queries.TOLD,
+        queries.EstimateRow,
+        queries.ESTIMATES,
         {"group_id": life.id, "at": seen.moment, "limit": ROWS},
     )
     title = f"{life.namespace}/{life.name}"
@@ -597,7 +597,7 @@ def group(asked: Asked, seen: Seen, namespace: str, name: str) -> Page:
         ),
         h("h2", "Waits"),
         _wait_table(waits, seen),
-        _told(told, seen),
+        _estimates(estimates, seen),
         h("h2", "Who stood in the way"),
         _preemptions(preempted, seen, life.id),
         _in_line(asked, seen, life),
@@ -610,7 +610,7 @@ def group(asked: Asked, seen: Seen, namespace: str, name: str) -> Page:
         "waits": waits,
         "decisions": decided,
         "preemptions": preempted,
-        "estimates": told,
+        "estimates": estimates,
         "pods": pods[seen.offset : seen.offset + ROWS],
         "podsInAll": len(pods),
     }
@@ -674,8 +674,8 @@ def _expected(life: LifeRow, seen: Seen) -> Html | None:
     return h("p", f"{found.message[:1].upper()}{found.message[1:]}{ago}")
 
 
-def _told(rows: Iterable[queries.ToldRow], seen: Seen) -> Html | None:
-    def came(one: queries.ToldRow) -> str:
+def _estimates(rows: Iterable[queries.EstimateRow], seen: Seen) -> Html | None:
+    def came(one: queries.EstimateRow) -> str:
         if one.came_at is None or one.came_at > seen.moment:
             return "it waits still"
         return f"{one.came} at {one.came_at:%Y-%m-%d %H:%M:%S}"

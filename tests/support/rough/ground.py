@@ -56,7 +56,7 @@ def encoded(world: World) -> dict[str, Any]:
         "meta": packed(world.meta),
         "groups": {k: packed(v) for k, v in world.groups.items()},
         "pods": {k: packed(v) for k, v in world.pods.items()},
-        "told": dict(world.told),
+        "standings": dict(world.standings),
         "objects": {(kind_of(o), o.namespace, o.name): o for o in objects}
         | {("Workload", *key): w for key, w in world.workloads.items()},
     }
@@ -137,7 +137,7 @@ class Ground(Toy):
             [views[key] for key in sorted(views) if key[0] != "Workload"],
             [views[key] for key in sorted(views) if key[0] == "Workload"],
             self.policy,
-            told=stored["told"].items(),
+            standings=stored["standings"].items(),
         )
         for frame in list(world.meta.frames.values()):
             for position, _, batch in self.messages:
@@ -159,12 +159,12 @@ class Ground(Toy):
             ("groups", taken.gone_groups, taken.journal.groups),
             ("pods", taken.gone_pods, taken.journal.pods),
             ("objects", (), taken.journal.objects),
-            ("told", (), taken.journal.told),
+            ("standings", (), taken.journal.standings),
         ):
             for key in (*gone, *sorted(changed)):
                 if key in now[table]:
                     stored[table][key] = now[table][key]
-                elif key in gone or table in ("objects", "told"):
+                elif key in gone or table in ("objects", "standings"):
                     stored[table].pop(key, None)
 
     def _pick(self, pick: int, among: list[PodView] | None = None) -> PodView | None:

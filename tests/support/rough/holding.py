@@ -112,7 +112,7 @@ class Holding(People):
     def checked(self) -> None:
         """What must hold after a commit."""
         world, now = self.world, encoded(self.world)
-        for table in ("meta", "groups", "pods", "objects", "told"):
+        for table in ("meta", "groups", "pods", "objects", "standings"):
             assert self.stored[table] == now[table], f"{table}: {self._unstored(table, now[table])}"
         again = self.loaded()
         step(again, world.meta.position, self.messages[-1][1], Batch(source="test", events=()))
