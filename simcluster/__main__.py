@@ -84,7 +84,7 @@ async def _serve(settings: Settings, kubeconfig: str | None) -> None:
 
 
 def main() -> int:
-    """Run until told to stop. Exit code 2 for arguments that make no sense."""
+    """Run until asked to stop. Exit code 2 for arguments that make no sense."""
     asked = _arguments().parse_args()
     try:
         settings = Settings(

@@ -1,7 +1,7 @@
 """Who may do what: users by their tokens, and the roles that are stored.
 
 Theory: the API server authorises every request by RBAC objects, and answers the same question to
-others who ask it for somebody (SubjectAccessReview, TokenReview): extension servers do. Both go
+others who ask it for a user (SubjectAccessReview, TokenReview): extension servers do. Both go
 through ``Access.allowed`` here. The token of the settings is an administrator's
 (``system:masters``), for whom nothing is looked up.
 
@@ -24,7 +24,7 @@ _AUTHENTICATED = "system:authenticated"
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody with a token."""
+    """A user with a token."""
 
     name: str
     groups: tuple[str, ...] = ()

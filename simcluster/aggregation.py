@@ -1,4 +1,4 @@
-"""Aggregated APIs: requests to a group and version that an APIService gives to somebody else.
+"""Aggregated APIs: requests to a group and version that an APIService gives to another server.
 
 Theory: the API server authenticates and authorises as for its own kinds, then passes the request on
 over TLS, with its front-proxy certificate and the user in headers instead of the user's own

@@ -3,7 +3,7 @@
 Theory: cel-python evaluates the language; what the API server adds is done here. ``Object{...}``
 and ``JSONPatch{...}`` in mutations become plain maps before an expression is compiled, since their
 field names are all that matters. Variables are evaluated when first asked for, as the server does,
-so that one which cannot be evaluated harms nobody who does not ask.
+so that one which cannot be evaluated harms no expression that does not ask.
 
 cel-python comes with the development dependencies; without it policies are stored and not
 evaluated (``AVAILABLE``).

@@ -1,7 +1,7 @@
 """The cluster: store, server and controllers put together.
 
 Theory: everything runs in one event loop and shares one store; controllers listen to the store
-directly, everybody else through HTTP.
+directly, all others through HTTP.
 
 Invariant: after ``start`` returns, the address answers; after ``stop`` returns, no task, timer or
 socket of the cluster is left.

@@ -2,9 +2,9 @@
 
 Theory: a stand-in shares two cores with everything it is there to test, and most of what it is
 asked can be answered at once. So a request is carried as far as it goes without waiting in the
-callback that brought its last byte, and costs no task, no stream objects and no headers that nobody
-looks at; only what waits (a webhook, a fault's delay, a version of the future) becomes a task. The
-bytes are read by httptools, the parser that uvicorn and sanic use.
+callback that brought its last byte, and costs no task, no stream objects and no headers that no
+code looks at; only what waits (a webhook, a fault's delay, a version of the future) becomes a task.
+The bytes are read by httptools, the parser that uvicorn and sanic use.
 
 Invariant: answers leave in the order of their requests, one at a time; what a request still waits
 for is cancelled when its connection is gone.
@@ -156,7 +156,7 @@ class Connection(asyncio.Protocol):
         self._headers[name.lower()] = value
 
     def on_headers_complete(self) -> None:
-        """The body follows, if the client is told to send it."""
+        """The body follows, if the client is asked to send it."""
         if self._headers.get(b"expect", b"").lower() == b"100-continue":
             self.transport.write(CONTINUE)
 

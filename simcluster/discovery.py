@@ -42,7 +42,7 @@ def _group(name: str, versions: list[str]) -> Obj:
 def document(
     catalogue: Catalogue, path: str, aggregated: Mapping[str, list[str]] | None = None
 ) -> Obj | None:
-    """The discovery document at a path; ``None`` when the path is none or nobody serves it.
+    """The discovery document at a path; ``None`` when the path is none or not served.
 
     ``aggregated``: groups that others serve, with their versions.
     """

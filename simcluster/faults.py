@@ -137,7 +137,7 @@ class Faults:
         self.on_drop(abrupt)
 
     def stall_watches(self, stalled: bool = True) -> None:
-        """Watches stay open and send nothing until told otherwise."""
+        """Watches stay open and send nothing until resumed."""
         self.stalled = stalled
         self.on_stall()
 

@@ -2,7 +2,7 @@
 
 Theory: a field set is a nested dict in FieldsV1 form (``f:name``, ``k:{...}``, ``v:...``, ``.``).
 A write is the difference of two objects; what it added or changed becomes the writer's, what it
-changed or removed stops being anybody else's. Removing a gate therefore leaves no trace of its own:
+changed or removed stops being any other's. Removing a gate therefore leaves no trace of its own:
 the remover shows up only through what it set in the same write.
 
 Invariant: sets are never changed in place, so entries are shared between versions of an object and

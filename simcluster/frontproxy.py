@@ -1,10 +1,10 @@
 """Certificates: our own server's, and the front proxy's, by which extension servers know us.
 
 Theory: the API server presents a client certificate of an authority of its own, which it names in
-ConfigMap ``kube-system/extension-apiserver-authentication``, and says in headers who asks. Whoever
-has no such certificate may write the headers and is not believed.
+ConfigMap ``kube-system/extension-apiserver-authentication``, and says in headers who asks. A client
+that has no such certificate may write the headers and is not believed.
 
-Invariant: the files live as long as the object; the keys are nobody else's.
+Invariant: the files live as long as the object; the keys are never shared.
 """
 
 from __future__ import annotations

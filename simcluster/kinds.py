@@ -19,7 +19,7 @@ _CRD_GROUP = "apiextensions.k8s.io"
 
 
 def baseline(resource: Resource) -> Obj:
-    """The empty object of a kind: what is present before anybody wrote anything."""
+    """The empty object of a kind: what is present before anything was written."""
     if resource.custom:
         return {}
     if resource.key == ("", "pods"):

@@ -1,7 +1,7 @@
 """A kubelet for all nodes at once, acting out one script per pod.
 
 Theory: a bound pod starts after a moment, runs for the scripted time, ends as scripted; a deleted
-pod is told to stop, reports how it ended and is then deleted with grace 0, which is what frees it
+pod is asked to stop, reports how it ended and is then deleted with grace 0, which is what frees it
 for the API server. Every step is a timer, so thousands of pods cost no tasks.
 
 Invariant: statuses only move forward (Pending, Running, then Succeeded or Failed), and conditions
@@ -41,7 +41,7 @@ class _Life:
         self.began = ""
         self.restarts = 0
         self.stopping: float | None = None
-        """Grace period in seconds of the deletion it was told of."""
+        """Grace period in seconds of the deletion it knows of."""
 
 
 class Kubelet:
@@ -225,7 +225,7 @@ class Kubelet:
         ]
         conditions = with_conditions(status.get("conditions") or [], *new)
         status |= {"phase": phase, "conditions": conditions}
-        # When the kubelet took notice of the pod, which may be only when it was told to stop it.
+        # When the kubelet took notice of the pod, which may be only when it was to stop it.
         status.setdefault("startTime", life.began or self.pods.writes.clock.now())
         status["containerStatuses"] = [
             {

@@ -191,7 +191,7 @@ def _merge(live: Any, sent: Any, name: str) -> Any:
 
 
 def _without(value: Any, dropped: Fields, name: str) -> Any:
-    """The value without the members an applier gave up and nobody else owns."""
+    """The value without the members an applier gave up and no other owns."""
     if isinstance(value, dict):
         found: Obj = {}
         for key, child in value.items():

@@ -6,7 +6,7 @@ and answers from its last samples, so two questions in between get the same; it 
 selectors and no pages: ``limit`` and ``continue`` are ignored. Objects have no uid. What a pod
 uses is in its annotation ``simcluster/usage``: ``cpu=250m,memory=1Gi``, for its first container.
 
-Invariant: only pods in phase Running are told of, and only such as a sample was taken of.
+Invariant: only pods in phase Running are listed, and only such as a sample was taken of.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Patch bodies as functions from the present object to the wanted one.
 
 Theory: the four content types of PATCH differ only in how a body becomes a change; once it is a
-function, the write pipeline can repeat it on a newer object when somebody else was faster.
+function, the write pipeline can repeat it on a newer object when another client was faster.
 
 Invariant: a mutation is pure, and what it returns is still an object with map-shaped metadata and
 spec.

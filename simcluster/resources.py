@@ -45,7 +45,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
         return (self.group, self.plural)
 
     def api_version(self, version: str | None = None) -> str:
-        """``v1`` or ``apps/v1``; the stored version unless told."""
+        """``v1`` or ``apps/v1``; the stored version by default."""
         chosen = version or self.versions[0]
         return f"{self.group}/{chosen}" if self.group else chosen
 
@@ -107,7 +107,7 @@ class Catalogue:
         return found
 
     def discovery(self, group: str, version: str) -> Obj | None:
-        """``APIResourceList`` of one group and version; ``None`` if nobody serves it."""
+        """``APIResourceList`` of one group and version; ``None`` if it is not served."""
         routes = [r for r in self.routes.values() if (r.group, r.version) == (group, version)]
         extra = _VIRTUAL.get((group, version), [])
         if not routes and not extra:

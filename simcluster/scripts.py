@@ -5,8 +5,8 @@ the annotation ``simcluster/script``; tests may pass a function instead.
 
 Grammar: comma separated steps: ``start=T`` (time to start), ``run=T`` or ``run=forever``,
 ``succeed``, ``fail=CODE``, ``oom``, ``image-pull-error``, ``unready`` (Running, never Ready),
-``term=CODE`` (exit code when told to stop; 143 unless said), ``linger=T`` (goes on for that long
-when told to stop, its grace period at most) or ``linger=forever``. ``T`` is seconds, or ``250ms``,
+``term=CODE`` (exit code when asked to stop; 143 unless said), ``linger=T`` (goes on for that long
+when asked to stop, its grace period at most) or ``linger=forever``. ``T`` is seconds, or ``250ms``,
 ``2s``, ``1m``.
 
 Invariant: every text either parses to a ``Script`` or raises ``ScriptError`` naming the step.

@@ -282,7 +282,7 @@ def _asked(target: Target, request: Request, verb: str) -> Asked:
 
 
 def _path_asked(request: Request, verb: str) -> Asked:
-    """What a request to somebody else's kind asks to do, read off its path."""
+    """What a request to an aggregated kind asks to do, read off its path."""
     _, _, group, _, *rest = request.path.rstrip("/").split("/")
     namespace = ""
     if rest[:1] == ["namespaces"] and len(rest) > 2:

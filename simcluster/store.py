@@ -23,7 +23,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Rec:
-    """One version of one object, with its encoding once somebody needed it."""
+    """One version of one object, with its encoding once that was needed."""
 
     __slots__ = ("_raw", "name", "namespace", "obj", "version")
 

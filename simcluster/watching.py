@@ -28,7 +28,7 @@ _BATCH = 512
 
 
 def nobody() -> None:
-    """A stream that nobody writes yet, or any more."""
+    """A stream that has no writer yet, or none any more."""
 
 
 class Stream:

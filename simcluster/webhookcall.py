@@ -1,6 +1,6 @@
 """One HTTPS call to an admission webhook, verified against the configuration's CA.
 
-Theory: the API server trusts only ``caBundle``; a certificate signed by anybody else, or for
+Theory: the API server trusts only ``caBundle``; a certificate signed by another authority, or for
 another name than ``NAME.NAMESPACE.svc``, is a failed call. In tests the service's address comes
 from a map, the name that is verified does not change.
 

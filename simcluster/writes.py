@@ -199,7 +199,7 @@ def _restricted(applied: Applied, target: Target) -> Applied:
 
 
 def _metadata_causes(old: Obj, new: Obj) -> list[Cause]:
-    """Changes of metadata nobody may make; the server checks twice and says so twice."""
+    """Changes of metadata that are never allowed; the server checks twice and says so twice."""
     found: list[Cause] = []
     for key in ("name", "namespace", "uid"):
         if new.get(key) and new[key] != old.get(key):

@@ -9,7 +9,7 @@ queueing strategies, namespace selectors, priorities, preemption within a Cluste
 deactivation, stop policies, reclaimable pods. What it does not: cohorts, admission checks,
 topology, PodsReady time-outs, fair sharing.
 
-Invariant: a Workload that was evicted is charged until somebody else clears ``status.admission``,
+Invariant: a Workload that was evicted is charged until another client clears ``status.admission``,
 it finishes, is deactivated or is deleted.
 """
 

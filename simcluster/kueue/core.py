@@ -100,7 +100,7 @@ class KueueCore:
         return info.cluster_queue or self.local.get((info.namespace, info.queue), ("", ""))[0]
 
     def _all(self, infos: Iterable[Info]) -> None:
-        """Queues, flavors or namespaces changed: everybody concerned is looked at again."""
+        """Queues, flavors or namespaces changed: every Workload concerned is looked at again."""
         for info in infos:
             self.aside.discard(info.uid)
             self.changed[info.uid] = None
@@ -136,7 +136,7 @@ class KueueCore:
             used[key] = used.get(key, Fraction(0)) + sign * amount
 
     def _reconsider(self, queue: str) -> None:
-        """Quota came free: those set aside get another try."""
+        """Quota came free: inadmissible ones get another try."""
         self.aside -= {uid for uid, name in self.waiting.items() if name == queue}
 
     def _soon(self) -> None:

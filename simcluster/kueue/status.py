@@ -144,7 +144,7 @@ def preemption_message(preemptor: Info, queue: str) -> str:
 
 
 def _printed(requests: dict[str, Fraction], names: dict[str, str]) -> dict[str, str]:
-    """Amounts as text, for the resources named; a pod count that nobody covers is left out."""
+    """Amounts as text, for the resources named; a pod count that is not covered is left out."""
     return {
         name: text(name, amount)
         for name, amount in sorted(requests.items())

@@ -55,7 +55,7 @@ C-31 Y running, failed, succeeded and a replacement: failed released, owner adde
 C-32 Y total two, one failed and two succeeded: finished, all three released
 C-33 Y evicted while its pod is terminating without a node: quota and finalizer stay
 C-34 Y evicted, its pod ended: quota released, requeued, execution time counted
-C-35 Y Workload with a role nobody has, pods terminating on a node: composed anew, pods held
+C-35 Y Workload with a role that no pod has, pods terminating on a node: composed anew, pods held
 C-36 Y all pods deleted before they were bound, admitted: Workload kept, pods held
 C-37 Y two roles, one without pods, one with a deleted pod: Workload kept
 C-38 Y all pods succeeded, no Workload: none is made, pods released
@@ -137,7 +137,7 @@ C-113 Y without it, it does
 C-114 o quick release: one terminating, one running
 C-115 o quick release: all terminating
 C-116 Y stopping a live pod: condition, deletion, Event
-C-117 Y stopping a pod that is gone: no deletion, told as stopped
+C-117 Y stopping a pod that is gone: no deletion, reported as stopped
 """,
     "Webhook": """
 W-01 Y suspending parent and queue: gate and hash, no finalizer, no label
@@ -411,12 +411,12 @@ B3 Y serving group: a successor is kept
 B4 Y replacement of a terminating bound pod waits for its place
 B5 Y unretriable group with failures ends as Failed
 B6 Y a success is as good as ready
-B7 Y a pod of an unknown role is told which roles there are
+B7 Y a pod of an unknown role shows which roles there are
 B8 Y a changed total count is told
 B9 Y groups declared as pod-group-sets
 B10 Y groups in the words of the first draft
 B11 Y counters of gated, ungated and rejected pods
-B12 Y reasons as intervals, told once they have held
+B12 Y reasons as intervals, reported once they have held
 B13 Y who removed which gate
 B14 Y constant work per event
 B15 Y reactivation after any deactivation
@@ -426,7 +426,7 @@ B18 Y restart in the middle of a clean-up
 B19 Y role hash of Kueue, or of KEP-976
 B20 Y the pod that failed first is released first
 B21 Y what runs keeps its quota until it has ended or is gone
-B22 Y nobody but the actuator takes a pod out of its queue
+B22 Y only the actuator takes a pod out of its queue
 B23 Y pods whose owner Kueue queues, by policy
 B24 Y a queue that others name after admission has passed the pod
 """,
