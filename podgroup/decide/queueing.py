@@ -143,7 +143,7 @@ def cohort_active(world: World, cohort: CohortView) -> Said:
 
 
 def _limits_alone(groups: tuple[ResourceGroup, ...], parent: str, field: str) -> list[str]:
-    """Name the limits that say nothing, since there is nobody to borrow from or to lend to."""
+    """Name the limits that say nothing, since there is no queue to borrow from or to lend to."""
     if parent:
         return []
     quotas = [q for part in groups for one in part.flavors for q in one.resources.values()]

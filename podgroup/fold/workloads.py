@@ -238,7 +238,7 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
 def _stood(world: World, group: Group, view: WorkloadView) -> bool:
     """Tell whether a Workload seen first is an admission that pods were started under.
 
-    Anybody may make a Workload and say in its status what they like, so its word is taken only for
+    Any user may make a Workload and say in its status what they like, so its word is taken only for
     what runs, which is charged either way.
     """
     if not is_true(view, ADMITTED) or not view.cluster_queue:

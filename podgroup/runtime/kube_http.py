@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from multidict import CIMultiDict
 
 IDLE_S: Final = 60.0
-"""Seconds for which a connection that nobody uses is kept."""
+"""Seconds for which an idle connection is kept."""
 MAX_HEAD_BYTES: Final = 256 * 1024
 _REPEATED: Final = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 """Methods that may be sent again when a kept connection turns out to be closed."""
@@ -77,7 +77,7 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Read what has come."""
         if self._answer is None:
-            self.close()  # nobody asked for it
+            self.close()  # it was not asked for
             return
         self._buffer += data
         try:
@@ -240,7 +240,7 @@ class Connections:
         return await self._on(await self._open(), method, request)
 
     def close(self) -> None:
-        """Close what nobody uses."""
+        """Close idle connections."""
         for connection in self._idle:
             connection.close()
         self._idle.clear()
