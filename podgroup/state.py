@@ -312,6 +312,8 @@ class HeldQuota(Part):
     lack: Lack | None = None
     kept: Kept | None = None
     """Quota that waits for it, until others have given it back."""
+    held_in: str = ""
+    """ClusterQueue that it held quota of last: what runs of it was started there."""
 
 
 class Requeueing(Part):

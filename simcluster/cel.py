@@ -25,6 +25,7 @@ from simcluster.errors import Obj
 
 AVAILABLE = importlib.util.find_spec("celpy") is not None
 _TYPE = re.compile(r"\b(?:Object(?:\.\w+)*|JSONPatch)\s*\{")
+_QUOTED = re.compile(_TYPE.pattern + r"\s*[\"']")
 _FIELD = re.compile(r"([{,]\s*)([A-Za-z_]\w*)(\s*):(?!:)")
 
 
@@ -66,6 +67,8 @@ def _program(text: str) -> Any:
     from celpy.celparser import CELParseError
 
     environment = celpy.Environment()
+    if _QUOTED.search(text):
+        raise CelError("compilation failed: fields of Object{...} are named without quotes")
     if made := _TYPE.search(text):
         head, rest = text[: made.start()], _TYPE.sub("{", text[made.start() :])
         text = head + _FIELD.sub(r'\1"\2"\3:', rest)

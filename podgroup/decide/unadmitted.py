@@ -6,8 +6,10 @@
 - A pod whose gate another client took off is stopped, and runs until it has obeyed.
 - A pod may outlive its group: one that is beyond the count, or whose group is over.
 
-Each is charged to the ClusterQueue its queue leads to, in the first flavor its shape may use, so
-that others do not start on quota that is not there. A pod of an evicted group that is being deleted
+Each is charged to the ClusterQueue that its group held quota of last, whatever became of its queue
+(a namespace that is deleted loses that before its pods have ended); in a group that never held any,
+to the one its queue leads to. It is charged in the first flavor its shape may use, so that others
+do not start on quota that is not there. A pod of an evicted group that is being deleted
 is not, where an operator does not want to wait for it (`Policy.fast_quota_release`), nor one whose
 kubelet does not answer any more (`timing.given_up_at`).
 
@@ -35,7 +37,7 @@ def charge_unadmitted(d: Deciding, group: Group) -> None:
     if group.quota.holding is not None:
         return
     charges, members = d.world.quotas.charges, d.members(group)
-    queue = cluster_queue_of(d.world, group)
+    queue = _started_in(d.world, group)
     if not members.count(Flag.LIVE) or queue is None:
         d.write.charge(group.id, None)
         no_wake(d, group, LAPSE)
@@ -58,6 +60,10 @@ def charge_unadmitted(d: Deciding, group: Group) -> None:
     d.write.charge(group.id, _charge(group, queue, usage), source)
 
 
+def _started_in(world: World, group: Group) -> ClusterQueueView | None:
+    return world.cluster_queues.get(group.quota.held_in) or cluster_queue_of(world, group)
+
+
 def _charge(
     group: Group, queue: ClusterQueueView, usage: dict[FlavorResource, int]
 ) -> Charge | None:
@@ -71,7 +77,7 @@ def _charge(
 
 def ran_unadmitted(world: World, group: Group) -> Charge | None:
     """Return what ran ungated when the last message had been folded: that is not stored."""
-    queue = cluster_queue_of(world, group)
+    queue = _started_in(world, group)
     if (
         group.quota.holding is None
         and queue is not None

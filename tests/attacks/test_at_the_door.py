@@ -125,17 +125,27 @@ async def real(kubeconfig: Path) -> AsyncIterator[tuple[Path, list[Client]]]:
         finally:
             await realcluster.forget_admission(api)
             for path in LEFT:
-                for one in (await api.call("GET", path))["items"]:
-                    if path.endswith("pods") and one["spec"]["schedulerName"] != NOBODY:
-                        continue
-                    meta = one["metadata"]
-                    if not path.endswith("pods") and meta["name"] not in MADE:
-                        continue
-                    if meta.get("finalizers"):
-                        await api.merge(
-                            f"{path}/{meta['name']}", {"metadata": {"finalizers": None}}
-                        )
-                    await api.call("DELETE", f"{path}/{meta['name']}", ok=())
+                await swept(api, path)
+
+
+async def swept(api: Api, path: str) -> None:
+    """Delete what tests of this file made there, and wait until it is gone."""
+
+    async def done() -> bool:
+        pods = path.endswith("pods")
+        found = (await api.call("GET", path))["items"]
+        mine = [
+            one["metadata"]["name"]
+            for one in found
+            if (one["spec"]["schedulerName"] == NOBODY if pods else one["metadata"]["name"] in MADE)
+        ]
+        for name in mine:
+            await api.call("DELETE", f"{path}/{name}", ok=())
+            free = {"metadata": {"finalizers": None}}
+            await api.merge(f"{path}/{name}", free, ok=())
+        return not mine
+
+    await api.until(f"{path} is swept", done)
 
 
 LEFT = (
@@ -221,7 +231,8 @@ async def in_force(clients: list[Client]) -> None:
 @pytest.mark.parity("B24")
 async def test_a_queue_that_another_policy_names_too_late_is_no_way_round(door: Door) -> None:
     """Such a pod had come out without a gate, and ran uncounted; a webhook of ours comes later."""
-    late = {"metadata": {"labels": {names.QUEUE_NAME: "q"}}}
+    labels = json.dumps({names.QUEUE_NAME: "q"})
+    late = f"Object{{metadata: Object.metadata{{labels: {labels}}}}}"
     policy = {
         "metadata": {"name": "zzz-late"},
         "spec": {
@@ -234,7 +245,7 @@ async def test_a_queue_that_another_policy_names_too_late_is_no_way_round(door: 
             "reinvocationPolicy": "IfNeeded",
             "mutations": [
                 {"patchType": "ApplyConfiguration",
-                 "applyConfiguration": {"expression": f"Object{json.dumps(late)}"}}
+                 "applyConfiguration": {"expression": late}}
             ],
         },
     }  # fmt: skip

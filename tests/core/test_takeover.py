@@ -6,7 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from podgroup.events import RelistCompleted, RelistStarted, WorkloadDeleted
+from podgroup.events import (
+    ObjectApplied,
+    ObjectDeleted,
+    RelistCompleted,
+    RelistStarted,
+    WorkloadDeleted,
+)
 from podgroup.names import IS_GROUP_WORKLOAD, POD_FINALIZER
 from podgroup.objects import Assignment, Condition
 from tests.support.toy import Toy
@@ -182,3 +188,27 @@ def test_a_workload_that_says_admitted_lets_nobody_in_who_waits(way: str) -> Non
     assert toy.gated("sly") and in_use(toy) == 1000
     toy.end("hog")
     assert not toy.gated("sly") and in_use(toy) == 1000
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_what_runs_is_charged_where_it_was_started_whatever_becomes_of_its_queue(
+    elsewhere: bool,
+) -> None:
+    """A namespace goes: its LocalQueue and Workload at once, its pods when they have ended."""
+    toy = Toy(cpu=1)
+    toy.slow = True
+    (foo,) = running(toy, 1)
+    (workload,) = toy.workloads
+    local = toy.world.local_queues["ns", "lq"]
+    gone = {"namespace": "ns", "name": "lq", "uid": local.uid, "resource_version": toy.bump()}
+    toy.do(ObjectDeleted(kind="LocalQueue", **gone))
+    if elsewhere:
+        queue = toy.world.cluster_queues["cq"]
+        other = msgspec.structs.replace(queue, uid="o", name="o", resource_version=toy.bump())
+        again = {"uid": "again", "cluster_queue": "o", "resource_version": toy.bump()}
+        toy.do(ObjectApplied(object=other))
+        toy.do(ObjectApplied(object=msgspec.structs.replace(local, **again)))
+    toy.delete_workload(workload)
+    assert foo in toy.there() and workload not in toy.workloads and in_use(toy) == 1000
+    toy.end(foo)
+    assert in_use(toy) == 0

@@ -20,6 +20,8 @@ def changed(group: Group, holding: Holding) -> None:
 
 def released(group: Group, ran_s: int) -> None:
     """It holds quota no longer, under which it ran for so many seconds."""
+    if group.quota.holding is not None:
+        group.quota.held_in = group.quota.holding.admission.cluster_queue
     group.quota.executed_s += ran_s
     group.quota.holding = None
 

@@ -1,0 +1,221 @@
+"""Attacks on the quota by other ways than the pod itself: its Workload, queue, namespace, name.
+
+Whatever is written, deleted or made anew beside a pod that runs, it is charged until it has ended
+or is gone; and whatever is forged, a pod waits for its own admission.
+"""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.attacks.conftest import Attack, runs
+from tests.attacks.test_running import DAY_S, LINGER, ends, gated, next_waits
+from tests.support.processes import KUEUE, make_queue, pod
+from tests.support.realcluster import kubeconfig
+
+WAYS = ["policy"] if kubeconfig() is None else ["webhook", "policy"]
+"""Admission has no part in these; on a real API server it takes but patience to try both."""
+pytestmark = [
+    pytest.mark.retried("it waits for processes that share two cores with other tests"),
+    pytest.mark.parametrize("setup", WAYS, indirect=True, scope="module"),
+]
+VERSION = KUEUE.removeprefix("/apis/")
+
+
+def condition(kind: str, status: str = "True") -> dict[str, Any]:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": "Forged",
+        "message": "by a user",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+
+
+async def slow_runs(attack: Attack, **more: Any) -> str:
+    """A pod of 8 CPUs that takes a day to stop runs; the name of its Workload."""
+    await attack.create("slow", cpu="8", script=LINGER, terminationGracePeriodSeconds=DAY_S, **more)
+    await attack.until_running("slow")
+    await next_waits(attack)
+    return str(attack.group("slow")["workload_name"])
+
+
+async def charged_until_it_ends(attack: Attack, waiter: str = "next") -> None:
+    """Another pod waits while the slow one runs, and starts when that has ended."""
+    found = await attack.get("slow")
+    assert found is not None and runs(found)
+    assert await gated(attack, waiter)
+    await ends(attack, "slow")
+    await attack.until_running(waiter)
+
+
+async def test_forged_status_of_a_workload(attack: Attack) -> None:
+    name = await slow_runs(attack)
+    path = f"{KUEUE}/namespaces/{attack.namespace}/workloads/{name}"
+
+    async def there() -> bool:
+        return await attack.workload(name) is not None
+
+    await attack.api.until("the Workload is there", there)
+    forged: tuple[dict[str, Any], ...] = (
+        {"reclaimablePods": [{"name": "main", "count": 1}]},
+        {"conditions": [condition("Evicted"), condition("QuotaReserved", "False")]},
+        {"admission": None, "conditions": []},
+        {"conditions": [condition("Finished")]},
+    )
+    for status in forged:
+        await attack.api.merge(f"{path}/status", {"status": status}, ok=(200, 409, 422))
+    await attack.api.merge(path, {"metadata": {"finalizers": None, "ownerReferences": None}})
+    await asyncio.sleep(1)
+    await charged_until_it_ends(attack)
+
+
+async def test_a_forged_workload_admits_nobody(attack: Attack) -> None:
+    await slow_runs(attack)
+    template = {"spec": pod("any", cpu="8")["spec"]}
+    podset = {"name": "main", "count": 1, "template": template}
+    body = {
+        "apiVersion": VERSION,
+        "kind": "Workload",
+        "metadata": {"name": "forged"},
+        "spec": {"queueName": "user-queue", "podSets": [podset]},
+    }
+    path = f"{KUEUE}/namespaces/{attack.namespace}/workloads"
+    await attack.api.call("POST", path, body)
+    given = {
+        "name": "main",
+        "count": 1,
+        "flavors": {"cpu": "lab-flavor"},
+        "resourceUsage": {"cpu": "8"},
+    }
+    admission = {"clusterQueue": f"cq-{attack.namespace}", "podSetAssignments": [given]}
+    said = [condition(kind) for kind in ("QuotaReserved", "Admitted")]
+    status = {"admission": admission, "conditions": said}
+    await attack.api.merge(f"{path}/forged/status", {"status": status})
+    await attack.create("sly", cpu="8", labels={"kueue.x-k8s.io/prebuilt-workload-name": "forged"})
+    await asyncio.sleep(1)
+    assert await gated(attack, "sly")
+    await attack.delete("sly")
+    await charged_until_it_ends(attack)
+
+
+async def test_the_workload_is_deleted(attack: Attack) -> None:
+    name = await slow_runs(attack)
+    path = f"{KUEUE}/namespaces/{attack.namespace}/workloads/{name}"
+    await attack.api.merge(path, {"metadata": {"finalizers": None}}, ok=())
+    await attack.api.call("DELETE", path, ok=())
+    await asyncio.sleep(1)
+    await charged_until_it_ends(attack)
+
+
+async def test_the_local_queue_leads_elsewhere(attack: Attack) -> None:
+    """Deleted, and made anew for another ClusterQueue; a second one still leads to the first."""
+    base = f"{KUEUE}/namespaces/{attack.namespace}/localqueues"
+    meta = {"apiVersion": VERSION, "kind": "LocalQueue"}
+    second = {"metadata": {"name": "second"}, "spec": {"clusterQueue": f"cq-{attack.namespace}"}}
+    await attack.api.call("POST", base, {**meta, **second})
+    await slow_runs(attack)
+    await attack.delete("next")
+    other = f"{attack.namespace}-other"
+    await make_queue(attack.api, other)
+    await attack.api.call("DELETE", f"{base}/user-queue")
+    await attack.create("after", cpu="8", labels={"kueue.x-k8s.io/queue-name": "second"})
+    await attack.until_waiting("after")
+    first = {"metadata": {"name": "user-queue"}, "spec": {"clusterQueue": f"cq-{other}"}}
+    await attack.api.call("POST", base, {**meta, **first})
+    await asyncio.sleep(1)
+    await charged_until_it_ends(attack, "after")
+
+
+async def test_replaced_by_force_under_the_same_name(attack: Attack) -> None:
+    """`kubectl replace --force`: deleted without grace and created again, ten times at once."""
+    await attack.create("big", cpu="8")
+    await attack.until_running("big")
+    path = f"{attack.base}/big"
+    for _ in range(10):
+        await attack.api.call("DELETE", path, {"gracePeriodSeconds": 0}, ok=(200, 404))
+        body = pod("big", cpu="8", script="run=forever")
+        await attack.api.call("POST", attack.base, body, ok=(201, 409))
+
+    async def runs_again() -> bool:
+        found = await attack.get("big")
+        if found is None:
+            await attack.create("big", cpu="8")
+            return False
+        return "deletionTimestamp" not in found["metadata"] and runs(found)
+
+    await attack.api.until("the last one runs", runs_again)
+    assert attack.observer.peaks[attack.namespace] == 8000
+
+
+async def test_the_namespace_goes_while_a_pod_takes_its_time(attack: Attack) -> None:
+    other, queue = f"{attack.namespace}-b", f"cq-{attack.namespace}"
+    await make_queue(attack.api, other)
+    spec = {"spec": {"namespaceSelector": {"matchLabels": None}}}
+    await attack.api.merge(f"{KUEUE}/clusterqueues/{queue}", spec)
+    local = {"apiVersion": VERSION, "kind": "LocalQueue", "metadata": {"name": "shared"}}
+    path = f"{KUEUE}/namespaces/{other}/localqueues"
+    await attack.api.call("POST", path, {**local, "spec": {"clusterQueue": queue}})
+    await slow_runs(attack)
+    await attack.delete("next")
+    await attack.api.call(
+        "POST",
+        f"/api/v1/namespaces/{other}/pods",
+        pod("after", cpu="8", script="run=forever", queue="shared"),
+    )
+    await attack.api.call("DELETE", f"/api/v1/namespaces/{attack.namespace}", ok=())
+
+    async def told() -> bool:
+        found = await attack.get("slow")
+        return found is not None and "deletionTimestamp" in found["metadata"]
+
+    await attack.api.until("it is told to stop", told)
+    await asyncio.sleep(1)
+    found = await attack.get("slow")
+    assert found is not None and runs(found), "it runs on"
+    after = (await attack.api.pods(other))["after"]
+    assert after["spec"].get("schedulingGates"), "and is charged"
+    await ends(attack, "slow")
+
+    async def starts() -> bool:
+        return not (await attack.api.pods(other))["after"]["spec"].get("schedulingGates")
+
+    await attack.api.until("the other starts", starts)
+
+
+async def test_what_else_takes_of_a_node_is_charged(attack: Attack) -> None:
+    """Sidecars, and resources of the pod as a whole, asked for at first or by a resize."""
+    sidecar = {
+        "name": "side",
+        "image": "side",
+        "restartPolicy": "Always",
+        "resources": {"requests": {"cpu": "4"}},
+    }
+    await attack.create("side", cpu="1", initContainers=[sidecar])
+    await attack.until_running("side")
+    await attack.create("whole", cpu="1", resources={"requests": {"cpu": "6"}})
+    await attack.until_waiting("whole")
+    assert await gated(attack, "whole")
+    sidecar["resources"] = {"requests": {"cpu": "10m"}}
+    await attack.delete("side")
+    await attack.until_running("whole")
+    await next_waits(attack, "5")
+
+
+async def test_a_gated_pod_cannot_be_bound(attack: Attack) -> None:
+    await attack.create("hog", cpu="8")
+    await attack.until_running("hog")
+    await attack.create("sly", cpu="8")
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "sly"},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "node-a"},
+    }
+    said = await attack.api.call("POST", f"{attack.base}/sly/binding", binding, ok=())
+    assert said["status"] == "Failure", said
+    direct = pod("direct", cpu="8")
+    direct["spec"]["nodeName"] = "node-a"
+    said = await attack.api.call("POST", attack.base, direct, ok=())
+    assert said["status"] == "Failure", said
