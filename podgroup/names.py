@@ -206,7 +206,9 @@ MAX_INT32: Final[int] = 2**31 - 1
 """Largest count of a podset and largest number of seconds of a Workload: both are int32."""
 
 _INTEGER: Final[re.Pattern[str]] = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
-_DNS1123_LABEL: Final[re.Pattern[str]] = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_LABEL: Final = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_DNS1123_LABEL: Final[re.Pattern[str]] = re.compile(_LABEL)
+_DNS1123_SUBDOMAIN: Final[re.Pattern[str]] = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 
 
 def integer(text: str) -> int | None:
@@ -221,9 +223,7 @@ def is_dns_label(text: str) -> bool:
 
 def is_dns_subdomain(text: str) -> bool:
     """Whether ``text`` can name an object: a DNS-1123 subdomain."""
-    return len(text) <= MAX_OBJECT_NAME and all(
-        _DNS1123_LABEL.fullmatch(part) for part in text.split(".")
-    )
+    return len(text) <= MAX_OBJECT_NAME and bool(_DNS1123_SUBDOMAIN.fullmatch(text))
 
 
 def annotation_or_label(

@@ -165,7 +165,11 @@ class KubeClient:
             login.hold()
             try:
                 if login.proxy is None and most_bytes is None:
-                    target = _url(login.server, path, params).raw_path_qs
+                    plain = _plainly(path, params)
+                    if plain is None:
+                        target = _url(login.server, path, params).raw_path_qs
+                    else:
+                        target = login.connections.base + plain
                     given = {**headers, **await login.headers()}
                     answer = Answer(*await login.connections.request(method, target, given, body))
                 else:
@@ -274,11 +278,19 @@ def _timeout(settings: KubernetesSettings, idle_s: float | None) -> aiohttp.Clie
 
 
 def _url(server: str, path: str, params: Params | None) -> URL:
-    """Return the URL of a request; nearly all consist of names that need no quoting."""
-    if not _plain(path) or ".." in path or not all(map(_plain, (params or {}).values())):
+    """Return the URL of a request."""
+    target = _plainly(path, params)
+    if target is None:
         return URL(server + path).update_query(params or {})  # None would take its query away
+    return URL(server + target, encoded=True)
+
+
+def _plainly(path: str, params: Params | None) -> str | None:
+    """Return path and query where nothing needs quoting, as with nearly all requests; else None."""
+    if not _plain(path) or ".." in path or not all(map(_plain, (params or {}).values())):
+        return None
     query = "&".join([f"{key}={value}" for key, value in (params or {}).items()])
-    return URL(f"{server}{path}?{query}" if query else server + path, encoded=True)
+    return f"{path}?{query}" if query else path
 
 
 async def connect(settings: KubernetesSettings, *, part: str = "cli") -> KubeClient:

@@ -206,6 +206,8 @@ class Connections:
         connect_timeout_s: float,
     ) -> None:
         parts = urlsplit(server)
+        self.base = parts.path
+        """What every target begins with, mostly nothing."""
         self._host = parts.hostname or ""
         self._tls = tls if isinstance(tls, ssl.SSLContext) else None
         self._port = parts.port or (443 if self._tls else 80)

@@ -546,3 +546,16 @@ async def test_paths_and_parameters_arrive_as_they_were_meant(
     (request,) = api.seen
     assert request.url.query == yarl.URL(asked).query
     assert request.url.path == yarl.URL(asked).path
+
+
+async def test_a_server_may_have_a_path_of_its_own(api: Api, tmp_path: Path) -> None:
+    async with client(kubeconfig(tmp_path, f"{api.url}/k8s/one", {"token": "right"})) as kube:
+        await kube.request("GET", "/api/v1/pods", params={"limit": "5"})
+        await kube.request("GET", "/api/v1/pods", params={"labelSelector": "a=b"})
+        async with kube.watch("/api/v1/pods", {"watch": "1"}, idle_timeout_s=5) as watch:
+            assert watch.status == 200
+    assert [request.path_qs for request in api.seen] == [
+        "/k8s/one/api/v1/pods?limit=5",
+        "/k8s/one/api/v1/pods?labelSelector=a%3Db",
+        "/k8s/one/api/v1/pods?watch=1",
+    ]
