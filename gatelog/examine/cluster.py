@@ -74,6 +74,10 @@ def _version(server: str, version: clusterinfo.Version) -> Finding:
     return warn(AREA, "reachable", detail, "gatelog is made for Kubernetes 1.30 or later")
 
 
+_KNOWN_GROUPS = ("", clusterinfo.KUEUE_GROUP)
+"""API groups that go without saying; pods are in another one as well."""
+
+
 async def _permissions(
     kube: KubeClient, settings: Settings, name: str, file: str, *, away: bool
 ) -> Finding:
@@ -101,8 +105,8 @@ async def _permissions(
         return skip(AREA, f"may {name}", f"{me} may not ask what {account} may")
     who = f"account gatelog-{part}" if other else "this user"
     denied = [
-        f"{verb} {resource}"
-        for (_, resource, verb), yes in zip(asked, answers, strict=True)
+        f"{verb} {resource}{'' if group in _KNOWN_GROUPS else f' of {group}'}"
+        for (group, resource, verb), yes in zip(asked, answers, strict=True)
         if not yes
     ]
     what = f"may {name}"

@@ -106,8 +106,18 @@ class Nominator:
         gone: Set[str],
     ) -> Plan:
         book, waiter = self._book, head.waiter
+        found: dict[
+            tuple[frozenset[FlavorResource], frozenset[tuple[FlavorResource, int]]], list[Victim]
+        ] = {}
 
         def search(needs: Set[FlavorResource], requests: Usage) -> list[Victim]:
+            # Who asks for one resource asks twice: to rate it, and for everything together.
+            asked = frozenset(needs), frozenset(requests.items())
+            if asked not in found:
+                found[asked] = search_anew(needs, requests)
+            return found[asked]
+
+        def search_anew(needs: Set[FlavorResource], requests: Usage) -> list[Victim]:
             field = Field(
                 book.forest, book.by_use, book.configuration, book.used_by, self._ways.look_again
             )

@@ -9,9 +9,12 @@ What is changed are the queues: to those of the case.
 
 A play decides all that can be decided at a moment, the oracle one head per queue and step. So cases
 whose events come while something is left to decide, in which somebody gives up while waiting, or
-in which a victim is looked at in the step in which its pods have ended (they come again later here)
-are another story and are left out; so are those that never settle, whose times tie, or that begin
-with an eviction.
+in which a victim is looked at in the step in which its pods have ended, or gets in before others
+(they come again later here) are another story and are left out; so are those that never settle,
+whose times tie, or that begin with an eviction.
+
+Pods have no order of podsets but that of their names, so each podset is told with its place in its
+name.
 
 Invariant: cases do not touch one another; every name begins with that of its case.
 """
@@ -107,11 +110,21 @@ class Story(Struct, frozen=True):
 
     def _admitted(self, one: dict[str, Any], at: datetime, sets: list[dict[str, Any]]) -> Admitted:
         flavors = {
-            each["name"]: {r: f"{self.name}-{f}" for r, f in (each.get("flavors") or {}).items()}
-            for each in sets
+            _role(place, each["name"]): {
+                r: f"{self.name}-{f}" for r, f in (each.get("flavors") or {}).items()
+            }
+            for place, each in enumerate(sets)
         }
         queue = f"{self.name}-{one['clusterQueue']}"
         return Admitted(at, f"{self.name}-{one['workload']}", queue, flavors)
+
+    def tree(self, queue: str) -> str:
+        """Return the cohort at the top of a ClusterQueue's, or the queue if there is none."""
+        above = {f"{self.name}-{q.name}": q.cohort for q in self.recorded.case.cluster_queues}
+        above |= {one.name: one.parent for one in self.recorded.case.cohorts or ()}
+        while above.get(queue):
+            queue = str(above[queue])
+        return queue
 
     def preempted(self) -> list[tuple[str, str]]:
         """Return who was preempted and why, in no order."""
@@ -155,6 +168,8 @@ def _story(one: Recorded) -> Story | None:
         for head in s["heads"]
     ):
         return None
+    if _back_before_others(steps, sorted({1} | changing)):
+        return None
     gone = {name for s in steps for name in s.get("deleted") or ()}
     held = {w.name for w in beginning} | {
         one["workload"] for s in steps for one in s.get("admitted") or ()
@@ -162,6 +177,21 @@ def _story(one: Recorded) -> Story | None:
     if gone - held:
         return None
     return Story(one, beginning, sorted({1} | changing))
+
+
+def _back_before_others(steps: list[dict[str, Any]], moments: list[int]) -> bool:
+    """Tell whether a victim gets in again, and something else is decided after it at that time."""
+    victims: set[str] = set()
+    back: dict[int, int] = {}
+    for step in steps:
+        moment = max(each for each in moments if each <= step["step"])
+        decided = step.get("admitted") or step.get("preempted")
+        if decided and back.get(moment, step["step"]) < step["step"]:
+            return True
+        if any(one["workload"] in victims for one in step.get("admitted") or ()):
+            back.setdefault(moment, step["step"])
+        victims.update(one["workload"] for one in step.get("preempted") or ())
+    return False
 
 
 def _older(
@@ -221,7 +251,7 @@ def _pods(story: Story, one: WorkloadOf, at: datetime) -> Iterator[Arrival]:
     name, run_s = f"{story.name}-{one.name}", _run_s(story, one, at)
     namespace = f"{story.name}-{one.namespace}"
     read = reading.workload(one)
-    for pod_set in read.pod_sets:
+    for place, pod_set in enumerate(read.pod_sets):
         for index in range(pod_set.count):
             pod = f"{name}-{pod_set.name}-{index}"
             view = PodView(
@@ -239,7 +269,7 @@ def _pods(story: Story, one: WorkloadOf, at: datetime) -> Iterator[Arrival]:
                 annotations={GROUP_TOTAL_COUNT: str(sum(s.count for s in read.pod_sets))},
                 finalizers=(POD_FINALIZER,),
                 gates=(ADMISSION_GATE,),
-                role=pod_set.name,
+                role=_role(place, pod_set.name),
                 role_annotated=True,
                 requests=dict(pod_set.requests),
                 node_selector=dict(pod_set.node_selector),
@@ -248,6 +278,10 @@ def _pods(story: Story, one: WorkloadOf, at: datetime) -> Iterator[Arrival]:
                 phase="Pending",
             )
             yield Arrival(at, view, Life(run_s=run_s))
+
+
+def _role(place: int, name: str) -> str:
+    return f"{place}-{name}"
 
 
 def _run_s(story: Story, one: WorkloadOf, came: datetime) -> float:

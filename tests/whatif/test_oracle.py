@@ -65,14 +65,18 @@ def differs(
 ) -> str | None:
     """Say in what a play differs from the oracle, None if its beginning did not come about.
 
-    After the end of a case its pods end one by one here, and others give way or get in.
+    After the end of a case its pods end one by one here, and others give way or get in. Queues that
+    share nothing have no order at one moment.
     """
     names = set(story.names())
     mine = [one for one in admitted if one.group in names and one.at < story.end()]
     if [one for one in mine if one.at < cases.GONE] != story.held():
         return None
-    then = [replace(one, at=_moment(one.at)) for one in mine if one.at >= cases.GONE]
-    wanted = story.admitted()
+    came = [replace(one, at=_moment(one.at)) for one in mine if one.at >= cases.GONE]
+    then, wanted = (
+        sorted(each, key=lambda one: (one.at, story.tree(one.queue)))
+        for each in (came, story.admitted())
+    )
     if then != wanted:
         return f"{story.name}: {then} for {wanted}"
     gave_way = sorted((who, why) for at, who, why in preempted if who in names and at < story.end())
