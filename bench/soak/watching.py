@@ -18,14 +18,16 @@ UNGATED, FAILED, LET_GO, GONE = "ungated", "failed", "let go", "gone"
 
 
 class _Waiter:
-    def __init__(self, left: set[Key]) -> None:
-        self.left = left
-        self.over = asyncio.get_running_loop().create_future()
+    """Waits for a sign of `wanted` pods out of those that have not shown it; knows the last."""
+
+    def __init__(self, left: set[Key], wanted: int) -> None:
+        self.left, self.enough = left, len(left) - wanted
+        self.over: asyncio.Future[Key] = asyncio.get_running_loop().create_future()
 
     def saw(self, key: Key) -> None:
         self.left.discard(key)
-        if not self.left and not self.over.done():
-            self.over.set_result(None)
+        if len(self.left) <= self.enough and not self.over.done():
+            self.over.set_result(key)
 
 
 class PodWatch(PodLines):
@@ -38,14 +40,27 @@ class PodWatch(PodLines):
 
     async def until(self, sign: str, namespace: str, names: Iterable[str]) -> None:
         """Wait until all pods have shown a sign."""
-        keys = [(namespace, name) for name in names]
-        left = {key for key in keys if sign not in self._seen.get(key, ())}
-        if not left:
-            return
-        waiter = _Waiter(set(left))
+        if left := self._without(sign, namespace, names):
+            await self._wait(sign, left, len(left))
+
+    async def first(self, sign: str, namespace: str, names: Iterable[str]) -> str:
+        """Wait until one of the pods has shown a sign; return its name."""
+        names = list(names)
+        left = self._without(sign, namespace, names)
+        for name in names:
+            if (namespace, name) not in left:
+                return name
+        return (await self._wait(sign, left, 1))[1]
+
+    def _without(self, sign: str, namespace: str, names: Iterable[str]) -> set[Key]:
+        keys = ((namespace, name) for name in names)
+        return {key for key in keys if sign not in self._seen.get(key, ())}
+
+    async def _wait(self, sign: str, left: set[Key], wanted: int) -> Key:
+        waiter = _Waiter(left, wanted)
         for key in left:
             self._waiting.setdefault((key, sign), []).append(waiter)
-        await waiter.over
+        return await waiter.over
 
     def forget(self, namespace: str, names: Iterable[str]) -> None:
         """Drop what is known of pods that are gone."""
