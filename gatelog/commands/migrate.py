@@ -78,11 +78,8 @@ def migrate(
     _refuse_new_directory(settings.database.url)
     role = settings.database.reader_role
     migrations.upgrade(url, reader_role=role, stamp=stamp)
-    narrator.done(
-        "database",
-        f"{read_model_at(url)} is at schema {migrations.head()}",
-        schema=migrations.head(),
-    )
+    schema = migrations.head()
+    narrator.done("database", f"{read_model_at(url)} is at schema {schema}", schema=schema)
     if role:
         narrator.done("reader", f"role {role} may read it", role=role)
     if settings.nats.url:
