@@ -290,7 +290,7 @@ class Story:
         match command:
             case c.UngatePod():
                 view = msgspec.structs.replace(
-                    view, gates=(), labels=view.labels | command.labels, writer="gatelog"
+                    view, gates=(), labels={**view.labels, **command.labels}, writer="gatelog"
                 )
             case c.FinalizePod():
                 view = msgspec.structs.replace(view, finalizers=())

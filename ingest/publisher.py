@@ -118,7 +118,7 @@ class EventPublisher:
         cluster: str,
         shards: int,
         batch_bytes: int,
-        positions: dict[str, str],
+        positions: Mapping[str, str],
         lasts: Mapping[int, int],
         clock: Callable[[], float] = time.monotonic,
         metrics: IngestMetrics | None = None,

@@ -9,6 +9,7 @@ would continue a history that is not there, so everything is listed again.
 Invariant: resuming may repeat events, never skip one.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Protocol
 
@@ -68,7 +69,7 @@ class Resume(Struct, frozen=True):
     `lasts` is the sequence of the newest message of each shard, 0 for none: what ours must follow.
     """
 
-    positions: dict[str, str]
+    positions: Mapping[str, str]
     reason: str
     created: datetime
     last_sequence: int
@@ -93,7 +94,7 @@ async def from_log(log: Log, cluster: str, shards: int) -> Resume:
             reason = reason or f"nothing is in {where} yet"
         elif newest is None or message.sequence > newest.sequence:
             newest = message
-    positions: dict[str, str] = {}
+    positions: Mapping[str, str] = {}
     if not reason:
         positions = codec.decode_batch(newest.body).positions if newest else {}
         reason = "the log has no complete list of this kind"

@@ -8,7 +8,7 @@ Invariant: `decode_batch` never raises for content. What cannot be decoded comes
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from typing import Any
@@ -26,14 +26,14 @@ class _Envelope(msgspec.Struct, omit_defaults=True):
     v: int
     source: str
     events: tuple[Event, ...]
-    positions: dict[str, str] = {}
+    positions: Mapping[str, str] = {}
 
 
 class _Lenient(msgspec.Struct, omit_defaults=True):
     v: int
     source: str
     events: tuple[msgspec.Raw, ...]
-    positions: dict[str, str] = {}
+    positions: Mapping[str, str] = {}
 
 
 class Concerned(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ follow are decisions of their own.
 Invariant: carrying out a command twice has the effect of carrying it out once.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -58,7 +59,7 @@ class PodSetSpec(Value, frozen=True, kw_only=True):
     name: str
     count: int
     sample: ObjectRef | None = None
-    requests: dict[str, int] = {}
+    requests: Mapping[str, int] = {}
     template: str = ""
 
 
@@ -78,10 +79,10 @@ class UngatePod(Command, tag="UngatePod", frozen=True, kw_only=True):
     """
 
     gates: tuple[str, ...]
-    node_selector: dict[str, str] = {}
+    node_selector: Mapping[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
     replaces: tuple[str, ...] = ()
     workload: str = ""
 
@@ -142,8 +143,8 @@ class CreateWorkload(Command, tag="CreateWorkload", frozen=True, kw_only=True):
     pod_sets: tuple[PodSetSpec, ...]
     owners: tuple[ObjectRef, ...]
     controller: bool = False
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
     priority: int = 0
     priority_ref: PriorityRef | None = None
     max_execution_s: int | None = None
@@ -159,7 +160,7 @@ class UpdateWorkload(Command, tag="UpdateWorkload", frozen=True, kw_only=True):
 
     add_owners: tuple[ObjectRef, ...] = ()
     controller: bool = False
-    labels: dict[str, str] = {}
+    labels: Mapping[str, str] = {}
     active: bool | None = None
     max_execution_s: int | None = None
     queue: str | None = None
@@ -187,7 +188,7 @@ class WriteWorkloadStatus(Command, tag="WriteWorkloadStatus", frozen=True, kw_on
     conditions: tuple[Condition, ...] = ()
     admission: Admission | None = None
     clear_admission: bool = False
-    reclaimable: dict[str, int] | None = None
+    reclaimable: Mapping[str, int] | None = None
     executed_s: int | None = None
     checks: tuple[str, ...] | None = None
     reset_checks: bool = False

@@ -14,6 +14,8 @@ Schema history: 2026-11 first version of everything (v1); `WorkloadView.owner_po
 Invariant: an event never changes once published, and equal deltas have equal `event_id`.
 """
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from podgroup.commands import AnyCommand
@@ -57,8 +59,8 @@ class PodMeasured(EventBase, tag="pod_measured.v1", frozen=True, kw_only=True):
     from_at: Time
     to_at: Time
     samples: int
-    total: dict[str, int]
-    peak: dict[str, int]
+    total: Mapping[str, int]
+    peak: Mapping[str, int]
 
 
 class WorkloadApplied(EventBase, tag="workload_applied.v1", frozen=True, kw_only=True):
@@ -270,7 +272,7 @@ class Batch(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     source: str
     events: tuple[Event | Undecodable, ...]
-    positions: dict[str, str] = {}
+    positions: Mapping[str, str] = {}
 
 
 class Decision(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):

@@ -8,6 +8,7 @@ replay compares two of them. Later entries of one key replace earlier ones.
 Invariant: `(seq, ord)` of notes is unique and grows; nothing here refers to a clock.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from msgspec import Struct, field
@@ -121,7 +122,7 @@ class FailureRow(Struct, frozen=True, gc=False, kw_only=True):
     restarts: int = 0
     finished_at: datetime | None = None
     node: str = ""
-    requests: dict[str, int]
+    requests: Mapping[str, int]
 
 
 class QuotaRow(Struct, frozen=True, gc=False):

@@ -8,7 +8,7 @@ Amounts of resources are integers: milli-units for `cpu`, whole units (bytes, de
 rounded up. Times are aware UTC. Invariant: a view is a value and is never changed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -63,7 +63,7 @@ class NodeTerm(View, frozen=True, kw_only=True):
 class Selector(View, frozen=True, kw_only=True):
     """A metav1.LabelSelector; both parts empty matches everything."""
 
-    labels: dict[str, str] = {}
+    labels: Mapping[str, str] = {}
     expressions: tuple[Requirement, ...] = ()
 
 
@@ -98,10 +98,10 @@ class DeclaredSet(View, frozen=True, kw_only=True):
 
     name: str
     count: int = 1
-    requests: dict[str, int] = {}
+    requests: Mapping[str, int] = {}
     role: str = ""
     template: str = ""
-    node_selector: dict[str, str] = {}
+    node_selector: Mapping[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()
     node_terms: tuple[NodeTerm, ...] = ()
 
@@ -128,8 +128,8 @@ class PodView(View, frozen=True, kw_only=True):
     created_at: Time
     deleted_at: Time | None = None
     grace_s: int | None = None
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
     finalizers: tuple[str, ...] = ()
     owners: tuple[OwnerRef, ...] = ()
     gates: tuple[str, ...] = ()
@@ -137,11 +137,11 @@ class PodView(View, frozen=True, kw_only=True):
     written_at: Time | None = None
     role: str = ""
     role_annotated: bool = False
-    requests: dict[str, int] = {}
+    requests: Mapping[str, int] = {}
     qos: str = ""
     priority: int | None = None
     priority_class: str = ""
-    node_selector: dict[str, str] = {}
+    node_selector: Mapping[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()
     node_terms: tuple[NodeTerm, ...] = ()
     scheduler: str = ""
@@ -162,16 +162,16 @@ class PodSetView(View, frozen=True, kw_only=True):
 
     name: str
     count: int = 1
-    requests: dict[str, int] = {}
+    requests: Mapping[str, int] = {}
 
 
 class PodSetUpdate(View, frozen=True, kw_only=True):
     """What a ready admission check wants merged into the pods of one podset."""
 
     name: str
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-    node_selector: dict[str, str] = {}
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    node_selector: Mapping[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()
 
 
@@ -190,8 +190,8 @@ class Assignment(View, frozen=True, kw_only=True):
     """What quota admission gave one podset: resource -> flavor; usage is for all its pods."""
 
     name: str
-    flavors: dict[str, str] = {}
-    usage: dict[str, int] = {}
+    flavors: Mapping[str, str] = {}
+    usage: Mapping[str, int] = {}
     count: int = 0
     topology: bool = False
 
@@ -211,8 +211,8 @@ class WorkloadView(View, frozen=True, kw_only=True):
     created_at: Time
     deleted_at: Time | None = None
     generation: int = 0
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
     finalizers: tuple[str, ...] = ()
     owners: tuple[OwnerRef, ...] = ()
     owner_pods: str = ""
@@ -229,7 +229,7 @@ class WorkloadView(View, frozen=True, kw_only=True):
     cluster_queue: str = ""
     assignments: tuple[Assignment, ...] = ()
     checks: tuple[CheckView, ...] = ()
-    reclaimable: dict[str, int] = {}
+    reclaimable: Mapping[str, int] = {}
     executed_s: int = 0
 
     @property
@@ -287,7 +287,7 @@ class FlavorQuotas(View, frozen=True, kw_only=True):
     """Quotas of one flavor in a resource group, by resource."""
 
     name: str
-    resources: dict[str, Quota] = {}
+    resources: Mapping[str, Quota] = {}
 
 
 class ResourceGroup(View, frozen=True, kw_only=True):
@@ -338,7 +338,7 @@ class ClusterQueueView(View, tag_field="kind", tag="ClusterQueue", frozen=True, 
     because: str = ""
     """As in `LocalQueueView`."""
     checks: tuple[str, ...] = ()
-    check_flavors: dict[str, tuple[str, ...]] = {}
+    check_flavors: Mapping[str, tuple[str, ...]] = {}
     """Checks that are for some flavors only, by name."""
     weight_nano: int = WHOLE
     usage_based: bool = False
@@ -361,7 +361,7 @@ class FlavorView(View, tag_field="kind", tag="ResourceFlavor", frozen=True, kw_o
     name: str
     resource_version: str
     namespace: str = ""
-    node_labels: dict[str, str] = {}
+    node_labels: Mapping[str, str] = {}
     taints: tuple[Toleration, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     marked: bool = False
@@ -415,7 +415,7 @@ class NamespaceView(View, tag_field="kind", tag="Namespace", frozen=True, kw_onl
     uid: str
     name: str
     resource_version: str
-    labels: dict[str, str] = {}
+    labels: Mapping[str, str] = {}
     namespace: str = ""
     deleted_at: Time | None = None
 

@@ -12,6 +12,7 @@ time), so nothing depends on what a process has seen before.
 Invariant: no view is changed; the one that is made equals it, and a shared mapping never changes.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
@@ -43,10 +44,10 @@ def one_time(value: datetime) -> datetime:
     return _times.setdefault((value, value.tzinfo), value)
 
 
-def one_map(value: dict[str, _T]) -> dict[str, _T]:
+def one_map(value: Mapping[str, _T]) -> Mapping[str, _T]:
     """Return the mapping that stands for all equal ones of the same order."""
     key = tuple(value.items())
-    shared: dict[str, _T] | None = _maps.get(key)
+    shared: Mapping[str, _T] | None = _maps.get(key)
     if shared is None:
         if len(_maps) >= MOST:
             _maps.clear()
@@ -157,7 +158,7 @@ def _as(value: _T, known: _T) -> _T:
     return known if value == known else one(value)
 
 
-def _map_as(value: dict[str, str], known: dict[str, str]) -> dict[str, str]:
+def _map_as(value: Mapping[str, str], known: Mapping[str, str]) -> Mapping[str, str]:
     return known if value == known and list(value) == list(known) else one_map(value)
 
 

@@ -11,6 +11,7 @@ state and the event, which is all that "pure" has to mean here.
 Invariant: a live pod belongs to exactly one group, `world.groups[pod.group]`.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -75,8 +76,8 @@ class Measured(Struct, frozen=True, gc=False):
     """What a pod really used: sum and largest of `samples` samples, per resource."""
 
     samples: int
-    total: dict[str, int]
-    peak: dict[str, int]
+    total: Mapping[str, int]
+    peak: Mapping[str, int]
     from_at: datetime
     to_at: datetime
 
@@ -172,7 +173,7 @@ class Role(Struct, gc=False):
     count: int = 0
     need: int = 0
     peak: int = 0
-    requests: dict[str, int] = {}
+    requests: Mapping[str, int] = {}
     sample: PodUID = PodUID("")
     seen: int = 0
     ungated: int = 0

@@ -190,9 +190,9 @@ class Cluster:
                     pod,
                     writer="gatelog",
                     gates=tuple(g for g in view.gates if g not in command.gates),
-                    labels=view.labels | command.labels,
-                    annotations=view.annotations | command.annotations,
-                    node_selector=view.node_selector | command.node_selector,
+                    labels={**view.labels, **command.labels},
+                    annotations={**view.annotations, **command.annotations},
+                    node_selector={**view.node_selector, **command.node_selector},
                     tolerations=view.tolerations
                     + tuple(t for t in command.tolerations if t not in view.tolerations),
                 )
@@ -343,7 +343,7 @@ class Cluster:
 
 
 def _updated(found: _Workload, command: c.UpdateWorkload) -> dict[str, Any]:
-    spec: dict[str, Any] = {"labels": found.view.labels | command.labels}
+    spec: dict[str, Any] = {"labels": {**found.view.labels, **command.labels}}
     if command.add_owners:
         spec["owners"], spec["owner_pods"] = split_owners(found.owners)
     for name in ("queue", "active", "priority"):

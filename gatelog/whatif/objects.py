@@ -191,7 +191,7 @@ def _group(group: ResourceGroup, meant: tuple[str, str], nominal: int) -> Resour
         if quotas.name != meant[0] or meant[1] not in quotas.resources:
             return quotas
         quota: Quota = replace(quotas.resources[meant[1]], nominal=nominal)
-        return replace(quotas, resources=quotas.resources | {meant[1]: quota})
+        return replace(quotas, resources={**quotas.resources, meant[1]: quota})
 
     return replace(group, flavors=tuple(one(quotas) for quotas in group.flavors))
 

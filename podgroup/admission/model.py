@@ -9,6 +9,7 @@ seconds after any fixed moment, the same one for all values; only order and diff
 Invariant: values of this module never change; two that are equal decide alike.
 """
 
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Literal
 
@@ -89,7 +90,7 @@ class Flavor(Struct, frozen=True, kw_only=True):
     """A ResourceFlavor."""
 
     name: str
-    labels: dict[str, str] = {}
+    labels: Mapping[str, str] = {}
     taints: tuple[Toleration, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
 
@@ -141,8 +142,8 @@ class PodSetAssignment(Struct, frozen=True, kw_only=True):
 
     name: str
     count: int
-    flavors: dict[str, str] = {}
-    usage: dict[str, int] = {}
+    flavors: Mapping[str, str] = {}
+    usage: Mapping[str, int] = {}
 
 
 class Reservation(Struct, frozen=True, kw_only=True):

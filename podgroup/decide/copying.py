@@ -7,7 +7,7 @@
 Invariant: whether a group passes depends on its pods alone, not on the order they came in.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from podgroup.decide.context import Deciding
 from podgroup.decide.malformed import by_age
@@ -60,14 +60,14 @@ def copy_problem(d: Deciding, group: Group) -> tuple[str, str] | None:
     return ("DifferentAnnotations", message) if message else None
 
 
-ValuesOf = Callable[[PodView], dict[str, str]]
+ValuesOf = Callable[[PodView], Mapping[str, str]]
 
 
-def _labels(view: PodView) -> dict[str, str]:
+def _labels(view: PodView) -> Mapping[str, str]:
     return view.labels
 
 
-def _annotations(view: PodView) -> dict[str, str]:
+def _annotations(view: PodView) -> Mapping[str, str]:
     return view.annotations
 
 

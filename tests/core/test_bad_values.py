@@ -82,7 +82,7 @@ def test_a_pod_that_moves_to_another_group_opens_a_life_of_its_own() -> None:
     toy = Toy()
     first = toy.pod("first", "old", 3)
     toy.pod("second", "old", 3)
-    toy.change(first.uid, labels=first.labels | {GROUP_NAME: "new"})
+    toy.change(first.uid, labels={**first.labels, GROUP_NAME: "new"})
     old, new = toy.group("old"), toy.group("new")
     assert old.id != new.id
     held = {pod.view.name: pod.group for pod in toy.world.pods.values()}
@@ -127,7 +127,7 @@ def test_rules_that_fail_for_a_group_stop_that_group_alone() -> None:
     toy = Toy()
     broken = toy.pod("broken", "broken-group", 2)
     toy.world.members[toy.group("broken-group").id].sets.clear()
-    toy.change(broken.uid, labels=broken.labels | {"x": "y"})
+    toy.change(broken.uid, labels={**broken.labels, "x": "y"})
     toy.pod("fine", "fine-group", 1)
     assert toy.group("broken-group").parked
     assert toy.group("broken-group").explained.state == "Blocked"
@@ -135,7 +135,7 @@ def test_rules_that_fail_for_a_group_stop_that_group_alone() -> None:
     (row,) = toy.world.journal.parked
     assert (row.reason, row.group) == ("RulesFailed", toy.group("broken-group").id)
     assert row.object == "group ns/broken-group"
-    toy.change(broken.uid, labels=broken.labels | {"x": "z"})
+    toy.change(broken.uid, labels={**broken.labels, "x": "z"})
     assert len(toy.world.journal.parked) == 1, "said once"
     assert not toy.gated("fine")
 

@@ -275,7 +275,7 @@ def test_a_label_that_is_mended_gives_the_pod_its_place() -> None:
     worker(toy, "w0", "wrkers")
     assert toy.gated("w0")
     w0 = toy.named("w0")
-    toy.change(w0.uid, labels=w0.labels | {POD_GROUP_ROLE: "workers"})
+    toy.change(w0.uid, labels={**w0.labels, POD_GROUP_ROLE: "workers"})
     assert not toy.gated("w0")
     assert seen(toy) == {"driver": 1, "workers": 1}
 

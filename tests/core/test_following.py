@@ -8,7 +8,7 @@ from tests.support.toy import Toy
 
 def relabel(toy: Toy, name: str, **labels: str) -> None:
     pod = toy.named(name)
-    toy.change(pod.uid, labels=pod.labels | labels)
+    toy.change(pod.uid, labels={**pod.labels, **labels})
 
 
 @pytest.mark.parametrize("mode", ["builtin", "kueue"])

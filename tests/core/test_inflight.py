@@ -77,7 +77,7 @@ def test_a_deletion_that_overtakes_the_ungating_leaves_nothing_behind() -> None:
     toy.act = False
     toy.change(first.uid, deleted_at=toy.now)
     toy.act = True
-    ungated = {"gates": (), "labels": first.labels | {"x": "y"}}
+    ungated = {"gates": (), "labels": {**first.labels, "x": "y"}}
     toy.change(first.uid, settle=False, **ungated)
     toy.settle()
     assert toy.there() == {"b"}

@@ -133,7 +133,7 @@ def play(story: list[tuple[str, str, int]], *, cpu: int = 4, check: bool = True)
         elif verb == "delete":
             toy.delete(chosen.name)
         elif verb == "unretriable":
-            toy.change(chosen.uid, annotations=chosen.annotations | {RETRIABLE_IN_GROUP: "false"})
+            toy.change(chosen.uid, annotations={**chosen.annotations, RETRIABLE_IN_GROUP: "false"})
         if check:
             invariants(toy, cpu)
     return toy

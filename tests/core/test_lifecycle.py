@@ -82,7 +82,7 @@ def test_a_step_that_no_path_allows_parks_its_group_alone() -> None:
     broken = toy.pod("broken", "broken-group", 2)
     group = toy.group("broken-group")
     group.explained.state = "Finished"
-    toy.change(broken.uid, labels=broken.labels | {"x": "y"})
+    toy.change(broken.uid, labels={**broken.labels, "x": "y"})
     assert (group.explained.state, bool(group.parked)) == ("Finished", True)
     (row,) = toy.world.journal.parked
     assert (row.reason, row.group) == ("IllegalTransition", group.id)
@@ -95,7 +95,7 @@ def test_a_step_that_no_path_allows_parks_its_group_alone() -> None:
 
     toy.pod("fine", "fine-group", 1)
     assert not toy.gated("fine")
-    toy.change(broken.uid, labels=broken.labels | {"x": "z"})
+    toy.change(broken.uid, labels={**broken.labels, "x": "z"})
     assert len(toy.world.journal.parked) == 1, "said once"
 
     # Released without being mended it is parked again; by a version that knows better it goes on.

@@ -164,7 +164,7 @@ def test_a_total_changed_after_composition_is_told_and_not_obeyed() -> None:
     toy.pod("p0", "g", 2)
     toy.pod("p1", "g", 2)
     p0 = toy.named("p0")
-    toy.change(p0.uid, annotations=p0.annotations | {GROUP_TOTAL_COUNT: "3"})
+    toy.change(p0.uid, annotations={**p0.annotations, GROUP_TOTAL_COUNT: "3"})
     assert toy.events[-1][:2] == ("Warning", "TotalCountChanged")
     assert "2 to 3" in toy.events[-1][2]
     assert any(n.kind == "TotalCountChanged" for n in toy.world.journal.notes)
@@ -182,7 +182,7 @@ def test_a_role_count_changed_after_composition_is_told_and_not_obeyed() -> None
         toy.pod(name, "g", None, labels={POD_GROUP_ROLE: role}, annotations=notes)
     before = toy.workloads["g"].pod_sets
     w0 = toy.named("w0")
-    toy.change(w0.uid, annotations=w0.annotations | {POD_GROUP_ROLE_COUNT: "5"})
+    toy.change(w0.uid, annotations={**w0.annotations, POD_GROUP_ROLE_COUNT: "5"})
     kind, reason, message = toy.events[-1]
     assert (kind, reason) == ("Warning", "TotalCountChanged")
     assert "pod-group-role-count: 2" in message and "pod-group-role-count: 5" in message

@@ -114,7 +114,7 @@ def test_unretriable_group_with_failures_is_failed() -> None:
     toy.pod("p1", "g", 2)
     toy.run("p0", "p1")
     p0 = toy.named("p0")
-    toy.change(p0.uid, annotations=p0.annotations | {RETRIABLE_IN_GROUP: "false"})
+    toy.change(p0.uid, annotations={**p0.annotations, RETRIABLE_IN_GROUP: "false"})
     toy.end("p0", phase="Failed")
     assert toy.group("g").explained.state == "Running"
     toy.end("p1", phase="Failed")

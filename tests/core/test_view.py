@@ -5,9 +5,13 @@ one that is not needed, which is an error (`make check`).
 """
 
 import ast
+import re
 from pathlib import Path
+from typing import get_type_hints
 
-from podgroup import quota, state, view
+from msgspec import Struct
+
+from podgroup import commands, events, objects, quota, records, state, view
 from podgroup.decide.rule import Rule
 from podgroup.members import Members
 from podgroup.objects import PodView
@@ -20,12 +24,26 @@ def refused(world: view.World, group: view.Group, pod: view.Pod, seen: PodView) 
     group.roles["main"] = state.Role("main")  # type: ignore[index]
     pod.let_in = True  # type: ignore[misc]
     seen.phase = "Running"  # type: ignore[misc]
+    seen.labels["team"] = "b"  # type: ignore[index]
     world.groups.clear()  # type: ignore[attr-defined]
     world.meta.timers.pop("wake")  # type: ignore[attr-defined]
     world.quotas.charge("group", None)  # type: ignore[attr-defined]
     world.members[group.id].drop("uid")  # type: ignore[attr-defined]
     if group.quota.holding is not None:
         group.quota.holding.admitted = False  # type: ignore[misc]
+
+
+def test_what_is_decoded_holds_nothing_that_can_be_written() -> None:
+    looked_at = 0
+    for module in (commands, events, objects, records):
+        for name, kind in vars(module).items():
+            if not (isinstance(kind, type) and issubclass(kind, Struct)) or kind is Struct:
+                continue
+            assert kind.__struct_config__.frozen, name
+            for field, told in get_type_hints(kind).items():
+                assert not re.search(r"\b(dict|list|set|bytearray)\[", str(told)), (name, field)
+                looked_at += 1
+    assert looked_at > 200
 
 
 def test_what_rules_see_is_there_and_has_no_setter() -> None:

@@ -139,7 +139,7 @@ async def test_an_unknown_event_between_good_ones(stack: Stack) -> None:
                 pod=msgspec.structs.replace(
                     seen[f"busy-{i}"],
                     resource_version=await newer(stack, api),
-                    labels=seen[f"busy-{i}"].labels | {"told-by": f"batch-{i}"},
+                    labels={**seen[f"busy-{i}"].labels, "told-by": f"batch-{i}"},
                 )
             )
             for i in range(2)

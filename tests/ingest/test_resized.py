@@ -1,6 +1,7 @@
 """What a pod takes while it is resized: the larger of what it asks for and what it was granted."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from podgroup.events import PodApplied
 POD = watched_kinds("")[-1]
 
 
-def requests(status: dict[str, Any], **spec: Any) -> dict[str, int]:
+def requests(status: dict[str, Any], **spec: Any) -> Mapping[str, int]:
     container = {"name": "c", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}
     pod = {
         "metadata": {

@@ -88,7 +88,7 @@ def test_a_changed_maximum_execution_time_is_followed_in_place() -> None:
     pair(toy, labels={MAX_EXEC_SECONDS: "5"})
     before = toy.workloads["g"].uid
     p0 = toy.named("p0")
-    toy.change(p0.uid, labels=p0.labels | {MAX_EXEC_SECONDS: "10"})
+    toy.change(p0.uid, labels={**p0.labels, MAX_EXEC_SECONDS: "10"})
     assert (toy.workloads["g"].uid, toy.workloads["g"].max_execution_s) == (before, 10)
     text = "Updated not matching Workload for suspended job: ns/g"
     assert ("p0", "UpdatedWorkload", text) in toy.said
@@ -104,7 +104,7 @@ def test_the_queue_of_a_group_is_followed_unless_it_serves(serving: bool) -> Non
     pair(toy, annotations={SERVING: "true"} if serving else {})
     for name in ("p0", "p1"):
         pod = toy.named(name)
-        toy.change(pod.uid, labels=pod.labels | {QUEUE_NAME: "other"})
+        toy.change(pod.uid, labels={**pod.labels, QUEUE_NAME: "other"})
     assert toy.workloads["g"].queue == ("lq" if serving else "other")
 
 

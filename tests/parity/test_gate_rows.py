@@ -58,7 +58,7 @@ def of_slice(toy: Toy, old: dict[str, str], new: str) -> PodView:
     """A pod that carries annotations of an earlier slice, admitted with Workload `new`."""
     foo = toy.pod("foo", annotations=old)
     (name,) = toy.workloads
-    notes = toy.workloads[name].annotations | ({SLICE_NAME: new} if new else {})
+    notes = {**toy.workloads[name].annotations, **({SLICE_NAME: new} if new else {})}
     toy.put_workload(msgspec.structs.replace(toy.workloads[name], annotations=notes))
     toy.admit(name)
     return toy.last[foo.name]

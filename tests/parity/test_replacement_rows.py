@@ -66,7 +66,7 @@ def test_surplus_before_the_workload_goes_youngest_first() -> None:
     toy.pod("young", "g", 3)
     for name in ("other", "young"):
         pod = toy.named(name)
-        toy.change(pod.uid, annotations=pod.annotations | {GROUP_TOTAL_COUNT: "1"})
+        toy.change(pod.uid, annotations={**pod.annotations, GROUP_TOTAL_COUNT: "1"})
     assert toy.there() == {"other"}
     assert [(p.name, p.count) for p in toy.workloads["g"].pod_sets] == [("r1", 1)]
     assert owners(toy) == {"other"}

@@ -96,7 +96,7 @@ def test_only_annotations_for_provisioning_requests_are_passed_on() -> None:
 def test_a_changed_queue_is_followed_while_nothing_is_reserved(mode: str) -> None:
     toy = Toy(cpu=0, mode=mode)
     foo = toy.pod("foo")
-    toy.change(foo.uid, labels=foo.labels | {QUEUE_NAME: "other"})
+    toy.change(foo.uid, labels={**foo.labels, QUEUE_NAME: "other"})
     assert toy.workloads[of(foo)].queue == "other"
 
 

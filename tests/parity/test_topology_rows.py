@@ -74,7 +74,7 @@ def unplace(toy: Toy, name: str, node: str) -> None:
     view = toy.named(name)
     gates = tuple(g for g in view.gates if g != TOPOLOGY_GATE)
     hostname = {"kubernetes.io/hostname": node}
-    toy.change(view.uid, gates=gates, node_selector=view.node_selector | hostname)
+    toy.change(view.uid, gates=gates, node_selector={**view.node_selector, **hostname})
 
 
 def enrolled(toy: Toy, name: str, owner: str, pod_set: str) -> bool:

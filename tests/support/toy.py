@@ -384,11 +384,11 @@ class Toy:
                     settle=False,
                     writer="gatelog",
                     gates=tuple(g for g in p.gates if g not in command.gates),
-                    labels=p.labels | command.labels,
-                    annotations=p.annotations | command.annotations,
+                    labels={**p.labels, **command.labels},
+                    annotations={**p.annotations, **command.annotations},
                     tolerations=p.tolerations
                     + tuple(t for t in command.tolerations if t not in p.tolerations),
-                    node_selector=p.node_selector | command.node_selector,
+                    node_selector={**p.node_selector, **command.node_selector},
                 )
             case c.FinalizePod():
                 self._strip(t.uid)
@@ -513,7 +513,7 @@ class Toy:
                     spec["max_execution_s"] = command.max_execution_s or None
                 if command.active is not None:
                     spec["active"] = command.active
-                spec["labels"] = w.labels | command.labels
+                spec["labels"] = {**w.labels, **command.labels}
                 if command.priority is not None:
                     spec["priority"] = command.priority
                 if command.priority_ref is not None:
