@@ -99,7 +99,7 @@ class Quotas(Struct):
         return self.tallies.get(queue) or Tally()
 
     def counted(self, *, reported: bool) -> None:
-        """Nothing has moved since the last look; `told`: nor since the last report."""
+        """Nothing has moved since the last look; `reported`: nor since the last report."""
         self.moved = False
         if reported:
             for queue in self.marked:

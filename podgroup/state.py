@@ -529,7 +529,7 @@ class World(Struct):
     """Groups to decide on after this message, in order of first touch -> what of them changed
     (`podgroup.changes`)."""
     heeded: bool = True
-    """Rules will look at what is touched; off, nobody asks what of it changed."""
+    """Rules will look at what is touched; off, no rule asks what of it changed."""
     thorough: bool = False
     """All rules are due whatever happened. Must make no difference, and costs several times more;
     set when recorded decisions turn out to be other than ours, so that each is reported."""

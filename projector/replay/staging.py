@@ -1,7 +1,7 @@
 """A stage in a process of its own, for long logs.
 
 Theory. Folding keeps one processor busy, and so does writing what comes of it; Python has one
-interpreter lock per process. So a child (`python -m` this module) has the stage. It is told on its
+interpreter lock per process. So a child (`python -m` this module) has the stage. It reads from its
 stdin what to call, and answers on its stdout. Calls are few and rows are many, so a call is pickled
 and the rows in it are flat lists in msgpack, which cost a third of that.
 
@@ -152,7 +152,7 @@ class _Stages:
 
 def main() -> None:
     """Do what stdin says until it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller is told as well, and closes
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller gets it as well, and closes
     gc.disable()  # rows form no cycles
     calls: queue.SimpleQueue[tuple[str, tuple[Any, ...]]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(calls,), daemon=True).start()

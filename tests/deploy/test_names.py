@@ -215,7 +215,7 @@ VAGUE = re.compile(
 )
 """Words for which there are precise ones: the caller, another writer, no group; reported, written,
 parked, inadmissible, released."""
-MOST_VAGUE = 5
+MOST_VAGUE = 10
 """How often they may stand in 10,000 lines: one may be right where it stands."""
 
 
