@@ -406,6 +406,10 @@ def test_flavors_and_priority_classes():
     assert problems("resourceflavors", flavor) != []
     flavor["spec"]["tolerations"] = [{"key": "a", "operator": "Exists", "value": "b"}]
     assert problems("resourceflavors", flavor) != []
+    for effect, refused in (("NoExecute", False), ("NoSchedule", True)):
+        timed = {"key": "a", "operator": "Exists", "effect": effect, "tolerationSeconds": 5}
+        flavor["spec"]["tolerations"] = [timed]
+        assert bool(problems("resourceflavors", flavor)) is refused
     assert problems("workloadpriorityclasses", {"value": -5, "description": "later"}) == []
     assert problems("workloadpriorityclasses", {"description": "none"}) != []
 
