@@ -12,6 +12,7 @@ message that was asked for, or an error.
 
 import asyncio
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -194,6 +195,7 @@ def _write(frame: Frame) -> None:
 
 def main() -> None:
     """Fetch what stdin says."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller is told as well, and ends it
     stretch = msgspec.json.decode(sys.stdin.buffer.read(), type=Stretch)
     try:
         eventloop.run(_send(stretch))
