@@ -1,8 +1,8 @@
 """The API server on bytes: requests, and watches as lines.
 
-HTTP goes on raw bytes, over `kube_http` or (watches, proxies, answers with a bound) aiohttp;
-decoding is the caller's, into the few fields it needs. Login is `kube_login`'s. A 401 reads the
-configuration again, once for all who got it at that moment, and tries once more.
+HTTP goes over aiohttp on raw bytes; decoding is the caller's, into the few fields it needs. Login
+is `kube_login`'s. A 401 reads the configuration again, once for all who got it at that moment, and
+tries once more.
 
 A watch has no total timeout (it would cut it off, kubernetes_asyncio#325) but an idle one: silence
 beyond `idle_timeout_s` counts as a dead connection. A watch that ends is over; what to do then is
@@ -164,20 +164,11 @@ class KubeClient:
         while True:
             login.hold()
             try:
-                if login.proxy is None and most_bytes is None:
-                    plain = _plainly(path, params)
-                    if plain is None:
-                        target = _url(login.server, path, params).raw_path_qs
-                    else:
-                        target = login.connections.base + plain
-                    given = {**headers, **await login.headers()}
-                    answer = Answer(*await login.connections.request(method, target, given, body))
-                else:
-                    async with await self._sent(
-                        login, method, path, params, body, headers, self._timeout
-                    ) as response:
-                        said = await _whole(response, path, most_bytes)
-                        answer = Answer(response.status, said, response.headers)
+                async with await self._sent(
+                    login, method, path, params, body, headers, self._timeout
+                ) as response:
+                    said = await _whole(response, path, most_bytes)
+                    answer = Answer(response.status, said, response.headers)
             finally:
                 await login.release()
             if answer.status != _UNAUTHORIZED:
@@ -278,19 +269,11 @@ def _timeout(settings: KubernetesSettings, idle_s: float | None) -> aiohttp.Clie
 
 
 def _url(server: str, path: str, params: Params | None) -> URL:
-    """Return the URL of a request."""
-    target = _plainly(path, params)
-    if target is None:
-        return URL(server + path).update_query(params or {})  # None would take its query away
-    return URL(server + target, encoded=True)
-
-
-def _plainly(path: str, params: Params | None) -> str | None:
-    """Return path and query where nothing needs quoting, as with nearly all requests; else None."""
+    """Return the URL of a request; nearly all consist of names that need no quoting."""
     if not _plain(path) or ".." in path or not all(map(_plain, (params or {}).values())):
-        return None
+        return URL(server + path).update_query(params or {})  # None would take its query away
     query = "&".join([f"{key}={value}" for key, value in (params or {}).items()])
-    return f"{path}?{query}" if query else path
+    return URL(f"{server}{path}?{query}" if query else server + path, encoded=True)
 
 
 async def connect(settings: KubernetesSettings, *, part: str = "cli") -> KubeClient:

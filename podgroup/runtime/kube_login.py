@@ -5,10 +5,9 @@ a pod nothing of it is needed (`kube_incluster`). Its models and its watch are n
 loaded (`kubeconfig`): the watch decodes each item three times, and a token refresh closes the
 session under running watches (kopf#980).
 
-A `Login` is one reading of the configuration with its connections: an aiohttp session for watches
-and what goes through a proxy, `kube_http` for all else. When the server says 401, or certificates
-change, a new Login replaces it; the old one is closed only after its last user has let go, so that
-a running watch never dies of a token refresh.
+A `Login` is one reading of the configuration with one aiohttp session. When the server says 401, or
+certificates change, a new Login replaces it; the old session is closed only after its last user
+has let go, so that a running watch never dies of a token refresh.
 
 Invariant: credentials live in memory in the Authorization header only; they are never logged and
 never part of an error.
@@ -22,7 +21,6 @@ from typing import Any
 import aiohttp
 
 from podgroup.runtime.kube_errors import KubeError, KubeUnavailable
-from podgroup.runtime.kube_http import Connections
 from podgroup.runtime.kube_incluster import InCluster
 from podgroup.runtime.kubeconfig import library
 from podgroup.runtime.settings import KubernetesSettings
@@ -41,14 +39,10 @@ class Login:
         self.server: str = configuration.host.rstrip("/")
         self.proxy: str | None = configuration.proxy or None
         self.server_hostname: str | None = configuration.tls_server_name or None
-        tls = _tls(configuration)
-        self.connections = Connections(
-            self.server, tls, self.server_hostname, user_agent, settings.connect_timeout_s
-        )
         self.session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=0,  # requests are limited by the client, watches not at all
-                ssl=tls,
+                ssl=_tls(configuration),
                 keepalive_timeout=60,
             ),
             headers={"User-Agent": user_agent, "Accept": "application/json"},
@@ -71,17 +65,13 @@ class Login:
         """Count one user less; the last one of a retired login closes its session."""
         self._users -= 1
         if self._retired and self._users == 0:
-            await self._close()
+            await self.session.close()
 
     async def retire(self) -> None:
         """No new users will come: close the session now or when the last one leaves."""
         self._retired = True
         if self._users == 0:
-            await self._close()
-
-    async def _close(self) -> None:
-        self.connections.close()
-        await self.session.close()
+            await self.session.close()
 
 
 async def log_in(settings: KubernetesSettings, user_agent: str) -> Login:
