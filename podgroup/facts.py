@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from podgroup.commands import Admission
+from podgroup.ids import PodUID
 from podgroup.members import Flag
-from podgroup.names import ADMISSION_GATE
+from podgroup.names import ADMISSION_GATE, PODSET_LABEL
 from podgroup.objects import (
     Assignment,
     ClusterQueueView,
@@ -19,7 +20,7 @@ from podgroup.objects import (
     PodView,
     WorkloadView,
 )
-from podgroup.view import Group, Holding, World
+from podgroup.view import Group, Holding, Pod, World
 
 KUEUE: Final = "kueue"
 """Who decided an admission that Kueue decided."""
@@ -87,6 +88,17 @@ def is_true(workload: WorkloadView | None, kind: str) -> bool:
     """Tell whether a condition is there and True."""
     found = condition(workload, kind)
     return found is not None and found.status == "True"
+
+
+def bears_marks(pod: Pod) -> bool:
+    """Tell whether a pod was started under an admission that this log has not seen."""
+    return PODSET_LABEL in pod.view.labels and not pod.first_gated and not pod.opened
+
+
+def started_before(world: World, group: Group) -> bool:
+    """Tell whether all pods of a group that are past their gate bear the marks of a start."""
+    live = world.members[group.id].with_flags(Flag.LIVE)
+    return all(bears_marks(world.pods[PodUID(uid)]) for uid in live)
 
 
 def role_of(group: Group, pod_set: str) -> str:

@@ -42,7 +42,7 @@ from podgroup.decide.malformed import malformed
 from podgroup.decide.order import active_key
 from podgroup.decide.rule import Line, Rule
 from podgroup.decide.sparing import spared
-from podgroup.decide.takeover import started_before
+from podgroup.facts import started_before
 from podgroup.members import Flag
 from podgroup.names import (
     ADMISSION_GATED_BY,
@@ -133,7 +133,7 @@ def _incomplete(d: Deciding, group: Group) -> Problem | None:
         return Problem(
             "WaitingForPods", f"pods of an earlier run of '{group.name}' are still terminating"
         )
-    if members.count(Flag.STOPPABLE) and not started_before(d, group):
+    if members.count(Flag.STOPPABLE) and not started_before(d.world, group):
         # B17: a gate cannot be added to a pod that exists. It runs, and the reason is shown.
         return Problem(
             "RunningUnadmitted",

@@ -19,9 +19,8 @@ from podgroup.commands import AdmitGroup
 from podgroup.decide.context import Deciding, group_ref
 from podgroup.decide.rule import BUILTIN, Line, Rule
 from podgroup.decide.snapshot import first_flavors
-from podgroup.facts import cluster_queue_of
+from podgroup.facts import cluster_queue_of, started_before
 from podgroup.members import Flag
-from podgroup.names import PODSET_LABEL
 from podgroup.view import Group, Pod
 
 
@@ -44,16 +43,6 @@ def precedes(d: Deciding, group: Group, pod: Pod) -> bool:
     return since < workload.created_at
 
 
-def bears_marks(pod: Pod) -> bool:
-    """Tell whether a pod was started under an admission that this log has not seen."""
-    return PODSET_LABEL in pod.view.labels and not pod.first_gated and not pod.opened
-
-
-def started_before(d: Deciding, group: Group) -> bool:
-    """Tell whether all pods of a group that are past their gate bear the marks of a start."""
-    return all(bears_marks(d.pod(uid)) for uid in d.members(group).with_flags(Flag.LIVE))
-
-
 def taking_over(d: Deciding, group: Group) -> None:
     """Let a group hold what its pods run on since before this log began (builtin mode)."""
     if (
@@ -64,7 +53,7 @@ def taking_over(d: Deciding, group: Group) -> None:
         return
     if not group.composition.done or group.ending.finish is not None or group.mirror.lost:
         return
-    if not d.members(group).count(Flag.LIVE) or not started_before(d, group):
+    if not d.members(group).count(Flag.LIVE) or not started_before(d.world, group):
         return
     queue = cluster_queue_of(d.world, group)
     if queue is None:

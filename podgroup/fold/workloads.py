@@ -13,7 +13,16 @@ from msgspec.structs import replace
 
 from podgroup.changes import EVERYTHING, of_workload, same_but_status
 from podgroup.commands import Admission
-from podgroup.facts import KUEUE, beyond_admission, condition, is_true, ran_s, role_of, succeeded
+from podgroup.facts import (
+    KUEUE,
+    beyond_admission,
+    condition,
+    is_true,
+    ran_s,
+    role_of,
+    started_before,
+    succeeded,
+)
 from podgroup.fold.common import (
     end_expectation,
     lacks_no_more,
@@ -238,16 +247,32 @@ def link(world: World, here: At, group: Group, view: WorkloadView) -> None:
 def _stood(world: World, group: Group, view: WorkloadView) -> bool:
     """Tell whether a Workload seen first is an admission that pods were started under.
 
-    Any user may make a Workload and say in its status what they like, so its word is taken only for
-    what runs, which is charged either way.
+    Until the log says by which rules is decided it counts as one (see `disbelieve`).
     """
     if not is_true(view, ADMITTED) or not view.cluster_queue:
         return False
     settings = world.meta.settings
     if settings is None or settings.rules < ADOPTED_IF_STARTED:
         return True
-    pods = (world.pods[PodUID(uid)] for uid in world.members[group.id].flags)
-    return any(not pod.gated and not pod.first_gated for pod in pods)
+    return _was_started(world, group)
+
+
+def disbelieve(world: World, here: At) -> None:
+    """Take back what was adopted for groups of which nothing was started.
+
+    Any user may make a Workload and say in its status what they like, so its word is taken only
+    where pods run that bear the marks of a start. Lists come before the settings that say so.
+    """
+    for identity in sorted(world.groups):
+        group = world.groups[identity]
+        holding = group.quota.holding
+        if holding is not None and holding.decided_by == ADOPTED:
+            if not _was_started(world, group):
+                release(world, here, group, "NeverStarted")
+
+
+def _was_started(world: World, group: Group) -> bool:
+    return bool(world.members[group.id].count(Flag.LIVE)) and started_before(world, group)
 
 
 def _take_owners(

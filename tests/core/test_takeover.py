@@ -162,32 +162,55 @@ def test_the_marks_are_of_no_use_to_a_pod_that_was_seen_at_its_gate() -> None:
     assert toy.stopped("foo")[0] == "NotAdmitted"
 
 
+def forge(toy: Toy, name: str, role: str, count: int = 1, **more: Any) -> None:
+    """Make a Workload that says it is admitted, as any user may who can write Workloads."""
+    admitted = Condition(type="Admitted", status="True", reason="Admitted", at=toy.now)
+    usage = Assignment(name=role, flavors={"cpu": "f"}, usage={"cpu": 1000 * count}, count=count)
+    forged = {"conditions": (admitted,), "cluster_queue": "cq", "assignments": (usage,)}
+    toy.workload(name, (role, count), **forged, **more)
+
+
+PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
+
+
 @pytest.mark.parametrize("way", ["prebuilt", "group", "prebuilt, seen later"])
 def test_a_workload_that_says_admitted_lets_nobody_in_who_waits(way: str) -> None:
-    """Anybody may make one, and write its status; the pods were never started."""
+    """Any user may make one, and write its status; the pods were never started."""
     toy = Toy(cpu=1)
     toy.pod("hog")
     toy.run("hog")
-    admitted = Condition(type="Admitted", status="True", reason="Admitted", at=toy.now)
-    role = "r1" if way == "group" else "main"
-    usage = Assignment(name=role, flavors={"cpu": "f"}, usage={"cpu": 1000})
-    forged = {"conditions": (admitted,), "cluster_queue": "cq", "assignments": (usage,)}
-
-    def forge(name: str, **more: Any) -> None:
-        toy.workload(name, (role, 1), **forged, **more)
-
     if way == "group":
-        forge("g", annotations={IS_GROUP_WORKLOAD: "true"})
+        forge(toy, "g", "r1", annotations={IS_GROUP_WORKLOAD: "true"})
         toy.pod("sly", "g", 1)
     elif way == "prebuilt":
-        forge("mine")
-        toy.pod("sly", labels={"kueue.x-k8s.io/prebuilt-workload-name": "mine"})
+        forge(toy, "mine", "main")
+        toy.pod("sly", labels={PREBUILT: "mine"})
     else:
-        toy.pod("sly", labels={"kueue.x-k8s.io/prebuilt-workload-name": "mine"})
-        forge("mine")
+        toy.pod("sly", labels={PREBUILT: "mine"})
+        forge(toy, "mine", "main")
     assert toy.gated("sly") and in_use(toy) == 1000
     toy.end("hog")
     assert not toy.gated("sly") and in_use(toy) == 1000
+
+
+def test_no_forged_admission_outlives_the_settings_that_come_after_the_first_lists() -> None:
+    toy = Toy(ready=False)
+    toy.setup(1, "BestEffortFIFO", "LowerPriority", settled=False)
+    for name in ("a", "b", "c"):
+        forge(toy, f"of-{name}", "main")
+        toy.pod(name, labels={PREBUILT: f"of-{name}"})
+    assert all(map(toy.gated, "abc"))
+    toy.do(toy.settings())
+    assert [*map(toy.gated, "abc")].count(False) == 1 and in_use(toy) == 1000
+
+
+def test_one_pod_past_its_gate_lets_no_others_in_on_a_forged_admission() -> None:
+    toy = Toy(cpu=2)
+    toy.pod("wild", "g", 3, gated=False, node="n", phase="Running")
+    forge(toy, "g", "r1", 3, annotations={IS_GROUP_WORKLOAD: "true"})
+    toy.pod("p1", "g", 3)
+    toy.pod("p2", "g", 3)
+    assert toy.gated("p1") and toy.gated("p2") and in_use(toy) <= 2000
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])

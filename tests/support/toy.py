@@ -132,7 +132,7 @@ class Toy:
         self.send(*events)
         self.settle()
 
-    def setup(self, cpu: int, strategy: str, within: str) -> None:
+    def setup(self, cpu: int, strategy: str, within: str, *, settled: bool = True) -> None:
         v = self.bump
         objects: dict[str, list[Any]] = {
             "Namespace": [NamespaceView(uid="n", name="ns", resource_version=v())],
@@ -161,10 +161,11 @@ class Toy:
                 )
             ],
         }
-        self.send(self.settings())
+        if settled:
+            self.send(self.settings())
         events: list[e.Event] = []
         for kind in WATCHED_KINDS:
-            events.append(e.RelistStarted(kind=kind, relist=kind))
+            events.append(e.RelistStarted(kind=kind, relist=kind, by_settings=not settled))
             events += [e.ObjectApplied(object=o, relist=kind) for o in objects.get(kind, [])]
             events.append(e.RelistCompleted(kind=kind, relist=kind, resource_version=v()))
             if kind != WATCHED_KINDS[0]:  # as many messages in all as there are kinds
