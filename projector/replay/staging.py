@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
 from contextlib import suppress
 from itertools import chain
 from typing import Any
@@ -34,10 +35,22 @@ from projector.writing.checkpoint import Checkpoint
 from projector.writing.record_rows import Json
 from projector.writing.rows import Rows
 
-_encode = msgspec.msgpack.Encoder(enc_hook=bytes).encode  # of documents, which are a kind of bytes
+
+def _document(value: object) -> bytes:
+    if type(value) is not Json:
+        raise TypeError(f"a row has a {type(value).__name__}, which no column holds")
+    return bytes(value)
+
+
+_encode = msgspec.msgpack.Encoder(enc_hook=_document).encode
 _decode: "msgspec.msgpack.Decoder[dict[str, list[Any]]]" = msgspec.msgpack.Decoder(
     dict[str, list[Any]]
 )
+
+
+_NOTHING = "nothing was put in place"
+_LEFT = {"merge": "either all of it was put in place or nothing"}
+"""What became of the live read model when the child ended during a call."""
 
 
 def open_stage(url: str, cluster: str, shard: int, *, apart: bool = False) -> Stage:
@@ -69,7 +82,7 @@ def unpack(data: bytes) -> dict[str, list[Any]]:
 
 
 class _Apart:
-    """A stage that a child has; see `stage.Stage`."""
+    """A stage that a child has; see `stage.Stage`. Threads take turns, a call at a time."""
 
     def __init__(self, url: str, cluster: str, shard: int) -> None:
         self._child = subprocess.Popen(
@@ -80,6 +93,9 @@ class _Apart:
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         self._calls, self._answers = self._child.stdin, self._child.stdout
+        # Who is interrupted closes while a call is under way in another thread.
+        self._turn = threading.RLock()
+        self._merged = False
         try:
             self.left_over: str = self._call("open", url, cluster, shard)
         except BaseException:
@@ -99,27 +115,33 @@ class _Apart:
 
     def merge(self, old: Checkpoint, new: Checkpoint, floor: int, *, loose: bool) -> int:
         changed: int = self._call("merge", old, new, floor, loose)
+        self._merged = True
         return changed
 
     def undo(self) -> None:
         self._call("undo")
 
     def close(self) -> None:
-        try:
-            self._call("close")
-        finally:
-            self._end()
+        with self._turn:
+            try:
+                self._call("close")
+            except DatabaseError:
+                if not self._merged:  # else all is in place, and a child that is gone has closed
+                    raise
+            finally:
+                self._end()
 
     def _call(self, name: str, *args: Any) -> Any:
-        try:
-            pickle.dump((name, args), self._calls, pickle.HIGHEST_PROTOCOL)
-            self._calls.flush()
-            error, result = pickle.load(self._answers)
-        except (OSError, EOFError):
-            raise DatabaseError(
-                "the process that writes the new read model ended with "
-                f"{self._child.wait()}: nothing was put in place; run it again"
-            ) from None
+        with self._turn:
+            try:
+                pickle.dump((name, args), self._calls, pickle.HIGHEST_PROTOCOL)
+                self._calls.flush()
+                error, result = pickle.load(self._answers)
+            except (OSError, EOFError):
+                raise DatabaseError(
+                    "the process that writes the new read model ended with "
+                    f"{self._child.wait()}: {_LEFT.get(name, _NOTHING)}; run it again"
+                ) from None
         if error is not None:
             raise error
         return result
@@ -159,13 +181,21 @@ def main() -> None:
     stages = _Stages()
     while True:
         name, args = calls.get()
-        answer: tuple[Exception | None, Any]
         try:
-            answer = None, getattr(stages, name)(*args)
+            answer = _packed(None, getattr(stages, name)(*args))
         except Exception as error:
-            answer = error, None
-        pickle.dump(answer, sys.stdout.buffer, pickle.HIGHEST_PROTOCOL)
+            error.add_note(f"in the process that writes:\n{traceback.format_exc()}")
+            answer = _packed(error, None)
+        sys.stdout.buffer.write(answer)
         sys.stdout.buffer.flush()
+
+
+def _packed(error: Exception | None, result: Any) -> bytes:
+    try:
+        return pickle.dumps((error, result), pickle.HIGHEST_PROTOCOL)
+    except Exception:  # an error may hold anything, such as a connection
+        bare = DatabaseError("".join(traceback.format_exception(error)))
+        return pickle.dumps((bare, None), pickle.HIGHEST_PROTOCOL)
 
 
 def _listen(calls: "queue.SimpleQueue[tuple[str, tuple[Any, ...]]]") -> None:
