@@ -19,7 +19,7 @@ import msgspec
 
 from simcluster import cel, patches, policies
 from simcluster.access import Access, Check, user_info
-from simcluster.errors import ApiError, Obj, bad_request
+from simcluster.errors import ApiError, Obj, bad_request, forbidden
 from simcluster.objects import new_uid
 from simcluster.policies import MUTATING, VALIDATING, Policy
 from simcluster.requests import Options, Target
@@ -248,7 +248,9 @@ class Admission:
     async def _ask(
         self, hook: Hook, review: Obj, new: Obj | None, old: Obj | None, options: Options
     ) -> Obj | None:
-        """One call; ``None`` when it failed and the policy is Ignore."""
+        """One call; ``None`` when it was not due, or failed and the policy is Ignore."""
+        if not self._concerns(hook, review, new, old, options):
+            return None
         effects = hook.config.get("sideEffects")
         if options.dry_run and effects not in ("None", "NoneOnDryRun"):
             raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
@@ -270,6 +272,27 @@ class Admission:
         if not response.get("allowed"):
             raise _denied(hook.name, response.get("status") or {})
         return response
+
+    def _concerns(
+        self, hook: Hook, review: Obj, new: Obj | None, old: Obj | None, options: Options
+    ) -> bool:
+        """Whether a webhook's match conditions hold; one that does not counts before an error."""
+        conditions = hook.config.get("matchConditions") or ()
+        if not conditions or not cel.AVAILABLE:
+            return True
+        request = {k: v for k, v in review.items() if k != "target"}
+        names = cel.bindings(request, new, old, None, Check(self.access, options.user))
+        errors = []
+        for condition in conditions:
+            try:
+                if not cel.Expression(condition["expression"]).holds(names):
+                    return False
+            except cel.CelError as error:
+                errors.append(f"match condition {condition['name']}: {error}")
+        if errors and hook.config.get("failurePolicy") != "Ignore":
+            target: Target = review["target"]
+            raise forbidden(target.plural, target.route.group, review["name"], "; ".join(errors))
+        return not errors
 
 
 def _denied(name: str, status: Obj) -> ApiError:

@@ -16,8 +16,8 @@ from typing import Any
 
 from gatelog.cluster import manifests
 from gatelog.cluster.manifests import Object
-from ingest.webhook.install import cel_text, owner_rules
-from ingest.webhook.policy import ACTUATOR_USER, NAMESPACE_NAME_LABEL
+from ingest.webhook.install import NOT_ITSELF, cel_text, not_itself, owner_rules
+from ingest.webhook.policy import ACTUATOR_USER, NAMESPACE_NAME_LABEL, SERVICE_ACCOUNT
 from ingest.webhook.settings import actuator_user, label_kinds, topology_gate
 from podgroup.names import TOPOLOGY_GATE
 from podgroup.runtime.settings import Settings
@@ -31,7 +31,6 @@ FENCE_FILES = ("base/fence.yaml",)
 _EVERY_POD = "components/policy-every-pod/kustomization.yaml"
 _PODS, _OWNERS = "gatelog-queued-pods", "gatelog-owner-labels"
 _FENCES = ("gatelog-fence", "gatelog-queue-fence")
-_ACCOUNT = "system:serviceaccount:"
 
 
 def policies(settings: Settings) -> list[Object]:
@@ -54,7 +53,7 @@ def fence(settings: Settings) -> list[Object]:
 
 def fenced(settings: Settings) -> bool:
     """Tell whether the account that the actuator runs as is fenced in."""
-    return actuator_user(settings).startswith(_ACCOUNT)
+    return actuator_user(settings).startswith(SERVICE_ACCOUNT)
 
 
 def _fitting(objects: Iterable[Object], settings: Settings) -> list[Object]:
@@ -80,6 +79,9 @@ def _fitting(objects: Iterable[Object], settings: Settings) -> list[Object]:
 
 def _name_the_actuator(spec: Object, user: str) -> None:
     for condition in spec["matchConditions"]:
+        if condition["name"] == NOT_ITSELF:
+            condition["expression"] = not_itself(user)
+            continue
         text = condition["expression"].replace(cel_text(ACTUATOR_USER), cel_text(user))
         condition["expression"] = text
 

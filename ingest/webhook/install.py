@@ -9,10 +9,10 @@ cluster can lock itself out of restarting it. Here the reach is cut down instead
   a gate cannot be added later, so by default they wait for the webhook rather than escape;
 - pods that name none are only looked at for a default queue: objectSelector leaves the others
   out, and a webhook that is away is ignored there after two seconds;
-- only pods with a ``kueue.x-k8s.io/`` label or annotation are validated, never what the actuator's
-  account changes (ungating and clean-up must not depend on this server; pods it creates none, but
-  a person may share its account), and one that is being deleted only when a change would take it
-  out of its queue (finalizers must come off);
+- only pods with a ``kueue.x-k8s.io/`` label or annotation are validated, never what the actuator
+  changes (ungating and clean-up must not depend on this server; what only a person who shares its
+  account can have changed is looked at), and one that is being deleted only when a change would
+  take it out of its queue (finalizers must come off);
 - owners that carry the queue label are looked at where their template lacks it.
 
 matchConditions need Kubernetes 1.28 (GA in 1.30). Invariant: a pod without any Kueue metadata is
@@ -31,6 +31,7 @@ from ingest.webhook.policy import (
     LABEL_KINDS,
     NAMESPACE_NAME_LABEL,
     OWN_NAMESPACE,
+    SERVICE_ACCOUNT,
     OwnerKind,
 )
 from ingest.webhook.server import LABEL_PATH, MUTATE_PATH, VALIDATE_PATH
@@ -76,6 +77,29 @@ STAYS_OR_WOULD_ESCAPE: Final[str] = (
     f"(request.operation == 'UPDATE' && {_HAD_LABEL} && !{_KEEPS_LABEL})"
 )
 """Not being deleted; or it is, and would be lost sight of before it has ended."""
+NOT_ITSELF: Final[str] = "not-gatelog-itself"
+"""Name of the match condition that spares the API server asking about the actuator's changes."""
+
+
+def _differs(field: str, *keys: str) -> str:
+    def value(variable: str) -> str:
+        path = f"{variable}.metadata.{field}"
+        return f"(has({path}) && key in {path} ? {path}[key] : '')"
+
+    listed = ", ".join(f"'{key}'" for key in keys)
+    return f"[{listed}].exists(key, {value('object')} != {value('oldObject')})"
+
+
+_MOVED_BY = (*names.NAMED_BY_ANNOTATION, names.GROUP_TOTAL_COUNT)
+_MOVES_THE_POD: Final[str] = " || ".join(
+    (
+        _differs(
+            "labels", names.QUEUE_NAME, names.PRIORITY_CLASS, names.MAX_EXEC_SECONDS, *_MOVED_BY
+        ),
+        _differs("annotations", *_MOVED_BY),
+    )
+)
+"""It is about queue, group, prebuilt Workload, priority or time limit: never the actuator's."""
 LACKS_LABELS: Final[str] = "!has(object.spec.template.metadata.labels) || " + " || ".join(
     f"('{key}' in object.metadata.labels && object.metadata.labels['{key}'] != '' && "
     f"(!('{key}' in object.spec.template.metadata.labels) || "
@@ -178,6 +202,16 @@ def cel_text(value: str) -> str:
     return f"'{escaped}'"
 
 
+def not_itself(user: str) -> str:
+    """CEL for a change that is judged although `user`, the actuator's, may have made it.
+
+    A service account is gatelog's alone: only creations are. A person who runs `gatelog up` makes
+    changes of their own too, told from the actuator's by what they are about.
+    """
+    others = f"request.operation == 'CREATE' || request.userInfo.username != {cel_text(user)}"
+    return others if user.startswith(SERVICE_ACCOUNT) else f"{others} || {_MOVES_THE_POD}"
+
+
 def _labelling(registration: Registration) -> Object:
     webhook = _webhook(
         registration,
@@ -214,10 +248,7 @@ def _validating(registration: Registration) -> Object:
         path=VALIDATE_PATH,
         operations=["CREATE", "UPDATE"],
         conditions={
-            "not-gatelog-itself": (
-                "request.operation == 'CREATE' || "
-                f"request.userInfo.username != {cel_text(registration.actuator_user)}"
-            ),
+            NOT_ITSELF: not_itself(registration.actuator_user),
             "has-kueue-metadata": HAS_KUEUE_METADATA,
             "stays-or-would-escape": STAYS_OR_WOULD_ESCAPE,
         },

@@ -27,6 +27,8 @@ NAMESPACE_NAME_LABEL: Final[str] = "kubernetes.io/metadata.name"
 OWN_NAMESPACE: Final[str] = "gatelog-system"
 ACTUATOR_USER: Final[str] = f"system:serviceaccount:{OWN_NAMESPACE}:gatelog-actuator"
 """The account under which `deploy/base` runs the actuator."""
+SERVICE_ACCOUNT: Final[str] = "system:serviceaccount:"
+"""How user names of service accounts begin; any other name is a person's."""
 EXCLUDED_NAMESPACES: Final[tuple[str, ...]] = ("kube-system", OWN_NAMESPACE)
 MAX_INT32: Final[int] = 2**31 - 1
 

@@ -140,8 +140,23 @@ def test_options() -> None:
     assert not Activation(raw_pod(), raw_pod(), username="o'brien").evaluate(
         condition["expression"]
     )
-    # Whoever runs `gatelog up` under their own account may create pods with it.
+    # A person who runs `gatelog up` under their own account may create pods with it, and change
+    # of them what the actuator never does.
     assert Activation(raw_pod(), username="o'brien").evaluate(condition["expression"])
+    was = raw_pod(
+        labels={names.QUEUE_NAME: "a", names.MANAGED_LABEL: "true"}, annotations={"x": ""}
+    )
+    for labels, notes in (
+        ({names.QUEUE_NAME: "b"}, {}),
+        ({names.QUEUE_NAME: "a", names.GROUP_NAME: "g"}, {}),
+        ({names.QUEUE_NAME: "a"}, {names.GROUP_TOTAL_COUNT: "2"}),
+    ):
+        change = Activation(raw_pod(labels=labels, annotations=notes), was, username="o'brien")
+        assert change.evaluate(condition["expression"])
+    ours = raw_pod(
+        labels={names.QUEUE_NAME: "a", names.PODSET_LABEL: "main"}, annotations={"y": "1"}
+    )
+    assert not Activation(ours, was, username="o'brien").evaluate(condition["expression"])
     assert (
         hooks(Registration(excluded_namespaces=()))["queued.mpod.gatelog"]["namespaceSelector"]
         == {}
