@@ -90,7 +90,7 @@ def is_true(workload: WorkloadView | None, kind: str) -> bool:
     return found is not None and found.status == "True"
 
 
-def bears_marks(pod: Pod) -> bool:
+def _bears_marks(pod: Pod) -> bool:
     """Tell whether a pod was started under an admission that this log has not seen."""
     return PODSET_LABEL in pod.view.labels and not pod.first_gated and not pod.opened
 
@@ -98,7 +98,12 @@ def bears_marks(pod: Pod) -> bool:
 def started_before(world: World, group: Group) -> bool:
     """Tell whether all pods of a group that are past their gate bear the marks of a start."""
     live = world.members[group.id].with_flags(Flag.LIVE)
-    return all(bears_marks(world.pods[PodUID(uid)]) for uid in live)
+    return all(_bears_marks(world.pods[PodUID(uid)]) for uid in live)
+
+
+def runs_since_before(world: World, group: Group) -> bool:
+    """Tell whether there are such pods, and no others past their gate."""
+    return bool(world.members[group.id].count(Flag.LIVE)) and started_before(world, group)
 
 
 def role_of(group: Group, pod_set: str) -> str:

@@ -217,8 +217,7 @@ class Admission:
             params = self._parameter(policy, target)
             if params is None:
                 return None
-        request = {k: v for k, v in review.items() if k != "target"}
-        names = cel.bindings(request, new, old, params, Check(self.access, options.user))
+        names = self._names(review, new, old, options, params)
         try:
             if not policy.concerns(names):
                 return None
@@ -255,8 +254,7 @@ class Admission:
         if options.dry_run and effects not in ("None", "NoneOnDryRun"):
             raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
         uid = new_uid()
-        request = {k: v for k, v in review.items() if k != "target"}
-        request |= {"uid": uid, "object": new, "oldObject": old}
+        request = _request(review) | {"uid": uid, "object": new, "oldObject": old}
         body = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
         self.calls += 1
         if asyncio.current_task() is None:
@@ -277,22 +275,32 @@ class Admission:
         self, hook: Hook, review: Obj, new: Obj | None, old: Obj | None, options: Options
     ) -> bool:
         """Whether a webhook's match conditions hold; one that does not counts before an error."""
-        conditions = hook.config.get("matchConditions") or ()
-        if not conditions or not cel.AVAILABLE:
+        if not hook.config.get("matchConditions") or not cel.AVAILABLE:
             return True
-        request = {k: v for k, v in review.items() if k != "target"}
-        names = cel.bindings(request, new, old, None, Check(self.access, options.user))
-        errors = []
-        for condition in conditions:
-            try:
-                if not cel.Expression(condition["expression"]).holds(names):
-                    return False
-            except cel.CelError as error:
-                errors.append(f"match condition {condition['name']}: {error}")
-        if errors and hook.config.get("failurePolicy") != "Ignore":
+        try:
+            return policies.concerns(hook.config, self._names(review, new, old, options))
+        except cel.CelError as error:
+            if hook.config.get("failurePolicy") == "Ignore":
+                return False
             target: Target = review["target"]
-            raise forbidden(target.plural, target.route.group, review["name"], "; ".join(errors))
-        return not errors
+            name = review["name"]
+            raise forbidden(target.plural, target.route.group, name, str(error)) from None
+
+    def _names(
+        self,
+        review: Obj,
+        new: Obj | None,
+        old: Obj | None,
+        options: Options,
+        params: Obj | None = None,
+    ) -> Obj:
+        """What expressions see of a request."""
+        check = Check(self.access, options.user)
+        return cel.bindings(_request(review), new, old, params, check)
+
+
+def _request(review: Obj) -> Obj:
+    return {key: value for key, value in review.items() if key != "target"}
 
 
 def _denied(name: str, status: Obj) -> ApiError:

@@ -18,7 +18,7 @@ from simcluster.deletion import DeleteOptions, Deletions
 from simcluster.errors import ApiError, Obj
 from simcluster.pods import PodWrites, with_conditions
 from simcluster.requests import Options, Target
-from simcluster.resizing import granted
+from simcluster.resizing import granted, ungranted
 from simcluster.resources import Route
 from simcluster.scripts import ANNOTATION, Script, ScriptError, parse
 from simcluster.settings import Settings
@@ -92,7 +92,7 @@ class Kubelet:
                 linger = life.script.linger_s
                 delay = self.settings.kubelet_termination_s if linger is None else linger
                 self._after(life, min(grace, delay), self._stopped, uid)
-        elif life.began and not _over(rec) and _unlike(rec):
+        elif life.began and not _over(rec) and ungranted(rec.obj):
             self._soon(self._resized, uid)
 
     def _script(self, pod: Obj) -> Script:
@@ -143,7 +143,7 @@ class Kubelet:
     def _resized(self, uid: str) -> None:
         """Take over what `pods/resize` asked for, if it has not happened yet."""
         found = self._present(uid)
-        if found is None or _over(found[1]) or not _unlike(found[1]):
+        if found is None or _over(found[1]) or not ungranted(found[1].obj):
             return
         rec = found[1]
         status = dict(rec.obj["status"])
@@ -242,16 +242,6 @@ class Kubelet:
             for container in rec.obj["spec"]["containers"]
         ]
         self.pods.status(rec, status, MANAGER)
-
-
-def _unlike(rec: Rec) -> bool:
-    """Tell whether a container that runs was granted other resources than it asks for now."""
-    statuses = (rec.obj.get("status") or {}).get("containerStatuses") or ()
-    return any(
-        one.get("allocatedResources", {}) != granted(container).get("allocatedResources", {})
-        for one, container in zip(statuses, rec.obj["spec"]["containers"], strict=False)
-        if "running" in one["state"]
-    )
 
 
 def _over(rec: Rec) -> bool:

@@ -45,8 +45,7 @@ class Policy(msgspec.Struct, frozen=True, eq=False):
 
     def concerns(self, names: Obj) -> bool:
         """Whether all match conditions hold. Raises ``CelError``."""
-        conditions = self.spec.get("matchConditions") or ()
-        return all(Expression(c["expression"]).holds(names) for c in conditions)
+        return concerns(self.spec, names)
 
     def mutated(self, new: Obj, names: Obj) -> Obj:
         """The object after the policy's mutations. Raises ``CelError``."""
@@ -77,6 +76,23 @@ class Policy(msgspec.Struct, frozen=True, eq=False):
     def ignores_failures(self) -> bool:
         """Whether an expression that cannot be evaluated lets the request pass."""
         return bool(self.spec.get("failurePolicy") == "Ignore")
+
+
+def concerns(spec: Obj, names: Obj) -> bool:
+    """Whether all match conditions of a policy or webhook hold.
+
+    One that does not settles it, whatever fails beside it. Raises ``CelError``.
+    """
+    failed = None
+    for condition in spec.get("matchConditions") or ():
+        try:
+            if not Expression(condition["expression"]).holds(names):
+                return False
+        except CelError as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
+    return True
 
 
 def bound(policies: list[Obj], bindings: list[Obj]) -> list[Policy]:

@@ -14,6 +14,7 @@ from simcluster.errors import Cause, Obj
 from simcluster.poddefaults import qos
 
 _RESIZABLE = ("cpu", "memory")
+_STATUSES = {"containers": "containerStatuses", "initContainers": "initContainerStatuses"}
 
 
 def resized(pod: Obj, wanted: Obj) -> Obj:
@@ -53,6 +54,19 @@ def resize_causes(old: Obj, new: Obj) -> list[Cause]:
         text = "Pod QOS Class may not change as a result of resizing"
         found.append(Cause.invalid("spec", '"..."', text))
     return found
+
+
+def ungranted(pod: Obj) -> bool:
+    """Tell whether a container that runs was granted other resources than it asks for now."""
+    status = pod.get("status") or {}
+    return any(
+        one.get("allocatedResources", {}) != granted(container).get("allocatedResources", {})
+        for key, statuses in _STATUSES.items()
+        for one, container in zip(
+            status.get(statuses) or (), pod["spec"].get(key) or (), strict=False
+        )
+        if "running" in one["state"]
+    )
 
 
 def granted(container: Obj) -> Obj:

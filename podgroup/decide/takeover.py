@@ -19,7 +19,7 @@ from podgroup.commands import AdmitGroup
 from podgroup.decide.context import Deciding, group_ref
 from podgroup.decide.rule import BUILTIN, Line, Rule
 from podgroup.decide.snapshot import first_flavors
-from podgroup.facts import cluster_queue_of, started_before
+from podgroup.facts import cluster_queue_of, runs_since_before
 from podgroup.members import Flag
 from podgroup.view import Group, Pod
 
@@ -53,7 +53,7 @@ def taking_over(d: Deciding, group: Group) -> None:
         return
     if not group.composition.done or group.ending.finish is not None or group.mirror.lost:
         return
-    if not d.members(group).count(Flag.LIVE) or not started_before(d.world, group):
+    if not runs_since_before(d.world, group):
         return
     queue = cluster_queue_of(d.world, group)
     if queue is None:

@@ -20,7 +20,7 @@ from podgroup.facts import (
     is_true,
     ran_s,
     role_of,
-    started_before,
+    runs_since_before,
     succeeded,
 )
 from podgroup.fold.common import (
@@ -254,7 +254,7 @@ def _stood(world: World, group: Group, view: WorkloadView) -> bool:
     settings = world.meta.settings
     if settings is None or settings.rules < ADOPTED_IF_STARTED:
         return True
-    return _was_started(world, group)
+    return runs_since_before(world, group)
 
 
 def disbelieve(world: World, here: At) -> None:
@@ -266,13 +266,9 @@ def disbelieve(world: World, here: At) -> None:
     for identity in sorted(world.groups):
         group = world.groups[identity]
         holding = group.quota.holding
-        if holding is not None and holding.decided_by == ADOPTED:
-            if not _was_started(world, group):
-                release(world, here, group, "NeverStarted")
-
-
-def _was_started(world: World, group: Group) -> bool:
-    return bool(world.members[group.id].count(Flag.LIVE)) and started_before(world, group)
+        adopted = holding is not None and holding.decided_by == ADOPTED
+        if adopted and not runs_since_before(world, group):
+            release(world, here, group, "NeverStarted")
 
 
 def _take_owners(

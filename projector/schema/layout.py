@@ -37,18 +37,17 @@ def row_of(table: sa.Table) -> Callable[..., Row]:
     return made
 
 
-def rows_of(table: sa.Table, **fields: str) -> Callable[..., list[Row]]:
-    """Return a function that makes rows of many records: `fields` say of what each column is made.
+def rows_of(table: sa.Table, *same: str, **fields: str) -> Callable[..., list[Row]]:
+    """Return a function that makes rows of many records.
 
-    Columns that are not named are its arguments, the same in every row; a TypeError of a call names
-    one that is missing or too many.
+    A column is the record's attribute of that name, or the one that `fields` says. Columns in
+    `same` are its arguments, alike in every row; a TypeError of a call names one that is missing.
     """
     names = [column.name for column in table.columns]
-    given = [name for name in names if name not in fields]
-    cells = [f"one.{fields[name]}" if name in fields else name for name in names]
-    source = f"lambda found, *, {', '.join(given)}: [({', '.join(cells)},) for one in found]"
-    if unknown := fields.keys() - names:
+    if unknown := {*same, *fields} - {*names}:
         raise TypeError(f"table {table.name} has no columns {sorted(unknown)}")
+    cells = [name if name in same else f"one.{fields.get(name, name)}" for name in names]
+    source = f"lambda found, *, {', '.join(same)}: [({', '.join(cells)},) for one in found]"
     made: Callable[..., list[Row]] = eval(source)  # noqa: RUF100 -- names of our own
     return made
 

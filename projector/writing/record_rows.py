@@ -56,53 +56,23 @@ def int64(value: int) -> int:
     return max(-_MAX_INT64, min(_MAX_INT64, value))
 
 
-_gates = rows_of(
-    tables.gates,
-    pod_uid="pod",
-    gate="gate",
-    added_at="added_at",
-    removed_at="removed_at",
-    removed_by="removed_by",
-)
+_gates = rows_of(tables.gates, "cluster", pod_uid="pod")
 _notes = rows_of(
     tables.history,
-    seq="seq",
-    ord="ord",
-    at="at",
+    "cluster",
+    "shard",
     group_id="group",
     pod_uid="pod",
-    kind="kind",
-    reason="reason",
-    message="message",
     cause_seq="cause",
     decision_id="decision",
 )
-_waits = rows_of(
-    tables.waits,
-    group_id="group",
-    from_seq="from_seq",
-    reason="reason",
-    message="message",
-    from_at="from_at",
-    to_at="to_at",
-    to_seq="to_seq",
-)
+_waits = rows_of(tables.waits, "cluster", group_id="group")
 _admission_row = row_of(tables.admissions)
 _failure = row_of(tables.failures)
 _quota = row_of(tables.quotas)
 _decision_row = row_of(tables.decisions)
 _conclusion = row_of(tables.conclusions)
-_outcomes = rows_of(
-    tables.outcomes,
-    decision_id="decision",
-    seq="seq",
-    delivery="delivery",
-    attempt="attempt",
-    status="status",
-    http_status="http_status",
-    message="message",
-    at="at",
-)
+_outcomes = rows_of(tables.outcomes, "cluster", decision_id="decision")
 _parked_row = row_of(tables.parked)
 _usage_row = row_of(tables.usage)
 _shortage_row = row_of(tables.shortages)

@@ -19,7 +19,7 @@ from typing import Any
 
 import aiohttp
 
-from simcluster.resizing import granted
+from simcluster.resizing import granted, ungranted
 from simcluster.scripts import ANNOTATION, Script, parse
 from tests.support.processes import Api, server_of
 
@@ -31,21 +31,6 @@ Step = Callable[[str], Coroutine[Any, Any, None]]
 
 def over(pod: Json) -> bool:
     return pod["status"].get("phase") in ("Succeeded", "Failed")
-
-
-def unlike(pod: Json) -> bool:
-    """Tell whether a container that runs was granted other resources than it asks for now."""
-    return any(
-        one.get("allocatedResources", {}) != granted(container).get("allocatedResources", {})
-        for key, statuses in (
-            ("containers", "containerStatuses"),
-            ("initContainers", "initContainerStatuses"),
-        )
-        for one, container in zip(
-            pod["status"].get(statuses) or (), pod["spec"].get(key) or (), strict=False
-        )
-        if "running" in one["state"]
-    )
 
 
 class Kubelet:
@@ -99,7 +84,7 @@ class Kubelet:
                 self.stopping[uid] = grace
                 linger = self.scripts[uid].linger_s
                 self.after(uid, min(grace, STOP_S if linger is None else linger), self.stop)
-        elif uid in self.began and not over(pod) and unlike(pod):
+        elif uid in self.began and not over(pod) and ungranted(pod):
             self.after(uid, 0, self.resize)
 
     def after(self, uid: str, delay_s: float, step: Step) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from gatelog.cluster import install, policies
+from gatelog.cluster import clusterinfo, install, policies
 from podgroup.runtime.settings import Settings
 from tests.deploy.manifests import DEPLOY, objects
 from tests.support.processes import Api, Child, pod
@@ -24,7 +24,6 @@ from tests.support.processes import Api, Child, pod
 VARIABLE = "GATELOG_TEST_KUBECONFIG"
 NAMESPACE = "gatelog-system"
 APPLY = "application/apply-patch+yaml"
-REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
 _ACCESS = {
     "Namespace": "namespaces",
     "ServiceAccount": "serviceaccounts",
@@ -79,10 +78,9 @@ def write_kubeconfig(place: Path, token: str, target: Path) -> None:
 
 async def forget_admission(api: Api) -> None:
     """Take webhooks and policies of gatelog away."""
-    for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
-        await api.call("DELETE", f"{REGISTRATION}/{kind}/gatelog-pods", ok=())
-    for obj in policies.policies(Settings()):
-        await api.call("DELETE", install.path_of(obj), ok=())
+    gating = map(install.path_of, policies.policies(Settings()))
+    for path in (*clusterinfo.REGISTRATIONS, *gating):
+        await api.call("DELETE", path, ok=())
 
 
 async def until_gated(api: Api, gated: bool = True) -> None:
