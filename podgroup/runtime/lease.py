@@ -7,8 +7,6 @@ differ. `election` looks at how long a Lease has not changed instead.
 Invariant: a Lease is only ever written over the version that was read.
 """
 
-import re
-import zlib
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -126,15 +124,8 @@ class LeaseStore:
 
 
 def lease_name(part: str, cluster: str, shard: int | None = None) -> str:
-    """Return the name of the Lease of a part, of a cluster, and of a shard if it has one.
-
-    A cluster's name that is no object's name (capitals, _) is bent into one and made unique by a
-    checksum.
-    """
-    bent = re.sub(r"[^a-z0-9]+", "-", cluster.lower()).strip("-")
-    if bent != cluster:
-        bent = f"{bent}-{zlib.crc32(cluster.encode()):08x}".strip("-")
-    return "-".join(("gatelog", part, bent, *(() if shard is None else (str(shard),))))
+    """Return the name of the Lease of a part, of a cluster, and of a shard if it has one."""
+    return "-".join(("gatelog", part, cluster, *(() if shard is None else (str(shard),))))
 
 
 def namespace_of(setting: str) -> str:

@@ -748,9 +748,9 @@ class Settings(Section, frozen=True, kw_only=True):
     cluster: Annotated[
         str,
         Meta(
-            pattern="^[A-Za-z0-9_-]{1,63}$",
-            description="Name of the Kubernetes cluster: 1 to 63 letters, digits, - or _ "
-            "(a token of NATS subjects).",
+            pattern="^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$",
+            description="Name of the Kubernetes cluster: 1 to 63 small letters, digits and -, as "
+            "in names of objects (it is part of the Leases' names and of NATS subjects).",
         ),
     ] = "default"
     mode: Annotated[

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 
 from podgroup.changes import WORDS
@@ -24,6 +25,7 @@ from podgroup.decide.queueing import ANNOUNCE
 from podgroup.decide.rule import BUILTIN, Line
 from podgroup.lifecycle import ARROWS, GONE, STATES
 from podgroup.reasons import FIELDS, REASONS
+from podgroup.runtime.settings import Settings
 from podgroup.runtime.settings_source import FieldDoc, describe
 from tests.deploy import queue_fields
 
@@ -48,29 +50,35 @@ def settings() -> str:
 
 
 def chart_settings() -> dict[str, Any]:
-    """The schema of the chart's value `settings`: every setting, and no other."""
-    top: dict[str, Any] = {}
-    for doc in describe():
-        fields = top
-        if doc.section:
-            section = {"type": "object", "additionalProperties": False, "properties": {}}
-            fields = top.setdefault(doc.section, section)["properties"]
-        fields[doc.path.rpartition(".")[2]] = {"type": _json_type(doc.default)}
-    return {"type": "object", "additionalProperties": False, "properties": top}
+    """The schema of the chart's values that are settings: all of `settings`, cluster and mode."""
+    (top,), parts = msgspec.json.schema_components([Settings], ref_template="{name}")
+    root = parts[top["$ref"]]["properties"]
+
+    def plain(node: dict[str, Any]) -> dict[str, Any]:
+        if "$ref" in node:
+            section = parts[node["$ref"]]["properties"]
+            return _object({name: plain(field) for name, field in section.items()})
+        if "allOf" in node:  # a section, with what is said of it
+            return plain(node["allOf"][0])
+        kept = {k: v for k, v in node.items() if k not in ("default", "description", "title")}
+        # A list is also taken as the environment has it.
+        return {"anyOf": [kept, {"type": "string"}]} if kept.get("type") == "array" else kept
+
+    return _object({name: plain(field) for name, field in root.items()})
 
 
-def _json_type(default: object) -> str | list[str]:
-    if isinstance(default, bool):
-        return "boolean"
-    if isinstance(default, int | float):
-        return "number"
-    return ["array", "string"] if isinstance(default, tuple) else ["string", "number", "null"]
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
-def _write_schema() -> None:
-    schema = json.loads(SCHEMA.read_text())
-    schema["properties"]["settings"] = chart_settings()
-    SCHEMA.write_text(json.dumps(schema, indent=1) + "\n")
+def chart_schema() -> dict[str, Any]:
+    """The chart's schema with what settings say in it."""
+    schema: dict[str, Any] = json.loads(SCHEMA.read_text())
+    found = chart_settings()
+    schema["properties"]["settings"] = found
+    for name in ("cluster", "mode"):
+        schema["properties"][name] = found["properties"][name]
+    return schema
 
 
 def _default(doc: FieldDoc) -> str:
@@ -212,7 +220,7 @@ def marks(name: str) -> tuple[str, str]:
 
 def main() -> None:
     """Write every part into its document, and the settings into the chart's schema."""
-    _write_schema()
+    SCHEMA.write_text(json.dumps(chart_schema(), indent=1) + "\n")
     for (file, name), make in PARTS.items():
         path = DOCS / file
         begin, end = marks(name)

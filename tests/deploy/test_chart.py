@@ -23,6 +23,7 @@ pytestmark = pytest.mark.skipif(helm.helm() is None, reason="no helm for this ma
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("ingest", "projector", "actuator", "serve")
+HOOK = "helm.sh/hook"
 OF_HELM = ("helm.sh/chart", "app.kubernetes.io/managed-by")
 EQUAL: dict[tuple[str, ...], Json] = {
     ("evaluation",): {"serve": {"certificates": "self"}},
@@ -86,6 +87,7 @@ def test_the_chart_is_what_kustomize_builds(chosen: tuple[str, ...], tmp_path: P
     built = {key(o): comparable(o) for o in yaml.safe_load_all(done.stdout) if o}
     del built["Namespace", "gatelog-system"]  # helm makes it, or whoever runs helm
     made = {key(o): comparable(o) for o in helm.rendered(EQUAL[chosen], "--no-hooks")}
+    made = {name: obj for name, obj in made.items() if name[1] != "gatelog-doctor"}  # of helm test
     assert set(made) == set(built)
     for name, obj in built.items():
         assert made[name] == obj, name
@@ -106,11 +108,12 @@ def by_name(values: Json | None = None, **more: Any) -> dict[tuple[str, str], Js
 
 
 def containers(objects: dict[tuple[str, str], Json]) -> dict[str, Json]:
-    return {
+    found = {
         obj["metadata"]["labels"]["app.kubernetes.io/component"]: obj["spec"]["template"]["spec"]
         for (kind, _), obj in objects.items()
         if kind in ("Deployment", "StatefulSet", "Job")
     }
+    return found | {"doctor": objects["Pod", "gatelog-doctor"]["spec"]}
 
 
 def variables(spec: Json) -> dict[str, str]:
@@ -207,8 +210,7 @@ def test_settings_are_settings() -> None:
 
 def test_the_schema_has_every_setting_and_no_other() -> None:
     """After a change of settings: `python -m tests.deploy.reference`."""
-    schema = json.loads(reference.SCHEMA.read_text())
-    assert schema["properties"]["settings"] == reference.chart_settings()
+    assert json.loads(reference.SCHEMA.read_text()) == reference.chart_schema()
 
 
 def paths(value: Any, at: str = "") -> Iterator[str]:
@@ -288,7 +290,7 @@ def test_logs_and_databases_of_ones_own() -> None:
                 "existingSecret": "my-database",
                 "readerSecret": "my-reader",
             },
-            "networkPolicies": {"logTo": log, "databaseTo": base},
+            "networkPolicies": {"log": {"to": log}, "database": {"to": base}},
         }
     )
     found = containers(objects)
@@ -311,6 +313,98 @@ def test_logs_and_databases_of_ones_own() -> None:
     assert stored["template"]["spec"]["containers"][0]["image"] == "r/nats:3"
     claim = stored["volumeClaimTemplates"][0]["spec"]
     assert (claim["storageClassName"], claim["resources"]["requests"]["storage"]) == ("fast", "7Gi")
+
+
+def ports(policy: Json) -> list[list[int]]:
+    return [[p["port"] for p in rule["ports"]] for rule in policy["spec"]["egress"]]
+
+
+def test_network_policies_let_through_what_the_urls_name() -> None:
+    peer = [{"ipBlock": {"cidr": "10.0.0.1/32"}}]
+    given: Json = {
+        "nats": {"install": False, "url": "tls://a:4333,tls://b"},
+        "database": {"url": "postgresql://u:p@one:6432,two/ledger?sslmode=require"},
+        "networkPolicies": {
+            "apiServer": {"ports": [8443], "to": peer},
+            "dns": {"ports": [5353], "to": []},
+        },
+        "forecast": {"enabled": True},
+    }
+    objects = by_name(given)
+    found = {name: ports(o) for (kind, name), o in objects.items() if name != "gatelog-webhook"
+             and kind == "NetworkPolicy" and "egress" in o["spec"]}  # fmt: skip
+    server, log, base = [8443], [4333, 4222], [6432, 5432]
+    assert found == {
+        "gatelog-names": [[5353, 5353]],
+        "gatelog-api-server": [server],
+        "gatelog-log": [log],
+        "gatelog-database": [base],
+        "gatelog-serve": [server, base],
+        "gatelog-forecast": [server, base],
+        "gatelog-doctor": [server, log, base],
+        "gatelog-uninstall": [server],
+    }
+    assert objects["NetworkPolicy", "gatelog-uninstall"]["spec"]["egress"][0]["to"] == peer
+    assert not objects["NetworkPolicy", "gatelog-names"]["spec"]["egress"][0]["to"], "anywhere"
+    given["networkPolicies"]["database"] = {"ports": [7000]}
+    given["database"]["url"] = "postgresql:///ledger?port=6000"
+    assert ports(by_name(given)["NetworkPolicy", "gatelog-database"]) == [[7000]]
+    del given["networkPolicies"]["database"]
+    assert ports(by_name(given)["NetworkPolicy", "gatelog-database"]) == [[6000]]
+
+
+def test_each_part_can_be_run_in_another_way() -> None:
+    digest = "sha256:" + "0" * 64
+    spread = [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    objects = by_name(
+        {
+            "image": {"digest": digest},
+            "admission": {
+                "way": "webhook",
+                "webhook": {"certificates": "certManager", "issuerRef": {"name": "corporate"}},
+            },
+            "parts": {
+                "ingest": {
+                    "hostNetwork": True,
+                    "strategy": strategy,
+                    "topologySpreadConstraints": spread,
+                    "readinessProbe": {"timeoutSeconds": 9},
+                },
+                "serve": {"dnsPolicy": "Default"},
+            },
+        }
+    )
+    ingest = objects["Deployment", "gatelog-ingest"]["spec"]
+    spec = ingest["template"]["spec"]
+    assert ingest["strategy"] == strategy and spec["topologySpreadConstraints"] == spread
+    assert (spec["hostNetwork"], spec["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
+    (container,) = spec["containers"]
+    assert container["image"] == f"gatelog@{digest}"
+    ready = container["readinessProbe"]
+    assert ready["timeoutSeconds"] == 9 and ready["httpGet"]["path"] == "/readyz"
+    assert containers(objects)["serve"]["dnsPolicy"] == "Default"
+    certificate = objects["Certificate", "gatelog-webhook"]["spec"]
+    assert certificate["issuerRef"] == {"name": "corporate"}
+    assert ("Issuer", "gatelog-webhook") not in objects
+
+
+def test_each_shard_has_a_projector() -> None:
+    objects = by_name({"mode": "kueue", "settings": {"shards": 3}})
+    found = {
+        name: obj["spec"]
+        for (kind, name), obj in objects.items()
+        if kind == "Deployment" and "projector" in name
+    }
+    assert set(found) == {"gatelog-projector", "gatelog-projector-1", "gatelog-projector-2"}
+    shards = {
+        variables(s["template"]["spec"]).get("GATELOG_PROJECTOR_SHARD") for s in found.values()
+    }
+    assert shards == {None, "1", "2"}
+    for name in ("gatelog-projector-1", "gatelog-projector-2"):
+        chosen = found[name]["selector"]["matchLabels"]
+        assert chosen["gatelog.io/shard"] == name[-1]
+        assert chosen.items() <= found[name]["template"]["metadata"]["labels"].items()
 
 
 def test_another_namespace_is_another_everywhere() -> None:
@@ -454,9 +548,14 @@ def test_a_release_is_removed_by_a_hook_that_frees_pods_first() -> None:
 def test_helm_test_is_the_doctor_with_a_readers_rights() -> None:
     objects = by_name({"mode": "kueue"})
     assert variables(containers(objects)["doctor"])["GATELOG_MODE"] == "kueue"
-    job = objects["Job", "gatelog-doctor"]
-    assert job["metadata"]["annotations"]["helm.sh/hook"] == "test"
-    (container,) = job["spec"]["template"]["spec"]["containers"]
+    hooks = [
+        o for o in objects.values() if (o["metadata"].get("annotations") or {}).get(HOOK) == "test"
+    ]
+    assert hooks == [objects["Pod", "gatelog-doctor"]], "--logs asks for a pod by each hook's name"
+    (pod,) = hooks
+    policy = pod["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
+    assert policy == "before-hook-creation", "--logs comes after the test has succeeded"
+    (container,) = pod["spec"]["containers"]
     assert container["args"] == ["doctor"]
     found = load(None, {e["name"]: e.get("value", "") for e in container["env"]})
     assert found.nats.user == "logreader" and found.lease.enabled
@@ -489,6 +588,24 @@ def test_a_job_with_another_image_is_another_job() -> None:
         ({"settings": {"queueing": {"no_such_field": 1}}}, "/settings/queueing"),
         ({"settings": {"log": {"level": True}}}, "/settings/log/level"),
         ({"settings": {"no_such_section": {}}}, "/settings"),
+        ({"cluster": "Prod_1"}, "/cluster"),
+        ({"settings": {"ingest": {"page_size": -3}}}, "/settings/ingest/page_size"),
+        ({"settings": {"queueing": {"workloads": "some"}}}, "/settings/queueing/workloads"),
+        ({"settings": {"mode": "kueue"}}, "settings.mode cannot be set here: it is the value mode"),
+        ({"settings": {"health": {"port": 9090}}}, "settings.health.port cannot be set here"),
+        ({"settings": {"webhook": {"actuator_user": "me"}}}, "settings.webhook.actuator_user"),
+        ({"settings": {"shards": 4}}, "settings.shards = 4 with mode = builtin"),
+        ({"settings": {"lease": {"duration_s": 5}}}, "they are 1.5, 7 and 5"),
+        ({"nats": {"url": "nats://other:4222"}}, "nats.install = true"),
+        ({"settings": {"streams": {"replicas": 3}}}, "the chart brings one server"),
+        ({"serve": {"certificates": "secret"}}, "set serve.caBundle"),
+        ({"serve": {"issuerRef": {"name": "a"}}}, "serve.issuerRef is for"),
+        (
+            {"serve": {"certificates": "self"}, "parts": {"serve": {"replicas": 2}}},
+            "parts.serve.replicas with serve.certificates = self",
+        ),
+        ({"mode": "kueue", "forecast": {"enabled": True}}, "forecast.enabled with mode = kueue"),
+        ({"image": {"digest": "sha256:1"}}, "/image/digest"),
     ],
 )
 def test_values_that_make_no_sense_are_refused_by_name(values: Json, told: str) -> None:

@@ -14,7 +14,8 @@ from podgroup.runtime.kube import KubeClient, KubeForbidden, KubeUnavailable, co
 from podgroup.runtime.kube_answer import Answer
 from podgroup.runtime.lease import LeaseStore, lease_name, namespace_of
 from podgroup.runtime.metrics import Metrics
-from podgroup.runtime.settings import KubernetesSettings, LeaseSettings
+from podgroup.runtime.settings import KubernetesSettings, LeaseSettings, SettingsError
+from podgroup.runtime.settings_source import load
 from simcluster.cluster import SimCluster
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
@@ -248,10 +249,8 @@ async def test_the_error_of_the_work_ends_it_and_frees_the_lease(kube):
 def test_names_are_names_of_objects():
     assert lease_name("ingest", "default") == NAME
     assert lease_name("projector", "prod-1", 3) == "gatelog-projector-prod-1-3"
-    bent = {lease_name("ingest", c) for c in ("Prod_1", "prod-1", "prod_1", "_", "__")}
-    assert len(bent) == 5
-    for name in bent:
-        assert name == name.lower()
-        assert "_" not in name
+    for wrong in ("Prod_1", "prod_1", "-", ""):
+        with pytest.raises(SettingsError, match="cluster = "):
+            load(None, {"GATELOG_CLUSTER": wrong})
     assert namespace_of("ops") == "ops"
     assert namespace_of("") == "default"

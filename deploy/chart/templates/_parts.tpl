@@ -74,6 +74,25 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- if eq .part "SERVE" }}{{- $_ := set .obj.spec "replicas" 1 }}{{- $_ := set .obj.spec "strategy" (dict "type" "Recreate") }}{{- end -}}
 {{- end }}
 
+{{/* Name of an image: {image, tag}. */}}
+{{- define "gatelog.image" -}}
+{{- .image.repository }}{{ if .image.digest }}@{{ .image.digest }}{{ else }}:{{ .tag }}{{ end }}
+{{- end }}
+
+{{/* Changes how a part is run, as `parts` asks: {obj, spec, container, part}. */}}
+{{- define "gatelog.part" -}}
+{{- $obj := .obj }}{{- $spec := .spec }}{{- $container := .container }}{{- $part := .part -}}
+{{- if ne $obj.kind "Job" }}{{- with $part.replicas }}{{- $_ := set $obj.spec "replicas" . }}{{- end }}{{- end }}
+{{- with $part.strategy }}{{- $_ := set $obj.spec (ternary "updateStrategy" "strategy" (eq $obj.kind "StatefulSet")) . }}{{- end }}
+{{- with $part.resources }}{{- $_ := set $container "resources" . }}{{- end }}
+{{- if hasKey $part "topologySpreadConstraints" }}{{- $_ := set $spec "topologySpreadConstraints" $part.topologySpreadConstraints }}{{- end }}
+{{- range $probe := list "livenessProbe" "readinessProbe" "startupProbe" }}
+{{- with index $part $probe }}{{- $_ := set $container $probe (merge (deepCopy .) (default dict (index $container $probe))) }}{{- end }}
+{{- end }}
+{{- if $part.hostNetwork }}{{- $_ := set $spec "hostNetwork" true }}{{- $_ := set $spec "dnsPolicy" "ClusterFirstWithHostNet" }}{{- end }}
+{{- with $part.dnsPolicy }}{{- $_ := set $spec "dnsPolicy" . }}{{- end }}
+{{- end }}
+
 {{/* Fits a Deployment, StatefulSet or Job to the values: {root, obj}. */}}
 {{- define "gatelog.workload" -}}
 {{- $root := .root }}{{- $v := .root.Values }}{{- $obj := .obj -}}
@@ -94,8 +113,7 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- end }}
 {{- end }}
 {{- if and (eq $component "serve") (eq $v.serve.certificates "self") }}{{- include "gatelog.selfMade" (dict "obj" $obj "spec" $spec "container" $container "part" "SERVE" "volume" "certificate") }}{{- end }}
-{{- if not $job }}{{- with $part.replicas }}{{- $_ := set $obj.spec "replicas" . }}{{- end }}{{- end }}
-{{- with $part.resources }}{{- $_ := set $container "resources" . }}{{- end }}
+{{- include "gatelog.part" (dict "obj" $obj "spec" $spec "container" $container "part" $part) }}
 {{- with merge (deepCopy (default dict $part.nodeSelector)) $v.pods.nodeSelector }}{{- $_ := set $spec "nodeSelector" . }}{{- end }}
 {{- with concat $v.pods.tolerations (default list $part.tolerations) }}{{- $_ := set $spec "tolerations" . }}{{- end }}
 {{- with default $v.pods.affinity $part.affinity }}{{- $_ := set $spec "affinity" . }}{{- end }}
@@ -107,17 +125,18 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- with $v.pods.annotations }}{{- $_ := set $template.metadata "annotations" (merge (deepCopy .) (default dict $template.metadata.annotations)) }}{{- end }}
 {{- with $v.pods.labels }}{{- $_ := set $template.metadata "labels" (merge (deepCopy $template.metadata.labels) .) }}{{- end }}
 {{- if $ours }}
-{{- $_ := set $container "image" (printf "%s:%s" $v.image.repository (default .root.Chart.AppVersion $v.image.tag)) }}
+{{- $_ := set $container "image" (include "gatelog.image" (dict "image" $v.image "tag" (default .root.Chart.AppVersion $v.image.tag))) }}
 {{- if ne $v.image.pullPolicy "IfNotPresent" }}{{- $_ := set $container "imagePullPolicy" $v.image.pullPolicy }}{{- end }}
 {{- if $container.env }}{{- include "gatelog.environment" (dict "root" .root "container" $container "job" $job "doctor" (eq $component "doctor")) }}{{- end }}
+{{- with .shard }}{{- include "gatelog.setEnv" (dict "container" $container "name" "GATELOG_PROJECTOR_SHARD" "value" .) }}{{- end }}
 {{- range $i, $map := $v.pods.extraConfigMaps }}{{- include "gatelog.mount" (dict "spec" $spec "container" $container "name" (printf "extra-%d" $i) "path" $map.mountPath "source" (dict "configMap" (dict "name" $map.name))) }}{{- end }}
 {{- if and $v.metrics.tls.secretName (not $job) }}
 {{- include "gatelog.mount" (dict "spec" $spec "container" $container "name" "metrics" "path" "/etc/gatelog/metrics" "source" (dict "secret" (dict "secretName" $v.metrics.tls.secretName "defaultMode" 288))) }}
-{{- range $probe := list "livenessProbe" "readinessProbe" }}{{- with index $container $probe }}{{- $_ := set .httpGet "scheme" "HTTPS" }}{{- end }}{{- end }}
+{{- range $probe := list "livenessProbe" "readinessProbe" "startupProbe" }}{{- with index $container $probe }}{{- $_ := set .httpGet "scheme" "HTTPS" }}{{- end }}{{- end }}
 {{- $_ := set $template.metadata.annotations "prometheus.io/scheme" "https" }}
 {{- end }}
 {{- else }}
-{{- $_ := set $container "image" (printf "%s:%s" $v.nats.image.repository $v.nats.image.tag) }}
+{{- $_ := set $container "image" (include "gatelog.image" (dict "image" $v.nats.image "tag" $v.nats.image.tag)) }}
 {{- range $obj.spec.volumeClaimTemplates }}
 {{- $_ := set .spec.resources.requests "storage" $v.nats.storage.size }}
 {{- if $v.nats.storage.className }}{{- $_ := set .spec "storageClassName" $v.nats.storage.className }}{{- end }}
@@ -170,14 +189,40 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 
 {{/* Fits a network policy: {root, obj}. */}}
 {{- define "gatelog.networkPolicy" -}}
-{{- $v := .root.Values.networkPolicies }}{{- $name := .obj.metadata.name }}{{- $spec := .obj.spec -}}
+{{- $v := .root.Values.networkPolicies }}{{- $spec := .obj.spec -}}
 {{- range default list $spec.ingress }}
 {{- $port := int (index .ports 0).port }}
 {{- if eq $port 8081 }}{{- $_ := set . "from" $v.metricsFrom }}{{- end }}
 {{- if and (or (eq $port 9443) (eq $port 8443)) $v.webhookFrom }}{{- $_ := set . "from" $v.webhookFrom }}{{- end }}
 {{- end }}
-{{- if and (eq $name "gatelog-log") $v.logTo }}{{- $_ := set (index $spec.egress 0) "to" $v.logTo }}{{- end }}
-{{- if and (eq $name "gatelog-database") $v.databaseTo }}{{- $_ := set (index $spec.egress 0) "to" $v.databaseTo }}{{- end }}
+{{- range default list $spec.egress }}
+{{- $what := get (dict "53" "dns" "443" "apiServer" "4222" "log" "5432" "database") (toString (index .ports 0).port) }}
+{{- $value := index $v $what }}{{- $ports := list -}}
+{{- range default (fromJsonArray (include (printf "gatelog.%sPorts" $what) $.root)) $value.ports }}
+{{- if eq $what "dns" }}{{- $ports = append $ports (dict "protocol" "UDP" "port" (int .)) }}{{- end }}
+{{- $ports = append $ports (dict "protocol" "TCP" "port" (int .)) }}
+{{- end }}
+{{- $_ := set . "ports" $ports }}
+{{- if or $value.to (eq $what "dns") }}{{- $_ := set . "to" $value.to }}{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "gatelog.dnsPorts" }}[53]{{- end }}
+{{- define "gatelog.apiServerPorts" }}[443, 6443]{{- end }}
+
+{{/* Ports of the log's servers. */}}
+{{- define "gatelog.logPorts" -}}
+{{- $ports := list -}}
+{{- range splitList "," .Values.nats.url }}{{- $ports = append $ports (default "4222" (regexFind ":[0-9]+$" (trimSuffix "/" .) | trimPrefix ":")) }}{{- end }}
+{{- toJson (uniq $ports) }}
+{{- end }}
+
+{{/* Ports of the database's hosts: postgresql://user@host:port,host:port/name?port=... */}}
+{{- define "gatelog.databasePorts" -}}
+{{- $ports := compact (splitList "," (regexFind "[?&]port=[0-9,]+" .Values.database.url | regexFind "[0-9,]+$")) -}}
+{{- $hosts := regexReplaceAll "^postgresql://([^/@]*@)?([^/?]*).*$" .Values.database.url "${2}" }}
+{{- if not $ports }}{{- range splitList "," $hosts }}{{- $ports = append $ports (default "5432" (regexFind ":[0-9]+$" . | trimPrefix ":")) }}{{- end }}{{- end }}
+{{- toJson (uniq $ports) }}
 {{- end }}
 
 {{/* One authority and one certificate for a Service, kept from release to release: {root, service, secret}. */}}
@@ -211,6 +256,14 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- range .obj.rules }}{{- if hasKey . "resourceNames" }}{{- $_ := set . "resourceNames" $names }}{{- end }}{{- end }}
 {{- end }}
 
+{{/* Makes of the projector that of another shard: {obj, shard}. */}}
+{{- define "gatelog.shard" -}}
+{{- $label := dict "gatelog.io/shard" (toString .shard) }}{{- $spec := .obj.spec -}}
+{{- $_ := set .obj.metadata "name" (printf "%s-%d" .obj.metadata.name .shard) }}
+{{- range list .obj.metadata $spec.template.metadata }}{{- $_ := set . "labels" (merge (deepCopy .labels) $label) }}{{- end }}
+{{- $_ := set $spec.selector "matchLabels" (merge (deepCopy $spec.selector.matchLabels) $label) }}
+{{- end }}
+
 {{/* Fits any object, "" where values say that it is not wanted: {root, obj}. */}}
 {{- define "gatelog.fitted" -}}
 {{- $root := .root }}{{- $v := .root.Values }}{{- $obj := .obj }}{{- $kind := .obj.kind -}}
@@ -230,7 +283,10 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- include "gatelog.excluded" (dict "root" $root "selector" (default dict .namespaceSelector)) }}
 {{- end }}
 {{- end }}
-{{- if eq $kind "Certificate" }}{{- $_ := set $obj.spec "secretName" (get (dict "gatelog-webhook" $v.admission.webhook.secretName "gatelog-serve" $v.serve.secretName) $obj.metadata.name) }}{{- end }}
+{{- if has $kind (list "Certificate" "Issuer") }}
+{{- $of := ternary $v.serve $v.admission.webhook (eq $obj.metadata.name "gatelog-serve") }}
+{{- if eq $kind "Issuer" }}{{- $wanted = not $of.issuerRef }}{{- else }}{{- $_ := set $obj.spec "secretName" $of.secretName }}{{- with $of.issuerRef }}{{- $_ := set $obj.spec "issuerRef" . }}{{- end }}{{- end }}
+{{- end }}
 {{- if and (eq $kind "Role") (has $obj.metadata.name (list "gatelog-ingest-lease" "gatelog-projector-lease")) }}{{- include "gatelog.lease" . }}{{- end }}
 {{- if eq $kind "APIService" }}
 {{- if and (eq $v.mode "kueue") (contains "visibility" $obj.metadata.name) }}{{- $wanted = false }}{{- end }}
@@ -259,6 +315,7 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- $weight := ternary "5" "0" (eq $obj.kind "Job") }}
 {{- $_ := set $obj.metadata "annotations" (dict "helm.sh/hook" $hook "helm.sh/hook-weight" $weight "helm.sh/hook-delete-policy" "before-hook-creation,hook-succeeded") }}
 {{- if not (hasPrefix "Cluster" $obj.kind) }}{{- $_ := set $obj.metadata "namespace" $root.Release.Namespace }}{{- end }}
+{{- if eq $obj.kind "NetworkPolicy" }}{{- include "gatelog.networkPolicy" (dict "root" $root "obj" $obj) }}{{- end }}
 {{- if eq $obj.kind "Job" }}
 {{- include "gatelog.workload" (dict "root" $root "obj" $obj) }}
 {{- $_ := set (index $obj.spec.template.spec.containers 0) "args" $args }}

@@ -1,0 +1,24 @@
+{{/* What values.schema.json cannot say: contradictions, and settings that are values of the chart. */}}
+{{- define "gatelog.checks" -}}
+{{- $v := .Values }}{{- $s := $v.settings -}}
+{{- $fixed := "what deploy/ fixes: ports, addresses, probes, rights and names go together there" -}}
+{{- $parts := "each part's own; the chart sets it" -}}
+{{- $owned := dict "cluster" "the value cluster" "mode" "the value mode" "state_dir" $fixed "nats.url" "the value nats.url" "database.url" "the value database.url" "projector.shard" $parts "lease.enabled" $fixed "lease.namespace" $fixed "health.host" $fixed "health.port" $fixed "health.cert_file" "the value metrics.tls.secretName" "health.key_file" "the value metrics.tls.secretName" "serve.host" $fixed "serve.port" $fixed "serve.cert_file" "the value serve.certificates" "serve.key_file" "the value serve.certificates" "serve.service_namespace" $fixed "serve.service_name" $fixed "webhook.enabled" "the value admission.way" "webhook.host" $fixed "webhook.port" $fixed "webhook.url" $fixed "webhook.cert_dir" "the value admission.webhook.certificates" "webhook.cert_file" "the value admission.webhook.certificates" "webhook.key_file" "the value admission.webhook.certificates" "webhook.service_namespace" $fixed "webhook.service_name" $fixed "webhook.actuator_user" $fixed "webhook.failure_policy" "the value admission.webhook.failurePolicy" "webhook.timeout_s" "the value admission.webhook.timeoutSeconds" "webhook.excluded_namespaces" "the value admission.excludedNamespaces" "webhook.manage_jobs_without_queue_name" "the value admission.everyPod" -}}
+{{- range $path, $by := $owned }}
+{{- $names := splitList "." $path }}{{- $in := $s }}
+{{- if gt (len $names) 1 }}{{- $in = default dict (index $s (first $names)) }}{{- end }}
+{{- if hasKey $in (last $names) }}{{- fail (printf "settings.%s cannot be set here: it is %s" $path $by) }}{{- end }}
+{{- end }}
+{{- $shards := int (default 1 $s.shards) }}
+{{- if and (gt $shards 1) (eq $v.mode "builtin") }}{{- fail (printf "settings.shards = %d with mode = builtin: quota is shared by all namespaces, so one projector must see them all; leave it at 1, or set mode=kueue where Kueue keeps quota" $shards) }}{{- end }}
+{{- $lease := merge (deepCopy (default dict $s.lease)) (dict "duration_s" 10 "renew_deadline_s" 7 "retry_period_s" 1.5) }}
+{{- if not (and (lt (float64 $lease.retry_period_s) (float64 $lease.renew_deadline_s)) (lt (float64 $lease.renew_deadline_s) (float64 $lease.duration_s))) }}{{- fail (printf "settings.lease: retry_period_s must be less than renew_deadline_s, and that less than duration_s; they are %v, %v and %v" $lease.retry_period_s $lease.renew_deadline_s $lease.duration_s) }}{{- end }}
+{{- if and $v.nats.install (ne $v.nats.url "nats://nats:4222") }}{{- fail (printf "nats.url = %s with nats.install = true: the server that the chart brings is nats://nats:4222; set nats.install=false" $v.nats.url) }}{{- end }}
+{{- if and $v.nats.install (gt (int (dig "streams" "replicas" 1 $s)) 1) }}{{- fail "settings.streams.replicas with nats.install = true: the chart brings one server; point nats.url at a NATS cluster and set nats.install=false" }}{{- end }}
+{{- range $path, $of := dict "admission.webhook" $v.admission.webhook "serve" $v.serve }}
+{{- if and (eq $of.certificates "secret") (not $of.caBundle) (or (ne $path "serve") $v.serve.enabled) (or (eq $path "serve") (eq $v.admission.way "webhook")) }}{{- fail (printf "%s.certificates = secret: set %s.caBundle to the authority (base64 of PEM) that signed the certificate, or the API server trusts none" $path $path) }}{{- end }}
+{{- if and $of.issuerRef (ne $of.certificates "certManager") }}{{- fail (printf "%s.issuerRef is for %s.certificates = certManager, which is %s" $path $path $of.certificates) }}{{- end }}
+{{- end }}
+{{- if and $v.serve.enabled (eq $v.serve.certificates "self") (gt (int (default 1 (dig "serve" "replicas" 1 $v.parts))) 1) }}{{- fail "parts.serve.replicas with serve.certificates = self: one replica, since each would register an authority of its own; use generated or certManager" }}{{- end }}
+{{- if and $v.forecast.enabled (eq $v.mode "kueue") }}{{- fail "forecast.enabled with mode = kueue: expected starts are foretold where gatelog admits (mode=builtin)" }}{{- end }}
+{{- end }}
