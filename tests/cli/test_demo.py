@@ -12,7 +12,7 @@ import pytest
 
 from gatelog.demo.stories import STORIES
 from gatelog.demo.teams import TEAMS
-from tests.support.processes import GATELOG
+from tests.support.forking import GATELOG, ran
 
 pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
 
@@ -20,15 +20,8 @@ pytestmark = pytest.mark.retried("it waits for processes that share two cores wi
 @pytest.mark.timeout(180)
 def test_the_demo_plays_every_story_and_leaves_the_answers(tmp_path: Path) -> None:
     def run(*args: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [GATELOG, *args],
-            cwd=tmp_path,
-            env={"PATH": "/usr/bin:/bin", "COLUMNS": "100"},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        env = {"PATH": "/usr/bin:/bin", "COLUMNS": "100"}
+        return ran([GATELOG, *args], env, tmp_path, cwd=tmp_path, timeout_s=120)
 
     began = time.monotonic()
     done = run("demo")
@@ -87,15 +80,8 @@ def test_two_teams_lend_borrow_take_back_and_share(
     where = ["--db", url] if url else []
 
     def run(*args: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [GATELOG, *args],
-            cwd=tmp_path,
-            env={"PATH": "/usr/bin:/bin", "COLUMNS": "200"},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        env = {"PATH": "/usr/bin:/bin", "COLUMNS": "200"}
+        return ran([GATELOG, *args], env, tmp_path, cwd=tmp_path, timeout_s=120)
 
     done = run("demo", "--story", "two-teams", *where)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from gatelog.demo.stories import STORIES
-from tests.support.processes import GATELOG, make_queue
+from tests.support.forking import GATELOG, ran
+from tests.support.processes import make_queue
 from tests.support.stack import running_stack, runs_to_its_end
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
 TABLES = 12
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "COLUMNS": "100"}
 GROUPS = sorted(name for story in STORIES for name in story.groups)
 DECISION = re.compile(r"^seq (\d+)  (then|now )  team-a/(\S+)  (\w+): (\w+) ")
 
@@ -29,15 +31,8 @@ class Demo:
         self.file = folder / "state/read-model.sqlite3"
 
     def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [GATELOG, *words, "--state-dir", "state"],
-            cwd=self.folder,
-            env={"PATH": "/usr/bin:/bin", "COLUMNS": "100"},
-            capture_output=True,
-            text=True,
-            timeout=150,
-            check=False,
-        )
+        argv = [GATELOG, *words, "--state-dir", "state"]
+        return ran(argv, ENVIRONMENT, self.folder, cwd=self.folder, timeout_s=150)
 
     def rows(self, query: str, file: Path | None = None) -> list[tuple[Any, ...]]:
         with closing(sqlite3.connect(file or self.file)) as connection:
@@ -127,15 +122,8 @@ def test_as_it_was_at_a_position_and_at_a_time(demo: Demo, tmp_path: Path) -> No
         states = dict(demo.rows("SELECT name, state FROM groups", then))
         assert states["tuning"] == "Admitted" and states["foo"] == "Finished"
         assert "urgent" not in states
-        asked = subprocess.run(
-            [GATELOG, "history", "team-a/tuning", "--db", str(then)],
-            cwd=demo.folder,
-            env={"PATH": "/usr/bin:/bin", "COLUMNS": "100"},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        argv = [GATELOG, "history", "team-a/tuning", "--db", str(then)]
+        asked = ran(argv, ENVIRONMENT, demo.folder, cwd=demo.folder)
         assert asked.returncode == 0 and "admitted" in asked.stdout, asked.stderr
         assert "Finished" not in asked.stdout
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from podgroup.objects import WATCHED_KINDS
-from tests.support.processes import GATELOG, Api, Child, Simulator, make_queue, pod
+from tests.support.forking import GATELOG, ran
+from tests.support.processes import Api, Child, Simulator, make_queue, pod
 
 pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
 
@@ -35,14 +36,8 @@ def up(folder: Path, simulator: Simulator, *args: str, name: str = "up") -> Chil
 
 
 def ask(folder: Path, simulator: Simulator, *args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [GATELOG, *args, "--state-dir", str(folder / "state")],
-        env={"KUBECONFIG": str(simulator.kubeconfig), "PATH": "/usr/bin:/bin", "COLUMNS": "100"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    env = {"KUBECONFIG": str(simulator.kubeconfig), "PATH": "/usr/bin:/bin", "COLUMNS": "100"}
+    return ran([GATELOG, *args, "--state-dir", str(folder / "state")], env, folder)
 
 
 def events(child: Child, name: str) -> list[dict[str, Any]]:

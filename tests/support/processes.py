@@ -10,7 +10,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,8 @@ import aiohttp
 import yaml
 
 from podgroup.runtime.settings import NatsSettings
+from tests.support.forking import GATELOG, PYTHON, Forked
 
-PYTHON = sys.executable
-GATELOG = str(Path(PYTHON).parent / "gatelog")
 TOKEN = "e2e-token"
 
 
@@ -41,11 +39,14 @@ class Child:
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("GATELOG_TEST_")}
         self.env = {**inherited, **env}
         self.output = folder / f"{name}.log"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | Forked | None = None
         self.starts = 0
 
     def start(self) -> None:
         self.starts += 1
+        if self.argv[0] == GATELOG or self.argv[:2] == [PYTHON, "-m"]:
+            self.process = Forked(self.argv, self.env, self.output)
+            return
         with self.output.open("ab") as out:
             self.process = subprocess.Popen(
                 self.argv, env=self.env, stdout=out, stderr=out, stdin=subprocess.DEVNULL

@@ -23,7 +23,8 @@ from podgroup.runtime.kube import connect as kube_connect
 from podgroup.runtime.settings import KubernetesSettings, Settings
 from tests.deploy.compose import free_port
 from tests.support import realcluster
-from tests.support.processes import GATELOG, PYTHON, Api, Child, Simulator, pod, server_of
+from tests.support.forking import GATELOG, PYTHON, ran
+from tests.support.processes import Api, Child, Simulator, pod, server_of
 from tests.support.shippednats import ShippedNats
 
 START_S = 60.0
@@ -68,14 +69,7 @@ class Stack:
 
     def command(self, *words: str) -> "subprocess.CompletedProcess[str]":
         """Run a gatelog command; what it printed is in `stdout` and `stderr`."""
-        return subprocess.run(
-            [GATELOG, *words],
-            env={**self.up.env, **self.env},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        return ran([GATELOG, *words], {**self.up.env, **self.env}, self.up.output.parent)
 
     def doctor(self) -> dict[str, dict[str, str]]:
         """What `gatelog doctor` says, by what it looked at."""
