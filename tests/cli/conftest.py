@@ -11,10 +11,10 @@ from aiohttp import web
 from gatelog import cli
 from podgroup.runtime.kube import KubeClient, connect
 from podgroup.runtime.settings import KubernetesSettings
-from projector.upkeep import migrate
 from simcluster import Settings as SimSettings
 from simcluster import SimCluster
 from tests.projector.support import Writer, busy_toy
+from tests.support.databases import migrated
 from tests.support.toy import Toy
 
 Ran = tuple[int, str, str]
@@ -58,7 +58,7 @@ def busy_db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[st
     url = f"sqlite:///{tmp_path}/read-model.sqlite3"
     if request.param == "postgresql":
         url = str(request.getfixturevalue("postgres_database"))
-    migrate.upgrade(url)
+    migrated(url)
     toy = busy_toy()
     writer = Writer(url)
     writer.feed(toy.messages)

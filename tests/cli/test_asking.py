@@ -16,10 +16,10 @@ from gatelog.examine import readmodel
 from gatelog.terminal.following import change
 from podgroup.policy import Policy
 from podgroup.runtime.settings import DatabaseSettings, Settings
-from projector.upkeep import migrate
 from tests.cli.conftest import Ran
 from tests.core.test_shared_quota import of, team
 from tests.projector.support import Writer
+from tests.support.databases import migrated
 from tests.support.toy import Toy
 
 Db = tuple[str, Toy]
@@ -33,7 +33,7 @@ def ask(gatelog: Gatelog, db: Db, command: str, *args: str) -> Ran:
 def written(folder: Path, toy: Toy) -> tuple[str, Writer]:
     """A read model of what a toy cluster did so far, and who writes it on."""
     url = f"sqlite:///{folder}/model.sqlite3"
-    migrate.upgrade(url)
+    migrated(url)
     return url, Writer(url).feed(toy.messages)
 
 

@@ -17,9 +17,9 @@ from gatelog.answers.waitbars import WIDTH, bars
 from gatelog.terminal import console
 from projector import tables
 from projector.storage.database import writer
-from projector.upkeep import migrate
 from tests.cli.conftest import Ran
 from tests.projector.support import Writer, busy_toy
+from tests.support.databases import migrated
 from tests.support.toy import T0
 
 Gatelog = Callable[..., Ran]
@@ -31,7 +31,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     found = f"sqlite:///{tmp_path}/model.sqlite3"
     if request.param == "postgresql":
         found = str(request.getfixturevalue("postgres_database"))
-    migrate.upgrade(found)
+    migrated(found)
     Writer(found).feed(busy_toy().messages)
     return found
 

@@ -9,8 +9,8 @@ from gatelog.answers.readmodel import ReadModel
 from gatelog.examine import stuck
 from gatelog.examine.findings import Finding
 from podgroup.names import MANAGED_LABEL
-from projector.upkeep import migrate
 from tests.projector.support import Writer
+from tests.support.databases import migrated
 from tests.support.toy import Toy
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
@@ -21,7 +21,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     found = f"sqlite:///{tmp_path}/read-model.sqlite3"
     if request.param == "postgresql":
         found = str(request.getfixturevalue("postgres_database"))
-    migrate.upgrade(found)
+    migrated(found)
     return found
 
 

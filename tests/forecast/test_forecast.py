@@ -21,8 +21,8 @@ from podgroup.names import PRIORITY_CLASS
 from podgroup.runtime.metrics import Metrics
 from podgroup.runtime.settings import DatabaseSettings, ForecastSettings, Settings
 from projector.storage.database import reader
-from projector.upkeep import migrate
 from tests.projector.support import Writer
+from tests.support.databases import migrated
 from tests.support.toy import Toy
 
 RUN_S = 600
@@ -33,7 +33,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     found = f"sqlite:///{tmp_path}/read-model.sqlite3"
     if request.param == "postgresql":
         found = str(request.getfixturevalue("postgres_database"))
-    migrate.upgrade(found)
+    migrated(found)
     return found
 
 
@@ -157,7 +157,7 @@ def test_whoever_comes_later_with_a_higher_priority_pushes_back(url: str) -> Non
 
 def test_dry_runs_write_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "model.sqlite3"
-    migrate.upgrade(f"sqlite:///{file}")
+    migrated(f"sqlite:///{file}")
     Writer(f"sqlite:///{file}").feed(one_at_a_time().messages)
     words = ["forecast", "--db", str(file), "--cluster", "test", "--budget", "1s"]
     assert cli.run([*words, "--dry-run", "-o", "json"]) == 0
@@ -175,7 +175,7 @@ def test_dry_runs_write_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_why_says_when(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """From what was said if that is fresh, else worked out on the spot; nothing is written."""
     url = f"sqlite:///{tmp_path}/model.sqlite3"
-    migrate.upgrade(url)
+    migrated(url)
     Writer(url).feed(one_at_a_time().messages)
     words = ["why", "ns/wait-1", "--db", url, "--cluster", "test"]
     assert cli.run(words) == 0
@@ -202,7 +202,7 @@ def test_what_makes_no_sense_is_refused(
     words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = f"sqlite:///{tmp_path}/model.sqlite3"
-    migrate.upgrade(url)
+    migrated(url)
     assert cli.run(["forecast", "--db", url, *words]) == 2
     assert said in capsys.readouterr().err
 
@@ -238,7 +238,7 @@ def with_forecasts(url: str, every_s: float) -> Settings:
 
 async def test_a_setting_makes_forecasts_beside_a_projector(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/read-model.sqlite3"
-    migrate.upgrade(url)
+    migrated(url)
     Writer(url).feed(nothing_makes_room().messages).store.close()
     shown: list[Readings] = []
     stop = asyncio.Event()

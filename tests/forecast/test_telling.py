@@ -10,17 +10,17 @@ from gatelog.forecast.telling import EXPECTED_START, Teller, news
 from podgroup.ids import GroupID
 from podgroup.runtime.kube import connect
 from podgroup.runtime.settings import KubernetesSettings
-from projector.upkeep import migrate
 from simcluster import SimCluster
 from tests.forecast.test_forecast import one_at_a_time, told
 from tests.projector.support import Writer
+from tests.support.databases import migrated
 
 WORKLOADS = ("kueue.x-k8s.io", "workloads")
 
 
 async def test_a_workload_is_written_for_what_is_new_and_near(tmp_path: Path):
     url = f"sqlite:///{tmp_path}/model.sqlite3"
-    migrate.upgrade(url)
+    migrated(url)
     toy, writer = one_at_a_time(waiting=4), Writer(url)
     toy.pod("large", cpu=11)
     made = told(url, toy, writer)

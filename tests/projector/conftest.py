@@ -8,7 +8,7 @@ import pytest
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import Bus, connect
 from podgroup.runtime.settings import StreamSettings
-from projector.upkeep import migrate
+from tests.support.databases import migrated
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -22,7 +22,7 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def url(empty_url: str) -> str:
     """A migrated database."""
-    migrate.upgrade(empty_url)
+    migrated(empty_url)
     return empty_url
 
 

@@ -23,9 +23,9 @@ from podgroup.names import PRIORITY_CLASS
 from podgroup.objects import ContainerEnd, OwnerRef
 from podgroup.policy import Policy
 from projector.storage.database import reader
-from projector.upkeep import migrate
 from tests.core.test_shared_quota import of, team
 from tests.projector.support import Writer
+from tests.support.databases import migrated
 from tests.support.toy import Toy
 
 PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
@@ -133,7 +133,7 @@ def history() -> Toy:
 
 def filled(url: str) -> sa.Engine:
     """A read model of `history` in an empty database, with forecasts made on the way."""
-    migrate.upgrade(url)
+    migrated(url)
     writer = Writer(url, cluster="default")
     messages = history().messages
     begin = messages[0][1]

@@ -20,13 +20,13 @@ from gatelog.serve.bootstrap import run_serve
 from podgroup.names import QUEUE_NAME
 from podgroup.runtime.kube import connect
 from podgroup.runtime.settings import DatabaseSettings, KubernetesSettings, ServeSettings, Settings
-from projector.upkeep import migrate
 from simcluster import SimCluster
 from simcluster.access import User
 from simcluster.client import Client
 from simcluster.settings import Settings as SimSettings
 from tests.deploy.manifests import DEPLOY, objects
 from tests.projector.support import Writer, busy_toy
+from tests.support.databases import migrated
 from tests.support.toy import Toy
 
 KUBECTL = shutil.which("kubectl")
@@ -93,7 +93,7 @@ def read_model(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple
     url = f"sqlite:///{tmp_path}/read-model.sqlite3"
     if request.param == "postgresql":
         url = str(request.getfixturevalue("postgres_database"))
-    migrate.upgrade(url)
+    migrated(url)
     toy = story()
     writer = Writer(url)
     writer.feed(toy.messages)
@@ -104,7 +104,7 @@ def read_model(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple
 @pytest.fixture
 def sqlite_model(tmp_path: Path) -> Iterator[tuple[str, Writer, Toy]]:
     url = f"sqlite:///{tmp_path}/read-model.sqlite3"
-    migrate.upgrade(url)
+    migrated(url)
     toy = story()
     writer = Writer(url)
     writer.feed(toy.messages)

@@ -24,12 +24,12 @@ from gatelog.serve.questions import Questions
 from podgroup.runtime.settings import DatabaseSettings, ServeSettings, Settings
 from projector import tables
 from projector.storage.database import reader, writer
-from projector.upkeep import migrate
 from projector.writing.packing import pack
 from tests.projector.support import Writer
 from tests.serve import pages
 from tests.serve.conftest import World
 from tests.serve.test_door import ask
+from tests.support.databases import migrated
 from tests.support.toy import Toy
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
@@ -450,7 +450,7 @@ async def test_an_error_of_our_own_is_a_page_with_a_sentence(small: Any):
 
 async def test_users_are_not_told_where_the_database_is(tmp_path: Path):
     url = f"sqlite:///{tmp_path}/secret-place.sqlite3"
-    migrate.upgrade(url)
+    migrated(url)
     async for address in served(url):
         engine = writer(url)
         with engine.begin() as connection:
