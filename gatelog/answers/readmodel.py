@@ -191,15 +191,10 @@ class ReadModel:
         view = None if found is None else unpack_object(found)
         return view.reclaim_within_cohort if isinstance(view, ClusterQueueView) else ""
 
-    def ahead(self, group: GroupRow) -> int:
-        """Return how many queued groups come before this one in its ClusterQueue."""
-        given = {
-            "cluster_queue": group.cluster_queue,
-            "priority": group.priority,
-            "queued_at": group.queued_at,
-            "id": group.id,
-        }
-        return int(self._value(sql.AHEAD, given))
+    def position(self, group_id: str) -> int | None:
+        """Return the position of a group in its ClusterQueue, from 1; None: it has none."""
+        with self._asked(sql.POSITION, {"group_id": group_id}) as rows:
+            return int(rows[0]["position"]) if rows else None
 
     def expected(self, group_id: str) -> ExpectedRow | None:
         """Return when a group that waits is expected to start, None without a forecast."""

@@ -62,8 +62,11 @@ class PendingRow(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     kind: str
     state: str
+    stage: str
     queue: str
     cluster_queue: str
+    position: int | None
+    """From 1; None: it has none, as it does not wait for quota."""
     priority: int
     reason: str
     message: str
@@ -77,7 +80,7 @@ class ExpectedRow(msgspec.Struct, frozen=True):
     earliest_at: datetime | None
     latest_at: datetime | None
     never: str
-    position: int
+    position: int | None
     as_of: datetime
 
 

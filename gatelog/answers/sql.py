@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from projector.schema.pending import is_admitted
+
 _GROUP_COLUMNS = """id, namespace, name, kind, queue, cluster_queue, priority, priority_class,
        total_count, state, reason, message, workload_name, pods_seen, pods_gated, pods_ungated,
        pods_running, pods_succeeded, pods_failed, pods_excess, pods_replaced, wait_reason,
@@ -64,10 +66,12 @@ SELECT o.seq, o.delivery * 1000 + o.attempt, o.at, 'outcome', d.action, d.reason
 KNOWS = "SELECT count(*) FROM groups WHERE cluster = :cluster AND namespace = :namespace"
 
 PENDING = """
-SELECT namespace, name, kind, state, queue, cluster_queue, priority, reason, message, since
+SELECT namespace, name, kind, state, stage, queue, cluster_queue, position, priority, reason,
+       message, since
   FROM v_why_pending
  WHERE cluster = :cluster AND (namespace = :namespace OR :namespace = '')
- ORDER BY cluster_queue, queue, priority DESC, coalesce(since, created_at), group_id LIMIT :limit
+ ORDER BY cluster_queue, CASE WHEN position IS NULL THEN 1 ELSE 0 END, position,
+       coalesce(since, created_at), group_id LIMIT :limit
 """
 
 LISTED_GROUPS = f"""
@@ -79,16 +83,14 @@ SELECT {_GROUP_COLUMNS}
  ORDER BY namespace, name, created_seq DESC, id LIMIT :limit
 """
 
-LISTED_QUEUES = """
+LISTED_QUEUES = f"""
 WITH live AS (
-    SELECT namespace, queue, cluster_queue,
-           sum(CASE WHEN state IN ('Queued', 'Blocked', 'Evicted') THEN 1 ELSE 0 END) AS pending,
-           sum(CASE WHEN state IN ('Admitted', 'Running', 'Finishing') THEN 1 ELSE 0 END)
-               AS admitted,
-           min(CASE WHEN state IN ('Queued', 'Evicted') THEN queued_at END) AS oldest
+    SELECT namespace, queue, cluster_queue, groups AS pending, 0 AS admitted, oldest
+      FROM v_pending WHERE cluster = :cluster
+    UNION ALL
+    SELECT namespace, queue, cluster_queue, 0, 1, NULL
       FROM groups
-     WHERE cluster = :cluster AND gone_at IS NULL
-     GROUP BY namespace, queue, cluster_queue)
+     WHERE cluster = :cluster AND gone_at IS NULL AND {is_admitted("state")})
 SELECT o.kind, o.namespace, o.name, CAST(coalesce(sum(l.pending), 0) AS BIGINT) AS pending,
        CAST(coalesce(sum(l.admitted), 0) AS BIGINT) AS admitted, min(l.oldest) AS oldest
   FROM objects o
@@ -123,14 +125,9 @@ SELECT reason, message, from_at, to_at
 
 WHY = """
 SELECT g.state, w.reason, w.message, w.from_at AS since, w.to_at AS until,
-       CASE WHEN w.to_at IS NULL AND g.state = 'Queued' THEN (
-           SELECT count(*) FROM groups o
-            WHERE o.cluster = g.cluster AND o.cluster_queue = g.cluster_queue
-              AND o.state = 'Queued' AND o.id <> g.id
-              AND (o.priority > g.priority
-                   OR (o.priority = g.priority AND o.queued_at < g.queued_at)))
-       END AS ahead
+       CASE WHEN w.to_at IS NULL THEN q.position END AS position
   FROM groups g LEFT JOIN waits w ON w.cluster = g.cluster AND w.group_id = g.id
+  LEFT JOIN v_queue_position q ON q.cluster = g.cluster AND q.group_id = g.id
  WHERE g.cluster = :cluster AND g.id = :group_id
  ORDER BY w.from_seq DESC LIMIT :limit
 """
@@ -183,13 +180,7 @@ SELECT folded FROM objects
  WHERE cluster = :cluster AND kind = 'ClusterQueue' AND name = :name LIMIT 1
 """
 
-AHEAD = """
-SELECT count(*)
-  FROM groups
- WHERE cluster = :cluster AND cluster_queue = :cluster_queue AND state = 'Queued' AND id <> :id
-   AND gone_at IS NULL
-   AND (priority > :priority OR (priority = :priority AND queued_at < :queued_at))
-"""
+POSITION = "SELECT position FROM v_queue_position WHERE cluster = :cluster AND group_id = :group_id"
 
 SUMMARY = """
 SELECT g.id, g.namespace, g.name, g.kind, g.state, g.reason, g.total_count, g.pods_seen,
@@ -343,6 +334,4 @@ SPARED = """
 SELECT count(*) FROM groups
  WHERE cluster = :cluster AND gone_at IS NULL AND workload_name = '' AND complete_at IS NOT NULL
 """
-WAITING = """
-SELECT count(*) FROM groups WHERE cluster = :cluster AND gone_at IS NULL AND state = 'Queued'
-"""
+WAITING = "SELECT count(*) FROM v_queue_position WHERE cluster = :cluster"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from gatelog.shell import options
+from podgroup.lifecycle import ADMITTED
 
 if TYPE_CHECKING:
     from gatelog.answers.readmodel import ReadModel
@@ -147,7 +148,7 @@ def _workload_columns(now: datetime) -> "list[Column[GroupRow]]":
 
 
 def _over(group: "GroupRow") -> bool:
-    return group.state in ("Queued", "Blocked", "Evicted", "Finished", "Gone")
+    return group.state not in (*ADMITTED, "Finishing")
 
 
 def _queue_columns(now: datetime) -> "list[Column[QueueRow]]":

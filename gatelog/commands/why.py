@@ -13,6 +13,7 @@ import typer
 
 from gatelog.shell import options
 from gatelog.shell.errors import FAILED, UsageFailed
+from podgroup.lifecycle import ADMITTED, PENDING
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -69,8 +70,6 @@ _BUDGET_S = 2.0
 """Processor time after which no further play of a forecast is begun."""
 _MOST_PLAYED = 1000
 """Groups that wait above which `gatelog forecast` is left to work out when they start."""
-_WAITING = frozenset({"Composing", "Queued", "Blocked", "Evicted"})
-_STARTED = frozenset({"Admitted", "Running"})
 _OVER = frozenset({"Finishing", "Finished"})
 _SPARED = (
     "single pods do without (queueing.workloads=groups): kubectl get podgroups lists it, "
@@ -130,18 +129,18 @@ def why(
         gaps = missing(model, group)
         waits = model.waits(group.id)
         aside = model.parked_of(namespace, group.name, group.id)
-        holders, ahead = _competition(model, group)
+        holders, position = _competition(model, group)
         shared = model.shared(group.id)
         unstarted = model.unstarted(group.id) if group.state in _OVER else []
-        failed = model.unreplaced(group.id) if group.state in _STARTED else []
+        failed = model.unreplaced(group.id) if group.state in ADMITTED else []
         repeated = model.repeated(datetime.now(UTC), group.id)
-        waiting = group.state in _WAITING
+        waiting = group.state in PENDING
         expected = _expected(model, settings, group) if waiting else None
     if output in ("json", "yaml"):
         found = {
             "group": group,
             "takes": remedy(group) if waiting else "",
-            "ahead": ahead,
+            "position": position,
             "expected": expected,
             "holders": holders,
             "short_of": shared.short,
@@ -158,7 +157,7 @@ def why(
         return None
     out = console.console()
     out.print(console.heading(group))
-    parts = (group, waits, holders, ahead, shared, aside, unstarted, failed, repeated, expected)
+    parts = (group, waits, holders, position, shared, aside, unstarted, failed, repeated, expected)
     out.print(_answer(*parts))
     if gaps:
         out.print(console.missing(gaps))
@@ -240,6 +239,7 @@ def _pending_columns(now: datetime) -> "list[Column[PendingRow]]":
     return [
         Column("NAMESPACE", lambda row: row.namespace),
         Column("NAME", lambda row: row.name),
+        Column("POSITION", lambda row: "" if row.position is None else str(row.position)),
         Column("FOR", waited),
         Column("REASON", lambda row: row.reason or row.state),
         Column("QUEUE", lambda row: row.queue, wide=True),
@@ -249,13 +249,13 @@ def _pending_columns(now: datetime) -> "list[Column[PendingRow]]":
     ]
 
 
-def _competition(model: "ReadModel", group: "GroupRow") -> tuple[list["HolderRow"], int]:
-    """Return who holds the quota a queued group waits for, and how many are before it."""
+def _competition(model: "ReadModel", group: "GroupRow") -> tuple[list["HolderRow"], int | None]:
+    """Return who holds the quota a queued group waits for, and its position (None: in no line)."""
     inactive = group.wait_reason == "ClusterQueueInactive"
     waits = group.state == "Queued" or inactive
     if not waits or not group.cluster_queue or group.queued_at is None:
-        return [], 0
-    return model.holders(group.cluster_queue), model.ahead(group)
+        return [], None
+    return model.holders(group.cluster_queue), model.position(group.id)
 
 
 def _expected(model: "ReadModel", settings: "Settings", group: "GroupRow") -> "ExpectedRow | None":
@@ -302,7 +302,7 @@ def _answer(
     group: "GroupRow",
     waits: list["WaitRow"],
     holders: list["HolderRow"],
-    ahead: int,
+    position: int | None,
     shared: "Shared",
     aside: list["ParkedOfRow"],
     unstarted: list["UnstartedRow"],
@@ -332,8 +332,8 @@ def _answer(
         row("", plain(group.wait_message))
         row("it takes", remedy(group))
         if group.state == "Queued" and group.cluster_queue:
-            before = f"{ahead or 'nobody'} before it in ClusterQueue {group.cluster_queue}"
-            row("in line", f"{before}: it is number {ahead + 1}")
+            if position is not None:
+                row("position", f"{position} in ClusterQueue {group.cluster_queue}")
             last = ""
             for label, text in sentences(shared, group.priority):
                 row("" if label == last else label, text)

@@ -12,13 +12,13 @@ from gatelog.answers.rows import GroupRow
 
 
 class LifeRow(GroupRow, frozen=True, kw_only=True):
-    """One life of a group with the labels of its first pod, and its place in line if it queues."""
+    """One life of a group, the labels of its first pod, and its position if it waits for quota."""
 
     created_seq: int
     shard: int
     labels: Any = None
-    place: int = -1
-    local_place: int = -1
+    position: int = 0
+    local_position: int = 0
     expected_at: datetime | None = None
     earliest_at: datetime | None = None
     latest_at: datetime | None = None
@@ -45,8 +45,8 @@ class LineRow(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     complete_at: datetime | None
     queued_at: datetime | None
-    place: int
-    local_place: int
+    position: int
+    local_position: int
 
 
 class ObjectRow(msgspec.Struct, frozen=True):
@@ -59,12 +59,12 @@ class ObjectRow(msgspec.Struct, frozen=True):
 
 
 class CountRow(msgspec.Struct, frozen=True):
-    """How many groups of a LocalQueue are in a state."""
+    """How many groups of a LocalQueue are in a stage of `podgroup.lifecycle`, or admitted."""
 
     cluster_queue: str
     namespace: str
     queue: str
-    state: str
+    stage: str
     groups: int
     oldest: datetime | None
 

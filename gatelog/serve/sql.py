@@ -11,6 +11,7 @@ Invariant: parameters are named, every list has a LIMIT, and order ends in the i
 from collections.abc import Sequence
 
 from projector.schema.dialect import POSTGRES, SQLITE, Dialect
+from projector.schema.pending import in_line, is_admitted, is_pending
 
 GROUP_COLUMNS = """g.id, g.namespace, g.name, g.kind, g.queue, g.cluster_queue, g.priority,
        g.priority_class, g.total_count, g.state, g.reason, g.message, g.workload_name,
@@ -26,31 +27,21 @@ STANDING = "e.came = '' AND e.replaced_at IS NULL"
 """Condition on an estimate: it stands now."""
 _GROUPS = f"""groups g
   LEFT JOIN estimates e ON e.cluster = g.cluster AND e.group_id = g.id AND {STANDING}
-   AND g.state IN ('Composing', 'Queued', 'Blocked', 'Evicted')
+   AND {is_pending("g.state")}
   LEFT JOIN forecasts f ON f.cluster = e.cluster AND f.shard = e.shard"""
 
-_LINE = """
-WITH line AS (
-SELECT g.id, g.namespace, g.name, g.queue, g.cluster_queue, g.priority, g.workload_name,
-       g.created_at, g.complete_at, g.queued_at, g.wait_reason, g.wait_message, g.wait_since,
-       g.as_of_seq,
-       row_number() OVER (PARTITION BY g.cluster_queue
-                          ORDER BY g.priority DESC, g.queued_at, g.id) - 1 AS place,
-       row_number() OVER (PARTITION BY g.cluster_queue, g.namespace, g.queue
-                          ORDER BY g.priority DESC, g.queued_at, g.id) - 1 AS local_place
-  FROM groups g
- WHERE g.cluster = :cluster AND g.gone_at IS NULL AND g.state = 'Queued')"""
+_IN_LINE = """
+SELECT q.group_id AS id, q.namespace, q.name, q.queue, q.cluster_queue, q.priority,
+       q.position, q.local_position, g.workload_name, g.created_at, g.complete_at, q.queued_at
+  FROM v_queue_position q JOIN groups g ON g.cluster = q.cluster AND g.id = q.group_id
+ WHERE q.cluster = :cluster"""
 
-IN_CLUSTER_QUEUE = f"""{_LINE}
-SELECT line.* FROM line
- WHERE cluster_queue = :queue
- ORDER BY place LIMIT :limit OFFSET :offset
+IN_CLUSTER_QUEUE = f"""{_IN_LINE} AND q.cluster_queue = :queue
+ ORDER BY q.position LIMIT :limit OFFSET :offset
 """
 
-IN_LOCAL_QUEUE = f"""{_LINE}
-SELECT line.* FROM line
- WHERE namespace = :namespace AND queue = :queue
- ORDER BY local_place LIMIT :limit OFFSET :offset
+IN_LOCAL_QUEUE = f"""{_IN_LINE} AND q.namespace = :namespace AND q.queue = :queue
+ ORDER BY q.local_position LIMIT :limit OFFSET :offset
 """
 
 OBJECTS = """
@@ -62,16 +53,21 @@ SELECT namespace, name, uid, folded
  ORDER BY namespace, name LIMIT :limit
 """
 
-COUNTS = """
-SELECT g.cluster_queue, g.namespace, g.queue, g.state, count(*) AS groups,
-       min(g.queued_at) AS oldest
+COUNTS = f"""
+SELECT cluster_queue, namespace, queue, stage, groups, oldest
+  FROM v_pending
+ WHERE cluster = :cluster AND (namespace = :namespace OR :namespace = '')
+   AND (cluster_queue = :queue OR :queue = '')
+UNION ALL
+SELECT g.cluster_queue, g.namespace, g.queue, 'admitted', count(*), NULL
   FROM groups g
- WHERE g.cluster = :cluster AND g.gone_at IS NULL
+ WHERE g.cluster = :cluster AND g.gone_at IS NULL AND {is_admitted("g.state")}
    AND (g.namespace = :namespace OR :namespace = '')
    AND (g.cluster_queue = :queue OR :queue = '')
- GROUP BY g.cluster_queue, g.namespace, g.queue, g.state
- ORDER BY g.cluster_queue, g.namespace, g.queue, g.state LIMIT :limit
+ GROUP BY g.cluster_queue, g.namespace, g.queue
+ ORDER BY 1, 2, 3, 4 LIMIT :limit
 """
+"""Groups that are pending, by stage, and those that are admitted."""
 
 ADMISSIONS = """
 SELECT number, cluster_queue, flavors, resources, queued_at, admitted_at, released_at,
@@ -122,7 +118,7 @@ NEWEST = """NOT EXISTS (
        SELECT 1 FROM groups n
         WHERE n.cluster = g.cluster AND n.namespace = g.namespace AND n.name = g.name
           AND n.created_seq > g.created_seq)"""
-QUEUED = "g.state = 'Queued'"
+QUEUED = in_line("g.state", "g.wait_reason")
 IN_NAMESPACE = "g.namespace = :namespace"
 
 _HELD = """
@@ -183,9 +179,9 @@ SELECT {GROUP_COLUMNS}
 
 
 def placed(page: str) -> str:
-    """Return the statement of a page of `group_page` with each group's place in line."""
-    return f"""{_LINE}
-SELECT x.*, line.place, line.local_place
-  FROM ({page}) x JOIN line ON line.id = x.id
+    """Return the statement of those of a page of `group_page` that have a position."""
+    return f"""
+SELECT x.*, q.position, q.local_position
+  FROM ({page}) x JOIN v_queue_position q ON q.cluster = :cluster AND q.group_id = x.id
  ORDER BY x.namespace, x.name, x.id LIMIT :limit
 """

@@ -88,6 +88,11 @@ def upgrade() -> None:
         "usage",
         sa.Column("spare", sa.BigInteger(), nullable=False, server_default=sa.text("0")),
     )
+    op.add_column(
+        "groups",
+        sa.Column("precedence", sa.Integer(), nullable=False, server_default=sa.text("0")),
+    )
+    op.add_column("objects", sa.Column("used", sa.Double(), nullable=True))
     still = sa.text("to_at IS NULL")
     op.create_index(
         *("ix_usage_open", "usage", ["cluster", "root"]),
@@ -98,6 +103,8 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.drop_index("ix_usage_open", "usage")
+    op.drop_column("objects", "used")
+    op.drop_column("groups", "precedence")
     op.drop_column("usage", "spare")
     op.drop_table("preemptions")
     op.drop_table("shortages")

@@ -35,6 +35,7 @@ from gatelog.serve.rows import (
 )
 from gatelog.serve.words import amount, micro, rfc
 from gatelog.shell.errors import UsageFailed
+from podgroup.lifecycle import QUEUED, STAGES
 from podgroup.objects import ClusterQueueView, LocalQueueView
 from projector.schema.dialect import home
 
@@ -43,7 +44,6 @@ DETAILS = 50
 DAYS = 7
 MOST_ROWS = 100_000
 _AT_ONCE = 1000
-_COMPOSING, _BLOCKED = "Composing", "Blocked"
 
 Page = tuple[list[Any], PageStart | None]
 """Objects, and where the next page begins; None after the last."""
@@ -279,7 +279,7 @@ def _document(value: Any) -> dict[str, Any]:
 
 
 def position(row: LifeRow, name: str = "") -> o.PodGroupPosition:
-    """Return the place of a group in line."""
+    """Return the position of a group that waits for quota."""
     return o.PodGroupPosition(
         kind="PodGroupPosition",
         api_version=o.API_VERSION,
@@ -288,8 +288,8 @@ def position(row: LifeRow, name: str = "") -> o.PodGroupPosition:
             cluster_queue=row.cluster_queue,
             local_queue=row.queue,
             priority=row.priority,
-            position_in_cluster_queue=row.place,
-            position_in_local_queue=row.local_place,
+            position_in_cluster_queue=row.position,
+            position_in_local_queue=row.local_position,
             queued_time=rfc(row.queued_at),
             waiting=o.Wait(
                 reason=row.wait_reason, message=row.wait_message, since=rfc(row.wait_since)
@@ -300,7 +300,7 @@ def position(row: LifeRow, name: str = "") -> o.PodGroupPosition:
 
 
 def position_of(model: ReadModel, found: LifeRow, name: str = "") -> o.PodGroupPosition | None:
-    """Return the place in line of a group, None if it does not queue."""
+    """Return the position of a group, None if it does not wait for quota."""
     from gatelog.serve.api.selectors import Term
 
     exactly = Listing(fields=(Term("metadata.uid", "in", (found.id,)),))
@@ -463,15 +463,12 @@ def counted(rows: Iterable[CountRow]) -> o.QueueCounts:
     found: dict[str, int] = defaultdict(int)
     oldest: datetime | None = None
     for row in rows:
-        found[row.state] += row.groups
-        if row.state == "Queued" and row.oldest is not None:
+        found[row.stage] += row.groups
+        if row.stage == QUEUED and row.oldest is not None:
             oldest = row.oldest if oldest is None else min(oldest, row.oldest)
+    stages = {one.name: found[one.name] for one in STAGES}
     return o.QueueCounts(
-        pending=found["Queued"],
-        admitted=found["Admitted"] + found["Running"],
-        composing=found[_COMPOSING],
-        blocked=found[_BLOCKED],
-        oldest=rfc(oldest),
+        pending=sum(stages.values()), admitted=found["admitted"], oldest=rfc(oldest), **stages
     )
 
 

@@ -102,6 +102,6 @@ def _item(row: LineRow) -> PendingWorkload:
         ),
         priority=row.priority,
         local_queue_name=row.queue,
-        position_in_cluster_queue=row.place,
-        position_in_local_queue=row.local_place,
+        position_in_cluster_queue=row.position - 1,
+        position_in_local_queue=row.local_position - 1,
     )

@@ -14,54 +14,64 @@ import msgspec
 
 from gatelog.answers.readmodel import ReadModel
 from gatelog.serve.sql import STANDING
+from projector.schema.pending import in_line, stage
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 _EXPECTED = "e.expected_at, e.latest_at, e.never"
 
-_PLACE = """row_number() OVER (PARTITION BY g.cluster_queue
-                          ORDER BY g.priority DESC, {since}, g.id) - 1 AS place"""
-_LINE_AT = f"""
-WITH line AS (
+_NOW = """
+WITH pending AS (
+SELECT w.group_id AS id, w.namespace, w.name, w.queue, w.cluster_queue, w.priority, w.stage,
+       w.position, w.reason, w.message, coalesce(w.queued_at, w.created_at) AS since
+  FROM v_why_pending w
+ WHERE w.cluster = :cluster AND (w.cluster_queue = :queue OR :queue = ''))"""
+_AT = f"""
+WITH waited AS (
 SELECT g.id, g.namespace, g.name, g.queue, g.cluster_queue, g.priority, w.reason, w.message,
-       w.from_at AS since,
-       {_PLACE.format(since="w.from_at")}
+       coalesce((SELECT a.queued_at FROM admissions a
+                  WHERE a.cluster = g.cluster AND a.group_id = g.id AND a.admitted_at > :at
+                  ORDER BY a.number LIMIT 1), g.queued_at, g.created_at) AS since,
+       (SELECT h.reason FROM history h
+         WHERE h.cluster = g.cluster AND h.group_id = g.id AND h.kind = 'StateChanged'
+           AND h.at <= :at
+         ORDER BY h.seq DESC, h.ord DESC LIMIT 1) AS state
   FROM waits w JOIN groups g ON g.cluster = w.cluster AND g.id = w.group_id
  WHERE w.cluster = :cluster AND w.from_at <= :at AND (w.to_at IS NULL OR w.to_at > :at)
-   AND (g.cluster_queue = :queue OR :queue = ''))"""
-_LINE_NOW = f"""
-WITH line AS (
-SELECT g.id, g.namespace, g.name, g.queue, g.cluster_queue, g.priority,
-       CASE WHEN g.wait_reason <> '' THEN g.wait_reason ELSE g.reason END AS reason,
-       CASE WHEN g.wait_reason <> '' THEN g.wait_message ELSE g.message END AS message,
-       g.queued_at AS since,
-       {_PLACE.format(since="g.queued_at")}
-  FROM groups g
- WHERE g.cluster = :cluster AND g.gone_at IS NULL AND g.state = 'Queued'
-   AND (g.cluster_queue = :queue OR :queue = ''))"""
+   AND (g.cluster_queue = :queue OR :queue = '')),
+pending AS (
+SELECT w.id, w.namespace, w.name, w.queue, w.cluster_queue, w.priority,
+       {stage("w.state", "w.reason")} AS stage,
+       CASE WHEN {in_line("w.state", "w.reason")} THEN row_number() OVER (
+            PARTITION BY w.cluster_queue, {in_line("w.state", "w.reason")}
+                ORDER BY w.priority DESC, w.since, w.id) END AS position,
+       w.reason, w.message, w.since
+  FROM waited w)"""
+"""Who had preempted others, and who had used least, is not kept: only priority and time count."""
 
 _WAITING = """{line}
 SELECT g.*, {expected}
-  FROM line g
+  FROM pending g
   LEFT JOIN estimates e ON e.cluster = :cluster AND e.group_id = g.id AND {standing}
  WHERE (g.namespace = :namespace OR :namespace = '')
- ORDER BY g.cluster_queue, g.place LIMIT :limit OFFSET :offset
+ ORDER BY g.cluster_queue, CASE WHEN g.position IS NULL THEN 1 ELSE 0 END, g.position, g.since,
+       g.id LIMIT :limit OFFSET :offset
 """
 _STOOD = """e.given_at <= :at
    AND (e.replaced_at IS NULL OR e.replaced_at > :at) AND (e.came_at IS NULL OR e.came_at > :at)"""
 
-WAITING_AT = _WAITING.format(line=_LINE_AT, expected=_EXPECTED, standing=_STOOD)
-WAITING_NOW = _WAITING.format(line=_LINE_NOW, expected=_EXPECTED, standing=STANDING)
+WAITING_AT = _WAITING.format(line=_AT, expected=_EXPECTED, standing=_STOOD)
+WAITING_NOW = _WAITING.format(line=_NOW, expected=_EXPECTED, standing=STANDING)
 
 _LENGTHS = """{line}
-SELECT cluster_queue, namespace, queue, count(*) AS groups, min(since) AS since
-  FROM line g
+SELECT cluster_queue, namespace, queue, stage, count(*) AS groups, min(since) AS since
+  FROM pending
  WHERE (namespace = :namespace OR :namespace = '')
- GROUP BY cluster_queue, namespace, queue
- ORDER BY cluster_queue, namespace, queue LIMIT :limit
+ GROUP BY cluster_queue, namespace, queue, stage
+ ORDER BY cluster_queue, namespace, queue, stage LIMIT :limit
 """
-LENGTHS_AT = _LENGTHS.format(line=_LINE_AT)
-LENGTHS_NOW = _LENGTHS.format(line=_LINE_NOW)
+LENGTHS_AT = _LENGTHS.format(line=_AT)
+LENGTHS_NOW = _LENGTHS.format(line=_NOW)
 
 HOLDING = """
 SELECT g.id, g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resources
@@ -161,17 +171,18 @@ class Asked:
 
 
 class LengthRow(msgspec.Struct, frozen=True):
-    """How many wait in a LocalQueue, and since when the first of them does."""
+    """How many of a LocalQueue are in a stage of waiting, and since when the first of them."""
 
     cluster_queue: str
     namespace: str
     queue: str
+    stage: str
     groups: int
     since: datetime | None
 
 
 class WaitingRow(msgspec.Struct, frozen=True):
-    """A group or pod that waits, behind `place` others of the ClusterQueue."""
+    """A group or pod that is pending; only one that waits for quota has a position."""
 
     id: str
     namespace: str
@@ -182,7 +193,8 @@ class WaitingRow(msgspec.Struct, frozen=True):
     reason: str
     message: str
     since: datetime | None
-    place: int
+    stage: str
+    position: int | None
     expected_at: datetime | None
     latest_at: datetime | None
     never: str | None

@@ -31,6 +31,7 @@ from gatelog.serve.console.html import Html, h, table
 from gatelog.serve.console.queries import Asked
 from gatelog.serve.rows import HeldRow, LifeRow, ObjectRow
 from gatelog.serve.words import amount, rfc, span
+from podgroup.lifecycle import STAGES, STATES
 
 ROWS = 50
 _MOST = 5000
@@ -43,10 +44,6 @@ _WINDOWS = {1: "hour", 6: "6 hours", 24: "day", 168: "week"}
 _FIRST_YEAR = 1971
 _DIVIDED = ("namespace", "localqueue", "queue", "flavor")
 _PARTS = ("ran", "wasted", "held", "waited")
-_STATES = (
-    *("Composing", "Queued", "Blocked", "Admitted", "Running"),
-    *("Finishing", "Finished", "Evicted", "Gone"),
-)
 
 
 class Seen(Struct, frozen=True, kw_only=True):
@@ -181,7 +178,7 @@ def queues(asked: Asked, seen: Seen) -> Page:
     waiting = sum(row.groups for rows in lengths.values() for row in rows)
     body = [
         h("h1", "Queues"),
-        h("p", f"Waiting groups: {waiting:,}. ClusterQueues: {len(objects):,}.", class_="quiet"),
+        h("p", f"Pending groups: {waiting:,}. ClusterQueues: {len(objects):,}.", class_="quiet"),
         h("ul", cards, class_="cards")
         if cards
         else h("p", "No ClusterQueue is known yet.", class_="notice"),
@@ -255,10 +252,21 @@ def _lengths(asked: Asked, seen: Seen, namespace: str) -> list[queries.LengthRow
 
 
 def _wait_line(rows: Iterable[queries.LengthRow], seen: Seen) -> Html:
-    """Say how many wait, and for how long."""
-    since = [row.since for row in rows if row.since is not None]
+    """Say how many are pending in which stage, and for how long."""
+    found = list(rows)
+    since = [row.since for row in found if row.since is not None]
     longest = f", the first for {span((seen.moment - min(since)).total_seconds())}" if since else ""
-    return h("p", f"{sum(row.groups for row in rows):,} waiting{longest}")
+    count = sum(row.groups for row in found)
+    return h("p", f"{count:,} pending{_by_stage(found)}{longest}")
+
+
+def _by_stage(rows: Iterable[queries.LengthRow]) -> str:
+    counts: dict[str, int] = defaultdict(int)
+    for row in rows:
+        counts[row.stage] += row.groups
+    names = [one for one in dict.fromkeys(stage.name for stage in STAGES) if counts[one]]
+    parts = ", ".join(f"{counts[name]:,} {name}" for name in names)
+    return f" ({parts})" if parts else ""
 
 
 def _bar(flavor: str, resource: str, used: str, nominal: str) -> Html:
@@ -281,12 +289,13 @@ def _waiting(
 
 
 def _line(waiting: Sequence[queries.WaitingRow], seen: Seen) -> Html:
-    """Return who waits, each with its place in the ClusterQueue."""
+    """Return who is pending, first those that have a position in the ClusterQueue."""
     rows = [
         [
-            str(one.place),
+            str(one.position or "–"),
             group_link(seen, one.namespace, one.name, one.id),
             _start(one, seen),
+            one.stage,
             one.reason,
             when(one.since, seen),
             plain(one.message),
@@ -295,8 +304,18 @@ def _line(waiting: Sequence[queries.WaitingRow], seen: Seen) -> Html:
         ]
         for one in waiting[:ROWS]
     ]
-    head = ["position", "group", "start", "reason", "waits since", "why", "LocalQueue", "priority"]
-    return table(head, rows, "In the order of the queue", "nobody waits")
+    head = [
+        "position",
+        "group",
+        "start",
+        "stage",
+        "reason",
+        "since",
+        "why",
+        "LocalQueue",
+        "priority",
+    ]
+    return table(head, rows, "In the order of the queue", "nothing is pending")
 
 
 def queue(asked: Asked, seen: Seen, name: str) -> Page:
@@ -516,7 +535,7 @@ def _search(seen: Seen, chosen: Mapping[str, str]) -> Html:
         return h("label", label, h("input", name=name, value=chosen.get(name, ""), **more))
 
     states = [h("option", "any", value="")] + [
-        h("option", word, value=word, selected=chosen["state"] == word) for word in _STATES
+        h("option", word, value=word, selected=chosen["state"] == word) for word in STATES
     ]
     return h(
         "form",
@@ -738,9 +757,9 @@ def _in_line(asked: Asked, seen: Seen, life: LifeRow) -> Html | None:
         return None
     at = place.position
     link = h("a", "who holds the quota", href=seen.link(f"/queues/{at.cluster_queue}"))
-    before = at.position_in_cluster_queue or "Nobody"
     holds = [": ", link] if seen.quota else None
-    return h("p", f"{before} before it in ClusterQueue {at.cluster_queue}", holds, ".")
+    position = f"Position {at.position_in_cluster_queue} in ClusterQueue {at.cluster_queue}"
+    return h("p", position, holds, ".")
 
 
 def _story(asked: Asked, life: LifeRow, seen: Seen) -> Html:
