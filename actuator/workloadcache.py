@@ -69,7 +69,7 @@ class Unread:
         self.annotated = annotated
 
 
-class Seen:
+class WorkloadCache:
     """Copies by namespace and name."""
 
     def __init__(self) -> None:

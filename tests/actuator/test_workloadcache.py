@@ -1,7 +1,7 @@
 """Copies of Workloads: bounded, dropped when they may be wrong, not used where they never fit."""
 
 from actuator.replies import Reply
-from actuator.seen import COPY_BYTES, LARGEST_BYTES, MAX_BYTES, Seen
+from actuator.workloadcache import COPY_BYTES, LARGEST_BYTES, MAX_BYTES, WorkloadCache
 from podgroup.commands import ObjectRef
 
 
@@ -14,7 +14,7 @@ def reply(uid: str = "u", size: int = 10, status: int = 200) -> Reply:
 
 
 def test_the_last_answer_is_kept_for_the_life_it_shows() -> None:
-    seen = Seen()
+    seen = WorkloadCache()
     first, second = reply(), reply()
     seen.note(ref(), first)
     seen.note(ref(), second)
@@ -25,18 +25,18 @@ def test_the_last_answer_is_kept_for_the_life_it_shows() -> None:
 
 def test_a_failure_and_a_deletion_leave_no_copy() -> None:
     for worse in (reply(status=409), reply(status=404, uid=""), reply(uid="")):
-        seen = Seen()
+        seen = WorkloadCache()
         seen.note(ref(), reply())
         seen.note(ref(), worse)
         assert seen.recall(ref()) is None
-    seen = Seen()
+    seen = WorkloadCache()
     seen.note(ref(), reply())
     seen.note(ref(), reply(), gone=True)
     assert seen.recall(ref()) is None
 
 
 def test_copies_are_bounded_by_their_bytes() -> None:
-    seen, size = Seen(), 100_000
+    seen, size = WorkloadCache(), 100_000
     room = size + COPY_BYTES
     count = 2 * MAX_BYTES // room
     for number in range(count):
@@ -48,7 +48,7 @@ def test_copies_are_bounded_by_their_bytes() -> None:
 
 
 def test_where_others_write_too_copies_are_not_tried_any_more() -> None:
-    seen = Seen()
+    seen = WorkloadCache()
     seen.note(ref(), reply())
     for _ in range(20):
         seen.guess.learn(False)

@@ -14,8 +14,6 @@ import asyncio
 import time
 from typing import Final
 
-from msgspec import Struct
-
 from actuator.execute import execute
 from actuator.heads import DecisionHead
 from actuator.kubeapi import KubeApi
@@ -23,32 +21,21 @@ from actuator.kubeevents import Emitter
 from actuator.metrics import ActuatorMetrics
 from actuator.outcomelog import OutcomeLog
 from actuator.verdicts import Verdict, rejected
+from actuator.window import Held
 from podgroup.events import Decision, OutcomeRecorded
 from podgroup.runtime.backoff import Backoff
 from podgroup.runtime.disposition import Ack, Disposition, Park, Retry
-from podgroup.runtime.jetstream import Delivery
 from podgroup.runtime.log import get_logger
 from podgroup.runtime.settings import ActuatorSettings
 
 REPORT_EVERY_S: Final = 10.0
 """Seconds between two `retrying` outcomes of one decision."""
 SERVER_CEILING_S: Final = 5.0
-"""Seconds between tries at most while the whole server is in trouble: `Pace` limits the rush."""
+"""Seconds between tries at most while the whole server is in trouble: the rush is limited by
+`AdaptiveConcurrency`."""
 
 
-class Held(Struct):
-    """A message we have and have not dealt with; `delivery` is its newest delivery.
-
-    `left` counts its decisions that are not carried out.
-    """
-
-    delivery: Delivery
-    shard: int
-    left: int
-    task: asyncio.Task[None] | None = None
-
-
-class Tries:
+class RetryingExecutor:
     """Carries decisions out; `stopping` ends the waiting between tries."""
 
     def __init__(

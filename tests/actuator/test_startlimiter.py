@@ -5,16 +5,17 @@ from collections import Counter
 
 import pytest
 
-from actuator.starts import AT_ONCE, Starts
+from actuator.fairqueue import Claim
+from actuator.startlimiter import AT_ONCE, StartLimiter
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
 
 async def test_a_turn_of_the_loop_begins_few_and_a_single_one_is_not_last() -> None:
-    starts, begun, turns = Starts(), list[tuple[int, str]](), 0
+    starts, begun, turns = StartLimiter(), list[tuple[int, str]](), 0
 
     async def begin(group: str) -> None:
-        await starts.turn(group)
+        await starts.turn(Claim("a", group))
         begun.append((turns, group))
 
     tasks = [asyncio.create_task(begin("huge")) for _ in range(2_000)]
@@ -30,8 +31,8 @@ async def test_a_turn_of_the_loop_begins_few_and_a_single_one_is_not_last() -> N
 
 
 async def test_whoever_is_cancelled_while_waiting_takes_no_turn_from_others() -> None:
-    starts = Starts()
-    waiting = [asyncio.create_task(starts.turn("g")) for _ in range(4 * AT_ONCE)]
+    starts = StartLimiter()
+    waiting = [asyncio.create_task(starts.turn(Claim("a", "g"))) for _ in range(4 * AT_ONCE)]
     await asyncio.sleep(0)
     for task in waiting[AT_ONCE : 3 * AT_ONCE]:
         task.cancel()
@@ -41,4 +42,4 @@ async def test_whoever_is_cancelled_while_waiting_takes_no_turn_from_others() ->
     assert sum(task.cancelled() for task in waiting) == 2 * AT_ONCE
     # And when all is quiet again, nobody waits.
     async with asyncio.timeout(1):
-        await starts.turn("g")
+        await starts.turn(Claim("a", "g"))
