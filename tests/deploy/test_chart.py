@@ -19,7 +19,10 @@ from podgroup.runtime.settings_source import load
 from tests.deploy import helm, reference
 from tests.deploy.manifests import DEPLOY, Json
 
-pytestmark = pytest.mark.skipif(helm.helm() is None, reason="no helm for this machine")
+pytestmark = [
+    pytest.mark.skipif(helm.helm() is None, reason="no helm for this machine"),
+    pytest.mark.slow("helm renders the chart some hundred times"),
+]
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("ingest", "projector", "actuator", "serve")
