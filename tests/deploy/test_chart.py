@@ -27,6 +27,7 @@ pytestmark = [
 ROOT = Path(__file__).parents[2]
 PARTS = ("ingest", "projector", "actuator", "serve")
 HOOK = "helm.sh/hook"
+RESOURCES = {"resources": {"limits": {"memory": "1Gi"}}}
 OF_HELM = ("helm.sh/chart", "app.kubernetes.io/managed-by")
 EQUAL: dict[tuple[str, ...], Json] = {
     ("evaluation",): {"serve": {"certificates": "self"}},
@@ -571,13 +572,28 @@ def test_helm_test_is_the_doctor_with_a_readers_rights() -> None:
         assert reviews or set(rule["verbs"]) <= {"get", "list"}
 
 
-def test_a_job_with_another_image_is_another_job() -> None:
-    def name(tag: str) -> str:
-        found = helm.rendered({"image": {"tag": tag}})
-        jobs = [o["metadata"]["name"] for o in found if o["kind"] == "Job"]
-        return str(next(n for n in jobs if n.startswith("gatelog-migrate")))
+def test_an_installation_has_a_job_for_each_image_and_an_upgrade_a_hook() -> None:
+    def migrate(*more: str, **image: str) -> dict[str, Json]:
+        values = {"image": image, "nats": {"install": False}, "parts": {"migrate": RESOURCES}}
+        found = helm.rendered(values, *more)
+        return {o["kind"]: o for o in found if o["metadata"]["name"].startswith("gatelog-migrate")}
 
-    assert name("1") != name("2") and name("1") == name("1"), "a Job cannot be changed"
+    first, other = migrate(tag="1"), migrate(tag="2")
+    assert set(first) == {"Job"} and first["Job"]["spec"]["ttlSecondsAfterFinished"] == 60
+    assert first == migrate(tag="1")
+    assert first["Job"]["metadata"]["name"] != other["Job"]["metadata"]["name"], "unchangeable"
+    hooks = migrate("--is-upgrade", tag="2")
+    assert set(hooks) == {"Job", "ConfigMap", "NetworkPolicy"}, "all that it needs, before the rest"
+    for obj in hooks.values():
+        said = obj["metadata"]["annotations"]
+        assert said[HOOK] == "pre-upgrade", "in a release it would be in a rollback's way"
+        assert "hook-failed" in said["helm.sh/hook-delete-policy"]
+    spec = hooks["Job"]["spec"]["template"]["spec"]
+    (settings,) = (v["configMap"]["name"] for v in spec["volumes"] if "configMap" in v)
+    assert settings == hooks["ConfigMap"]["metadata"]["name"]
+    assert spec["containers"][0]["image"] == "gatelog:2"
+    assert spec["containers"][0]["resources"] == RESOURCES["resources"]
+    assert ports(hooks["NetworkPolicy"]) == [[4222], [5432]]
 
 
 @pytest.mark.parametrize(

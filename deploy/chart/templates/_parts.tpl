@@ -151,7 +151,16 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- $_ := set .secret "secretName" (get (dict "gatelog-nats" $v.nats.existingSecret "gatelog-database" $v.database.existingSecret "gatelog-database-reader" $v.database.readerSecret "gatelog-webhook-tls" $v.admission.webhook.secretName "gatelog-serve-tls" $v.serve.secretName) .secret.secretName | default .secret.secretName) }}
 {{- end }}
 {{- end }}
-{{- if $job }}{{- $_ := set $obj.metadata "name" (printf "%s-%s" $obj.metadata.name (toJson $obj.spec | sha256sum | trunc 8)) }}{{- end }}
+{{- if eq $component "migrate" }}
+{{- /* A Job cannot be changed, so each has its own name. */ -}}
+{{- $_ := set $obj.metadata "name" (printf "%s-%s" $obj.metadata.name (toJson $obj.spec | sha256sum | trunc 8)) }}
+{{- end }}
+{{- end }}
+
+{{/* "true" in an upgrade: then migrate is a hook, which leaves nothing behind that a rollback could
+meet. In an installation it cannot be, since the log comes with it. */}}
+{{- define "gatelog.migratesFirst" -}}
+{{- if and .Release.IsUpgrade (or (not .Values.nats.install) (lookup "apps/v1" "StatefulSet" .Release.Namespace "nats")) }}true{{ end }}
 {{- end }}
 
 {{/* Fits a policy to mode and namespaces: {root, obj}. */}}
