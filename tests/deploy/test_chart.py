@@ -1,5 +1,6 @@
 """The chart, by the real helm: it is what kustomize builds, and values do what they say."""
 
+import asyncio
 import base64
 import json
 import os
@@ -16,6 +17,9 @@ import yaml
 from cryptography import x509
 
 from podgroup.runtime.settings_source import load
+from simcluster.client import Client
+from simcluster.cluster import SimCluster
+from simcluster.settings import Settings as SimSettings
 from tests.deploy import helm, reference
 from tests.deploy.manifests import DEPLOY, Json
 
@@ -594,6 +598,42 @@ def test_an_installation_has_a_job_for_each_image_and_an_upgrade_a_hook() -> Non
     assert spec["containers"][0]["image"] == "gatelog:2"
     assert spec["containers"][0]["resources"] == RESOURCES["resources"]
     assert ports(hooks["NetworkPolicy"]) == [[4222], [5432]]
+
+
+async def test_an_upgrade_to_the_webhook_registers_it_once_it_is_served(tmp_path: Path) -> None:
+    """Else policies and webhook change in one step, and queued pods are refused for a while."""
+    async with SimCluster(SimSettings(front_proxy=True)) as cluster:
+        file = cluster.kubeconfig(tmp_path / "kubeconfig")
+        asked = ("--is-upgrade", "--dry-run=server", "--disable-openapi-validation")
+        asked += ("--kubeconfig", str(file))
+        webhook: Json = {"admission": {"way": "webhook"}, "serve": {"enabled": False}}
+        for absent in ("networkPolicies", "podDisruptionBudgets"):  # kinds of no simulated cluster
+            webhook[absent] = {"enabled": False}
+        gating = {
+            ("MutatingAdmissionPolicy", "gatelog-queued-pods"),
+            ("MutatingWebhookConfiguration", "gatelog-pods"),
+        }
+
+        async def shown() -> dict[tuple[str, str], Json]:
+            made = await asyncio.to_thread(helm.rendered, webhook, *asked)
+            return {key(obj): obj for obj in made}
+
+        policy, registration = sorted(gating)
+        assert registration in await shown(), "nothing gates: refused is better than let past"
+        await cluster.create(
+            "admissionregistration.k8s.io", "mutatingadmissionpolicies", by_name()[policy]
+        )
+        changing = await shown()
+        assert policy in changing and registration not in changing
+        await cluster.create("", "namespaces", {"metadata": {"name": "gatelog-system"}})
+        ingest = changing["Deployment", "gatelog-ingest"]
+        await cluster.create("apps", "deployments", ingest, "gatelog-system")
+        async with Client(cluster.url, cluster.token, verified=False) as api:
+            for ready, wanted in ((1, policy), (2, registration)):
+                status = {"status": {"replicas": 2, "updatedReplicas": 2, "readyReplicas": ready}}
+                where = ("deployments.apps/v1", "gatelog-ingest", status, "gatelog-system")
+                await api.patch(*where, sub="status")
+                assert gating & set(await shown()) == {wanted}
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,18 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- end }}
 {{- end }}
 
+{{/* "true" in an upgrade from policy to webhook while some ingest does not serve the webhook yet: then
+the policies stay, and the registration, which would refuse queued pods, waits for the next upgrade. */}}
+{{- define "gatelog.changesOver" -}}
+{{- if and .Release.IsUpgrade (eq .Values.admission.way "webhook") (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") }}
+{{- $ingest := lookup "apps/v1" "Deployment" .Release.Namespace "gatelog-ingest" }}
+{{- $status := dig "status" dict $ingest }}{{- $count := int (default 0 $status.replicas) }}{{- $serves := false -}}
+{{- range dig "spec" "template" "spec" "containers" list $ingest }}{{- range .ports }}{{- if eq .name "webhook" }}{{- $serves = true }}{{- end }}{{- end }}{{- end }}
+{{- range list $status.updatedReplicas $status.readyReplicas }}{{- if or (lt (int (default 0 .)) $count) (not $count) }}{{- $serves = false }}{{- end }}{{- end }}
+{{- if and (not $serves) (lookup "admissionregistration.k8s.io/v1" "MutatingAdmissionPolicy" "" "gatelog-queued-pods") }}true{{ end }}
+{{- end }}
+{{- end }}
+
 {{/* "true" in an upgrade: then migrate is a hook, which leaves nothing behind that a rollback could
 meet. In an installation it cannot be, since the log comes with it. */}}
 {{- define "gatelog.migratesFirst" -}}
