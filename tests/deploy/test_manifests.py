@@ -570,8 +570,8 @@ def test_the_removal_job_only_looks_until_it_is_told_otherwise():
 
 
 def test_policies_say_what_the_api_server_would_fill_in():
-    """A policy's constraints are one field to server-side apply: with a default that the server adds
-    whoever applies the same manifest under another name (helm after `gatelog up`) meets a conflict.
+    """A policy's constraints are one field to server-side apply: a default that the server adds is
+    a conflict for helm, which applies the same manifest after `gatelog up`.
     """
     found = [
         obj
