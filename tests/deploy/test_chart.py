@@ -604,8 +604,8 @@ async def test_an_upgrade_to_the_webhook_registers_it_once_it_is_served(tmp_path
     """Else policies and webhook change in one step, and queued pods are refused for a while."""
     async with SimCluster(SimSettings(front_proxy=True)) as cluster:
         file = cluster.kubeconfig(tmp_path / "kubeconfig")
-        asked = ("--is-upgrade", "--dry-run=server", "--disable-openapi-validation")
-        asked += ("--kubeconfig", str(file))
+        asked = ["--is-upgrade", "--dry-run=server", "--disable-openapi-validation"]
+        asked += ["--kubeconfig", str(file)]
         webhook: Json = {"admission": {"way": "webhook"}, "serve": {"enabled": False}}
         for absent in ("networkPolicies", "podDisruptionBudgets"):  # kinds of no simulated cluster
             webhook[absent] = {"enabled": False}
