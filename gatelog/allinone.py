@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from gatelog.answers import readiness
-from gatelog.answers.readiness import Ready
 from gatelog.cluster import clusterinfo, install, policies
+from gatelog.readmodel import readiness
+from gatelog.readmodel.readiness import Ready
 from gatelog.shell import statedir
 from gatelog.shell.errors import CommandFailed
 from gatelog.shell.narrator import Narrator

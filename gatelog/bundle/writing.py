@@ -18,9 +18,9 @@ from typing import Any
 
 import msgspec
 
-from gatelog.answers.readmodel import ReadModel
 from gatelog.bundle import cluster
 from gatelog.bundle.scrubbing import Scrubber
+from gatelog.readmodel.model import ReadModel
 from gatelog.shell.errors import CommandFailed, explain
 from gatelog.shell.versions import facts
 from podgroup.runtime.settings import Settings

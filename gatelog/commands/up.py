@@ -77,7 +77,7 @@ def up(
     narrator = Narrator(settings.log, "up", verbose=verbose)
 
     from gatelog.allinone import run_up
-    from gatelog.answers.readiness import Ready
+    from gatelog.readmodel.readiness import Ready
     from gatelog.shell.running import run
     from gatelog.terminal.following import follow
     from gatelog.terminal.guidance import tell_ready

@@ -18,8 +18,8 @@ from podgroup.lifecycle import ADMITTED, PENDING
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from gatelog.answers.readmodel import ReadModel
-    from gatelog.answers.rows import (
+    from gatelog.readmodel.model import ReadModel
+    from gatelog.readmodel.rows import (
         ExpectedRow,
         GroupRow,
         HolderRow,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         UnstartedRow,
         WaitRow,
     )
-    from gatelog.answers.shared import Shared
+    from gatelog.readmodel.shared import Shared
     from gatelog.terminal.printing import Column, Output
     from podgroup.runtime.settings import Settings
 
@@ -99,9 +99,9 @@ def why(
     assign: options.Assign = None,
 ) -> int | None:
     """Run `gatelog why`; see HELP."""
-    from gatelog.answers.advice import remedy
-    from gatelog.answers.gaps import missing
-    from gatelog.answers.sql import WHY
+    from gatelog.readmodel.advice import remedy
+    from gatelog.readmodel.gaps import missing
+    from gatelog.readmodel.statements import WHY
     from gatelog.terminal import console, lookup, printing
 
     settings = lookup.read_settings(config, assign, state_dir, db, cluster, search=True)
@@ -166,7 +166,7 @@ def why(
 
 def _say_awaited(model: "ReadModel", settings: "Settings") -> None:
     """Say on stderr that nothing is decided at all, if that is so."""
-    from gatelog.answers.readiness import LISTS_REMEDY, awaited
+    from gatelog.readmodel.readiness import LISTS_REMEDY, awaited
 
     waits = awaited(model.checkpoint(settings.projector.shard))
     if waits:
@@ -183,7 +183,7 @@ def _everything(
     watch: bool,
 ) -> int | None:
     """Show what waits, in a namespace or everywhere."""
-    from gatelog.answers.sql import PENDING
+    from gatelog.readmodel.statements import PENDING
     from gatelog.terminal import console, following, lookup
 
     if sql:
@@ -230,7 +230,7 @@ def _print_pending(
 
 
 def _pending_columns(now: datetime) -> "list[Column[PendingRow]]":
-    from gatelog.answers.timeline import duration
+    from gatelog.readmodel.timeline import duration
     from gatelog.terminal.printing import Column
 
     def waited(row: "PendingRow") -> str:
@@ -268,8 +268,8 @@ def _expected(model: "ReadModel", settings: "Settings", group: "GroupRow") -> "E
         return known
     if model.waiting() > _MOST_PLAYED:
         return known
-    from gatelog.answers.rows import ExpectedRow
     from gatelog.forecast.refreshing import make
+    from gatelog.readmodel.rows import ExpectedRow
 
     shard = model.shard_of(group.id)
     url = database_url(settings)
@@ -292,7 +292,7 @@ def _expected(model: "ReadModel", settings: "Settings", group: "GroupRow") -> "E
 
 
 def _as_of(expected: "ExpectedRow", now: datetime) -> str:
-    from gatelog.answers.timeline import duration
+    from gatelog.readmodel.timeline import duration
 
     age_s = (now - expected.as_of).total_seconds()
     return "" if age_s < _FRESH_S else f"; that was {duration(age_s)} ago (gatelog forecast)"
@@ -313,11 +313,11 @@ def _answer(
     from rich.table import Table
     from rich.text import Text
 
-    from gatelog.answers import repeats
-    from gatelog.answers.advice import remedy, replacements
-    from gatelog.answers.shared import sentences
-    from gatelog.answers.timeline import plain
     from gatelog.forecast.words import sentence
+    from gatelog.readmodel import repeats
+    from gatelog.readmodel.advice import remedy, replacements
+    from gatelog.readmodel.shared import sentences
+    from gatelog.readmodel.timeline import plain
 
     now = datetime.now(UTC)
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 2))
@@ -372,7 +372,7 @@ def _answer(
 
 def _past(waits: list["WaitRow"]) -> list[tuple[str, "WaitRow"]]:
     """Return the waits that are over and lasted, with how long, newest first; eight at most."""
-    from gatelog.answers.timeline import NO_WAIT, duration
+    from gatelog.readmodel.timeline import NO_WAIT, duration
 
     over = [(wait.to_at - wait.from_at, wait) for wait in waits if wait.to_at is not None]
     return [(duration(took.total_seconds()), wait) for took, wait in over if took >= NO_WAIT][:8]
@@ -380,7 +380,7 @@ def _past(waits: list["WaitRow"]) -> list[tuple[str, "WaitRow"]]:
 
 def _settled(group: "GroupRow", now: datetime) -> str:
     """Say why a group that waits for nothing is where it is."""
-    from gatelog.answers.timeline import plain
+    from gatelog.readmodel.timeline import plain
 
     message = plain(group.message or group.reason).rstrip(".")
     match group.state:
@@ -395,7 +395,7 @@ def _settled(group: "GroupRow", now: datetime) -> str:
 
 
 def _late(pod: "UnstartedRow", group: "GroupRow") -> str:
-    from gatelog.answers.timeline import duration
+    from gatelog.readmodel.timeline import duration
 
     over = group.finished_at
     if over is None or pod.created_at < over:
@@ -405,7 +405,7 @@ def _late(pod: "UnstartedRow", group: "GroupRow") -> str:
 
 
 def _failure(pod: "UnreplacedRow", now: datetime) -> str:
-    from gatelog.answers.timeline import duration
+    from gatelog.readmodel.timeline import duration
 
     how = f" ({pod.exit_reason})" if pod.exit_reason else ""
     ago = duration((now - pod.ended_at).total_seconds())
@@ -413,8 +413,8 @@ def _failure(pod: "UnreplacedRow", now: datetime) -> str:
 
 
 def _holding(holder: "HolderRow", now: datetime) -> str:
-    from gatelog.answers.timeline import amount as shown
-    from gatelog.answers.timeline import duration
+    from gatelog.readmodel.timeline import amount as shown
+    from gatelog.readmodel.timeline import duration
 
     amounts = ", ".join(
         f"{shown(resource, amount)} {resource} of {flavor or 'no flavor'}"
@@ -429,6 +429,6 @@ def _holding(holder: "HolderRow", now: datetime) -> str:
 
 
 def _when(at: datetime, now: datetime) -> str:
-    from gatelog.answers.timeline import duration
+    from gatelog.readmodel.timeline import duration
 
     return f"{at:%Y-%m-%d %H:%M:%S} UTC ({duration((now - at).total_seconds())} ago)"

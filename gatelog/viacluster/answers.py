@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from gatelog.answers.rows import GroupRow
-from gatelog.answers.timeline import TimelineEntry, duration, plain
 from gatelog.forecast.words import short_of
+from gatelog.readmodel.rows import GroupRow
+from gatelog.readmodel.timeline import TimelineEntry, duration, plain
 from gatelog.serve.words import ago
 
 

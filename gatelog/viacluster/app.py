@@ -99,7 +99,7 @@ def history(
         if output in ("json", "yaml", "name"):
             _one(found, output)
             return
-        from gatelog.answers import timeline
+        from gatelog.readmodel import timeline
         from gatelog.terminal import console
 
         group = await cluster.get(

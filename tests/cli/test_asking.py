@@ -9,10 +9,10 @@ from pathlib import Path
 
 from msgspec import structs
 
-from gatelog.answers import timeline
-from gatelog.answers.readmodel import ReadModel
-from gatelog.answers.timeline import TimelineEntry
 from gatelog.examine import readmodel
+from gatelog.readmodel import timeline
+from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.timeline import TimelineEntry
 from gatelog.terminal.following import change
 from podgroup.policy import Policy
 from podgroup.runtime.settings import DatabaseSettings, Settings

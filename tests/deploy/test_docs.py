@@ -163,7 +163,7 @@ def test_every_query_runs(database: str, tmp_path: Path, request: pytest.Fixture
 
 
 def test_settings_in_examples_load(tmp_path: Path):
-    from gatelog.answers import rates
+    from gatelog.readmodel import rates
     from podgroup.runtime.settings_source import load
 
     blocks = re.findall(r"```toml\n(.+?)```", "".join(p.read_text() for p in PAGES), re.DOTALL)

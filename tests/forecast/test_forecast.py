@@ -11,11 +11,11 @@ import pytest
 import sqlalchemy as sa
 
 from gatelog import cli
-from gatelog.answers.readmodel import ReadModel
 from gatelog.forecast.beside import due, forecasting, once
 from gatelog.forecast.metering import Meters, Readings
 from gatelog.forecast.refreshing import Made, make, refresh
 from gatelog.forecast.words import rough, sentence
+from gatelog.readmodel.model import ReadModel
 from podgroup import events as e
 from podgroup.names import PRIORITY_CLASS
 from podgroup.runtime.metrics import Metrics

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from gatelog.answers.readmodel import ReadModel
 from gatelog.forecast.words import short
-from gatelog.serve import lending
+from gatelog.readmodel import lending
+from gatelog.readmodel.model import ReadModel
 from gatelog.serve.bootstrap import local_console
 from gatelog.viacluster import answers
 from podgroup.runtime.settings import DatabaseSettings, ServeSettings, Settings

@@ -58,8 +58,8 @@ async def test_why_tells_what_waits_and_what_it_takes(gatelog: Ask):
 
 
 async def test_history_is_told_as_the_command_line_tells_it(gatelog: Ask, world: World):
-    from gatelog.answers import timeline
-    from gatelog.answers.readmodel import ReadModel
+    from gatelog.readmodel import timeline
+    from gatelog.readmodel.model import ReadModel
 
     code, out, err = await gatelog("history", "a", "-n", "ns")
     assert code == 0, err

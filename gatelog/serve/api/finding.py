@@ -14,17 +14,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gatelog.answers import usage as sums
-from gatelog.answers.rates import Rates
-from gatelog.answers.readmodel import ReadModel
-from gatelog.answers.rows import WaitRow
 from gatelog.forecast.words import sentence
-from gatelog.serve import lending, sql
-from gatelog.serve.api import objects as o
-from gatelog.serve.api.params import Listing, PageStart
-from gatelog.serve.api.selectors import equal, field_conditions, holds, label_conditions
-from gatelog.serve.api.status import bad
-from gatelog.serve.rows import (
+from gatelog.readmodel import lending, pages
+from gatelog.readmodel import usage as sums
+from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.rates import Rates
+from gatelog.readmodel.rows import (
     AdmissionRow,
     CountRow,
     HeldRow,
@@ -32,7 +27,12 @@ from gatelog.serve.rows import (
     LineRow,
     ObjectRow,
     UsageRow,
+    WaitRow,
 )
+from gatelog.serve.api import objects as o
+from gatelog.serve.api.params import Listing, PageStart
+from gatelog.serve.api.selectors import equal, field_conditions, holds, label_conditions
+from gatelog.serve.api.status import bad
 from gatelog.serve.words import amount, micro, rfc
 from gatelog.shell.errors import UsageFailed
 from podgroup.lifecycle import QUEUED, STAGES
@@ -53,7 +53,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 def life(model: ReadModel, namespace: str, name: str) -> LifeRow | None:
     """Return the newest life of a group, by its name or that of one of its pods."""
     given = {"namespace": namespace, "name": name, "limit": 1}
-    for query in (sql.LIFE, sql.LIFE_OF_POD):
+    for query in (pages.LIFE, pages.LIFE_OF_POD):
         for row in model.rows(LifeRow, query, given):
             return row
     return None
@@ -83,15 +83,15 @@ def lives(
     conditions += also
     labels, label_values = label_conditions(asked.labels, model.dialect)
     if namespace:
-        conditions.append(sql.IN_NAMESPACE)
+        conditions.append(pages.IN_NAMESPACE)
     if equal(asked.fields, "metadata.name"):
-        conditions.append(sql.NEWEST)
+        conditions.append(pages.NEWEST)
     elif not (gone or any(equal(asked.fields, f) for f in ("metadata.uid", "status.state"))):
-        conditions.append(sql.LIVE)
+        conditions.append(pages.LIVE)
     if queued:
-        conditions.append(sql.QUEUED)
-    page = sql.group_page(conditions, labels)
-    query = sql.placed(page) if queued else page
+        conditions.append(pages.QUEUED)
+    page = pages.group_page(conditions, labels)
+    query = pages.placed(page) if queued else page
     after = asked.after
     parameters = {
         **given,
@@ -263,7 +263,7 @@ def admissions(model: ReadModel, row: LifeRow, name: str = "") -> o.PodGroupAdmi
                 for flavor, held in _document(one.resources).items()
             },
         )
-        for one in model.rows(AdmissionRow, sql.ADMISSIONS, given)
+        for one in model.rows(AdmissionRow, pages.ADMISSIONS, given)
     ]
     return o.PodGroupAdmissions(
         kind="PodGroupAdmissions",
@@ -338,7 +338,7 @@ def details_page(
 def queues_page(model: ReadModel, namespace: str, asked: Listing) -> Page:
     """Return a page of LocalQueues with who waits and what is held."""
     rows, going_on = _objects(model, "LocalQueue", namespace, asked)
-    counts = model.rows(CountRow, sql.COUNTS, _scope(namespace, ""))
+    counts = model.rows(CountRow, pages.COUNTS, _scope(namespace, ""))
     by_queue: dict[tuple[str, str], list[CountRow]] = defaultdict(list)
     for count in counts:
         by_queue[count.namespace, count.queue].append(count)
@@ -370,7 +370,7 @@ def cluster_queues_page(model: ReadModel, _: str, asked: Listing) -> Page:
     """Return a page of ClusterQueues with quota, usage and who waits."""
     rows, going_on = _objects(model, "ClusterQueue", "", asked)
     counts: dict[str, list[CountRow]] = defaultdict(list)
-    for count in model.rows(CountRow, sql.COUNTS, _scope("", "")):
+    for count in model.rows(CountRow, pages.COUNTS, _scope("", "")):
         counts[count.cluster_queue].append(count)
     held: dict[str, list[HeldRow]] = defaultdict(list)
     for one in held_at(model, datetime.now(UTC)):
@@ -475,7 +475,7 @@ def counted(rows: Iterable[CountRow]) -> o.QueueCounts:
 def held_at(model: ReadModel, at: datetime, namespace: str = "", queue: str = "") -> list[HeldRow]:
     """Return what was held at a time, by LocalQueue, flavor and resource."""
     return list(
-        model.rows(HeldRow, sql.HELD[model.dialect], {**_scope(namespace, queue), "at": at})
+        model.rows(HeldRow, pages.HELD[model.dialect], {**_scope(namespace, queue), "at": at})
     )
 
 
@@ -527,7 +527,7 @@ def queue_objects(
         "after_name": begin.name,
         "limit": limit,
     }
-    return list(model.rows(ObjectRow, sql.OBJECTS, given))
+    return list(model.rows(ObjectRow, pages.OBJECTS, given))
 
 
 def all_queues(
@@ -591,7 +591,7 @@ def usage_of(model: ReadModel, namespace: str, day: str) -> list[o.NamespaceUsag
         for one in spent_by(model, "namespace", since, until, namespace)[0]
     }
     by_namespace: dict[str, dict[str, UsageRow]] = defaultdict(dict)
-    for row in model.rows(UsageRow, sql.USAGE, given):
+    for row in model.rows(UsageRow, pages.USAGE, given):
         by_namespace[row.namespace][row.resource] = row
     for name, resource in spent:
         if resource not in by_namespace[name]:
@@ -614,7 +614,7 @@ def usage_of(model: ReadModel, namespace: str, day: str) -> list[o.NamespaceUsag
 def _resource_hours(
     row: UsageRow, share: sums.Share | None, known: Rates | None
 ) -> o.ResourceHours:
-    """As `sql.USAGE` counts: cpu in cores, all else as the tables have it."""
+    """As `pages.USAGE` counts: cpu in cores, all else as the tables have it."""
     found = o.ResourceHours(
         resource=row.resource, hours=round(float(row.resource_hours), 4), pods=row.pods
     )

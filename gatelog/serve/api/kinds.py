@@ -12,14 +12,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from gatelog.answers.readmodel import ReadModel
 from gatelog.forecast.words import short_of
+from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.rows import LifeRow
 from gatelog.serve.api import finding as f
 from gatelog.serve.api import objects as o
 from gatelog.serve.api.finding import Page
 from gatelog.serve.api.params import Listing
 from gatelog.serve.api.selectors import Term
-from gatelog.serve.rows import LifeRow
 from gatelog.serve.words import ago, span
 
 Cells = list[list[Any]]

@@ -18,7 +18,7 @@ from itertools import groupby
 
 from msgspec import Struct, field
 
-from gatelog.answers import phrases
+from gatelog.readmodel import phrases
 from podgroup.quantities import format_amount
 
 EACH = "each pod"

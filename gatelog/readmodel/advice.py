@@ -7,7 +7,7 @@ group's own names and counts.
 Invariant: pure.
 """
 
-from gatelog.answers.rows import GroupRow
+from gatelog.readmodel.rows import GroupRow
 from podgroup.names import WAITING_FOR_REPLACEMENT_PODS
 from podgroup.reasons import reason_of
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gatelog.answers.rows import GroupRow
+from gatelog.readmodel.rows import GroupRow
 
 if TYPE_CHECKING:
-    from gatelog.answers.readmodel import ReadModel
+    from gatelog.readmodel.model import ReadModel
 
 MOST = 5
 

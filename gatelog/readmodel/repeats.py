@@ -10,8 +10,8 @@ Invariant: pure; a sentence names what is written, how often, since when and wha
 
 from datetime import datetime, timedelta
 
-from gatelog.answers.rows import RepeatedRow, StandingRow
-from gatelog.answers.timeline import duration
+from gatelog.readmodel.rows import RepeatedRow, StandingRow
+from gatelog.readmodel.timeline import duration
 from podgroup.names import MANAGED_LABEL
 
 TIMES = 3

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gatelog.answers import sql
+from gatelog.readmodel import statements
 from podgroup.fold.deciding import by_name
 from projector.writing.packing import unpack_meta
 
 if TYPE_CHECKING:
-    from gatelog.answers.readmodel import ReadModel
-    from gatelog.answers.rows import GroupRow
+    from gatelog.readmodel.model import ReadModel
+    from gatelog.readmodel.rows import GroupRow
 
 MOST = 10_000
 STARTED = "EpochStarted"
@@ -72,12 +72,12 @@ class InForce(Struct, frozen=True):
 
 def epochs(model: "ReadModel") -> list[EpochLine]:
     """Return the beginnings of the log, by shard and number."""
-    return list(model.rows(EpochLine, sql.EPOCHS, {"limit": MOST}))
+    return list(model.rows(EpochLine, statements.EPOCHS, {"limit": MOST}))
 
 
 def in_force(model: "ReadModel", shard: int) -> list[InForce]:
     """Return what was in force when, oldest first."""
-    rows = list(model.rows(SaidRow, sql.SETTINGS, {"shard": shard, "limit": MOST}))[::-1]
+    rows = list(model.rows(SaidRow, statements.SETTINGS, {"shard": shard, "limit": MOST}))[::-1]
     checkpoint = model.checkpoint(shard)
     if checkpoint is None:
         return []

@@ -10,8 +10,8 @@ import asyncio
 
 from msgspec import Struct
 
-from gatelog.answers.readmodel import ReadModel
-from gatelog.answers.rows import CheckpointRow
+from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.rows import CheckpointRow
 from podgroup import subjects
 from podgroup.runtime.health import Checks
 from podgroup.runtime.jetstream import Bus

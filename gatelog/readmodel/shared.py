@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gatelog.answers.rows import BorrowerRow, PoolRow, ShortRow
-from gatelog.answers.timeline import amount
+from gatelog.readmodel.rows import BorrowerRow, PoolRow, ShortRow
+from gatelog.readmodel.timeline import amount
 from podgroup.quantities import MAX_INT64
 from podgroup.shortage import BORROWING, LENDING, NOMINAL
 

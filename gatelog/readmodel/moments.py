@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gatelog.answers.readmodel import ReadModel
-from gatelog.serve.sql import STANDING
+from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.pages import STANDING
 from projector.schema.pending import in_line, stage
 
 T = TypeVar("T", bound=msgspec.Struct)

@@ -15,7 +15,7 @@ from datetime import datetime
 from rich.table import Table
 from rich.text import Text
 
-from gatelog.answers.timeline import NO_WAIT, TimelineEntry, duration
+from gatelog.readmodel.timeline import NO_WAIT, TimelineEntry, duration
 
 WIDTH = 44
 _WAITED, _NOT = "━", "·"

@@ -1,9 +1,10 @@
-"""Rows of the read model as the command line reads them.
+"""Rows of the read model as people are shown them.
 
 Invariant: fields are named as the columns they come from; times are aware and in UTC.
 """
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -105,7 +106,7 @@ class FlavorRow(msgspec.Struct, frozen=True, kw_only=True):
     held: dict[str, dict[str, int]] = {}
 
 
-class HeldRow(msgspec.Struct, frozen=True):
+class HoldsRow(msgspec.Struct, frozen=True):
     """What an admission that lasts holds, by flavor and resource."""
 
     cluster_queue: str
@@ -289,3 +290,105 @@ class StandingRow(msgspec.Struct, frozen=True):
     state: str
     since: datetime | None
     parked: str
+
+
+class LifeRow(GroupRow, frozen=True, kw_only=True):
+    """One life of a group, the labels of its first pod, and its position if it waits for quota."""
+
+    created_seq: int
+    shard: int
+    labels: Any = None
+    position: int = 0
+    local_position: int = 0
+    expected_at: datetime | None = None
+    earliest_at: datetime | None = None
+    latest_at: datetime | None = None
+    never: str | None = None
+    """Of an estimate: while what it does not start; None: there is no estimate."""
+    forecast_at: datetime | None = None
+
+    def label_texts(self) -> dict[str, str]:
+        """Labels by key; SQLite keeps a document as text."""
+        found = msgspec.json.decode(self.labels) if isinstance(self.labels, str) else self.labels
+        return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+
+
+class LineRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A group in line."""
+
+    id: str
+    namespace: str
+    name: str
+    queue: str
+    cluster_queue: str
+    priority: int
+    workload_name: str
+    created_at: datetime
+    complete_at: datetime | None
+    queued_at: datetime | None
+    position: int
+    local_position: int
+
+
+class ObjectRow(msgspec.Struct, frozen=True):
+    """A queue object and the projector's record of it."""
+
+    namespace: str
+    name: str
+    uid: str
+    folded: bytes | None
+
+
+class CountRow(msgspec.Struct, frozen=True):
+    """How many groups of a LocalQueue are in a stage of `podgroup.lifecycle`, or admitted."""
+
+    cluster_queue: str
+    namespace: str
+    queue: str
+    stage: str
+    groups: int
+    oldest: datetime | None
+
+
+class HeldRow(msgspec.Struct, frozen=True):
+    """What the groups of a LocalQueue hold of one resource of one flavor."""
+
+    cluster_queue: str
+    namespace: str
+    queue: str
+    flavor: str
+    resource: str
+    amount: float
+    groups: int
+
+
+class AdmissionRow(msgspec.Struct, frozen=True):
+    """One admission of a group; `flavors` and `resources` are documents."""
+
+    number: int
+    cluster_queue: str
+    flavors: Any
+    resources: Any
+    queued_at: datetime | None
+    admitted_at: datetime
+    released_at: datetime | None
+    release_reason: str
+    decided_by: str
+
+
+class UsageRow(msgspec.Struct, frozen=True):
+    """What pods of a namespace used on a day."""
+
+    namespace: str
+    day: str
+    resource: str
+    resource_hours: float
+    pods: int
+
+
+class PositionRow(msgspec.Struct, frozen=True):
+    """How far a shard is folded."""
+
+    shard: int
+    seq: int
+    written_at: datetime

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from gatelog.answers.rates import unit
+from gatelog.readmodel.rates import unit
 from podgroup.quantities import format_amount
 from projector.schema.dialect import Dialect
 

@@ -17,17 +17,17 @@ import msgspec
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from gatelog.answers import repeats, sql
-from gatelog.answers.rates import Rates
-from gatelog.answers.rows import (
+from gatelog.readmodel import repeats, statements
+from gatelog.readmodel.rates import Rates
+from gatelog.readmodel.rows import (
     BorrowerRow,
     ChangeRow,
     CheckpointRow,
     ExpectedRow,
     FlavorRow,
     GroupRow,
-    HeldRow,
     HolderRow,
+    HoldsRow,
     ParkedOfRow,
     PendingRow,
     PoolRow,
@@ -40,8 +40,8 @@ from gatelog.answers.rows import (
     UnstartedRow,
     WaitRow,
 )
-from gatelog.answers.shared import Shared
-from gatelog.answers.timeline import TimelineEntry
+from gatelog.readmodel.shared import Shared
+from gatelog.readmodel.timeline import TimelineEntry
 from gatelog.shell.errors import CommandFailed
 from gatelog.shell.whereabouts import read_model_at
 from podgroup.objects import ClusterQueueView
@@ -98,14 +98,14 @@ class ReadModel:
     def groups(self, namespace: str, name: str, limit: int = 100) -> list[GroupRow]:
         """Return the lives of a name, newest first; the name of a pod finds its group."""
         given = {"namespace": namespace, "name": name, "limit": limit}
-        found = list(self.rows(GroupRow, sql.GROUPS, given))
-        return found or list(self.rows(GroupRow, sql.GROUPS_OF_POD, given))
+        found = list(self.rows(GroupRow, statements.GROUPS, given))
+        return found or list(self.rows(GroupRow, statements.GROUPS_OF_POD, given))
 
     def similar(self, namespace: str, name: str) -> list[str]:
         """Return `namespace/name` of groups that may have been meant, best first."""
         import difflib
 
-        with self._asked(sql.RECENT_NAMES, {"limit": 2000}) as rows:
+        with self._asked(statements.RECENT_NAMES, {"limit": 2000}) as rows:
             known = [f"{row['namespace']}/{row['name']}" for row in rows]
         wanted = f"{namespace}/{name}"
         same_name = [title for title in known if title.partition("/")[2] == name]
@@ -114,23 +114,25 @@ class ReadModel:
 
     def knows(self, namespace: str) -> bool:
         """Tell whether a group of a namespace was ever seen."""
-        return bool(self._value(sql.KNOWS, {"namespace": namespace}))
+        return bool(self._value(statements.KNOWS, {"namespace": namespace}))
 
     def pending(self, namespace: str = "", limit: int = 1000) -> list[PendingRow]:
         """Return what is not admitted, in a namespace or everywhere, by queue and its order."""
-        return list(self.rows(PendingRow, sql.PENDING, {"namespace": namespace, "limit": limit}))
+        return list(
+            self.rows(PendingRow, statements.PENDING, {"namespace": namespace, "limit": limit})
+        )
 
     def listed(
         self, namespace: str, queue: str = "", state: str = "", *, gone: bool = False, limit: int
     ) -> list[GroupRow]:
         """Return groups by namespace and name, newest life first; `gone`: ended ones as well."""
         given = {"namespace": namespace, "queue": queue, "state": state, "gone": int(gone)}
-        return list(self.rows(GroupRow, sql.LISTED_GROUPS, {**given, "limit": limit}))
+        return list(self.rows(GroupRow, statements.LISTED_GROUPS, {**given, "limit": limit}))
 
     def queues(self, namespace: str, limit: int) -> list[QueueRow]:
         """Return ClusterQueues (not with a namespace) and LocalQueues, by kind and name."""
         given = {"namespace": namespace, "limit": limit}
-        rows = list(self.rows(QueueRow, sql.LISTED_QUEUES, given))
+        rows = list(self.rows(QueueRow, statements.LISTED_QUEUES, given))
         held: dict[str, Held] = {}
         for row in self._held():
             _add(held.setdefault(row.cluster_queue, {}), row.resources)
@@ -147,38 +149,38 @@ class ReadModel:
         for row in self._held():
             for flavor, resources in row.resources.items():
                 _add(held.setdefault(flavor, {}), {row.cluster_queue: resources})
-        with self._asked(sql.LISTED_FLAVORS, {"limit": limit}) as rows:
+        with self._asked(statements.LISTED_FLAVORS, {"limit": limit}) as rows:
             names = [str(row["name"]) for row in rows]
         return [FlavorRow(name=name, held=held.get(name, {})) for name in names]
 
-    def _held(self) -> Iterator[HeldRow]:
-        return self.rows(HeldRow, sql.HELD, {"limit": MOST_HELD})
+    def _held(self) -> Iterator[HoldsRow]:
+        return self.rows(HoldsRow, statements.HELD, {"limit": MOST_HELD})
 
     def entries(self, group_id: str) -> list[TimelineEntry]:
         """Return a group's whole history, in order of the log."""
         given = {"group_id": group_id, "limit": MOST_ENTRIES}
-        with self._asked(sql.ENTRIES, given) as rows:
+        with self._asked(statements.ENTRIES, given) as rows:
             return [_entry(row) for row in rows]
 
     def waits(self, group_id: str) -> list[WaitRow]:
         """Return the waits of a group, newest first."""
-        return list(self.rows(WaitRow, sql.WAITS, {"group_id": group_id, "limit": 50}))
+        return list(self.rows(WaitRow, statements.WAITS, {"group_id": group_id, "limit": 50}))
 
     def holders(self, cluster_queue: str, limit: int = 5) -> list[HolderRow]:
         """Return who holds quota of a ClusterQueue, oldest admission first."""
         given = {"cluster_queue": cluster_queue, "limit": limit}
-        return list(self.rows(HolderRow, sql.HOLDERS, given))
+        return list(self.rows(HolderRow, statements.HOLDERS, given))
 
     def shared(self, group_id: str, limit: int = 200) -> Shared:
         """Return what a group that waits is short of, how its tree stands, and who could give."""
         given = {"group_id": group_id, "limit": limit}
-        short = list(self.rows(ShortRow, sql.SHORT, given))
+        short = list(self.rows(ShortRow, statements.SHORT, given))
         if not short:
             return Shared([], [], [])
         return Shared(
             short,
-            list(self.rows(PoolRow, sql.POOLS, given)),
-            list(self.rows(BorrowerRow, sql.BORROWERS, given)),
+            list(self.rows(PoolRow, statements.POOLS, given)),
+            list(self.rows(BorrowerRow, statements.BORROWERS, given)),
             self._reclaims(short[0].cluster_queue),
         )
 
@@ -186,60 +188,60 @@ class ReadModel:
         """Return whom a ClusterQueue takes its own back from, "" if it is not known."""
         from projector.writing.packing import unpack_object
 
-        with self._asked(sql.QUEUE_OBJECT, {"name": cluster_queue}) as rows:
+        with self._asked(statements.QUEUE_OBJECT, {"name": cluster_queue}) as rows:
             found = next((row["folded"] for row in rows if row["folded"] is not None), None)
         view = None if found is None else unpack_object(found)
         return view.reclaim_within_cohort if isinstance(view, ClusterQueueView) else ""
 
     def position(self, group_id: str) -> int | None:
         """Return the position of a group in its ClusterQueue, from 1; None: it has none."""
-        with self._asked(sql.POSITION, {"group_id": group_id}) as rows:
+        with self._asked(statements.POSITION, {"group_id": group_id}) as rows:
             return int(rows[0]["position"]) if rows else None
 
     def expected(self, group_id: str) -> ExpectedRow | None:
         """Return when a group that waits is expected to start, None without a forecast."""
-        return next(self.rows(ExpectedRow, sql.EXPECTED, {"group_id": group_id}), None)
+        return next(self.rows(ExpectedRow, statements.EXPECTED, {"group_id": group_id}), None)
 
     def spared(self) -> int:
         """Return how many single pods do without a Workload."""
-        return int(self._value(sql.SPARED, {}))
+        return int(self._value(statements.SPARED, {}))
 
     def waiting(self) -> int:
         """Return how many groups wait for quota."""
-        return int(self._value(sql.WAITING, {}))
+        return int(self._value(statements.WAITING, {}))
 
     def summary(self, since_seq: int = 0, limit: int = 1000) -> list[SummaryRow]:
         """Return the groups first seen after a position, in that order."""
         given = {"since": since_seq, "limit": limit}
-        return list(self.rows(SummaryRow, sql.SUMMARY, given))
+        return list(self.rows(SummaryRow, statements.SUMMARY, given))
 
     def changes(self, after: int, shard: int = 0, limit: int = 500) -> list[ChangeRow]:
         """Return changes of groups' states at positions above `after`, oldest first."""
         given = {"after": after, "shard": shard, "limit": limit}
-        return list(self.rows(ChangeRow, sql.CHANGES, given))
+        return list(self.rows(ChangeRow, statements.CHANGES, given))
 
     def checkpoint(self, shard: int = 0) -> CheckpointRow | None:
         """Return the checkpoint of a shard, None before the first one."""
-        return next(self.rows(CheckpointRow, sql.CHECKPOINT, {"shard": shard}), None)
+        return next(self.rows(CheckpointRow, statements.CHECKPOINT, {"shard": shard}), None)
 
     def shard_of(self, group_id: str) -> int:
         """Return the shard in whose log a group is."""
-        return int(self._value(sql.SHARD, {"group_id": group_id}))
+        return int(self._value(statements.SHARD, {"group_id": group_id}))
 
     def clusters(self) -> list[str]:
         """Return the clusters this database knows."""
-        with self._asked(sql.CLUSTERS, {}) as rows:
+        with self._asked(statements.CLUSTERS, {}) as rows:
             return [str(row["cluster"]) for row in rows]
 
     def pruned(self) -> datetime | None:
         """Return the time before which history was pruned, None if it never was."""
-        with self._asked(sql.PRUNED, {}) as rows:
+        with self._asked(statements.PRUNED, {}) as rows:
             found = next((row["before"] for row in rows), None)
         return datetime.fromisoformat(found) if isinstance(found, str) else found
 
     def parked(self) -> int:
         """Return how many events are parked and wait for a person."""
-        return int(self._value(sql.PARKED, {}))
+        return int(self._value(statements.PARKED, {}))
 
     def parked_of(self, namespace: str, name: str, group_id: str = "") -> list[ParkedOfRow]:
         """Return what was parked of a group or pod and not accepted since, newest first.
@@ -248,35 +250,37 @@ class ReadModel:
         """
         pods = f"Pod {namespace}/"
         given = {"group_id": group_id or "-", "name": name, "pods": pods, "pod": pods + name}
-        return list(self.rows(ParkedOfRow, sql.PARKED_OF, {**given, "limit": 5}))
+        return list(self.rows(ParkedOfRow, statements.PARKED_OF, {**given, "limit": 5}))
 
     def unstarted(self, group_id: str) -> list[UnstartedRow]:
         """Return pods of a group that are there and at their gate, newest first; five at most."""
-        return list(self.rows(UnstartedRow, sql.UNSTARTED, {"group_id": group_id, "limit": 5}))
+        return list(
+            self.rows(UnstartedRow, statements.UNSTARTED, {"group_id": group_id, "limit": 5})
+        )
 
     def unreplaced(self, group_id: str) -> list[UnreplacedRow]:
         """Return pods of a group that failed and are kept for a replacement; five at most."""
         given = {"group_id": group_id, "limit": 5}
-        return list(self.rows(UnreplacedRow, sql.UNREPLACED, given))
+        return list(self.rows(UnreplacedRow, statements.UNREPLACED, given))
 
     def unresolved(self, before: datetime) -> int:
         """Return how many decisions from before a time have no outcome yet."""
-        return int(self._value(sql.UNRESOLVED, {"before": before}))
+        return int(self._value(statements.UNRESOLVED, {"before": before}))
 
     def repeated(self, now: datetime, group_id: str = "", limit: int = 100) -> list[RepeatedRow]:
         """Return writes that go on without effect, of a group or of all, most often tried first."""
-        query = sql.REPEATED_OF_GROUP if group_id else sql.REPEATED
+        query = statements.REPEATED_OF_GROUP if group_id else statements.REPEATED
         given = {"group_id": group_id, "times": repeats.TIMES, "limit": limit}
         times = {"since": now - repeats.WINDOW, "lately": now - repeats.LATELY}
         return list(self.rows(RepeatedRow, query, {**given, **times}))
 
     def standing(self, before: datetime, limit: int = 100) -> list[StandingRow]:
         """Return groups that are parked, or over since before a time and not released yet."""
-        return list(self.rows(StandingRow, sql.STANDING, {"before": before, "limit": limit}))
+        return list(self.rows(StandingRow, statements.STANDING, {"before": before, "limit": limit}))
 
     def statement(self, query: str, given: Mapping[str, Any]) -> str:
         """Return a statement as it may be pasted into sqlite3 or psql."""
-        return sql.filled(query, {"cluster": self.cluster, "limit": MOST_ENTRIES, **given})
+        return statements.filled(query, {"cluster": self.cluster, "limit": MOST_ENTRIES, **given})
 
     def rows(self, kind: type[T], query: str, given: Mapping[str, Any]) -> Iterator[T]:
         """Run a statement; its columns are the fields of `kind`."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from gatelog.answers.rates import Rates, unit
+from gatelog.readmodel.rates import Rates, unit
 from gatelog.shell.errors import UsageFailed
 from projector.schema import usage_views
 from projector.schema.dialect import Dialect
