@@ -27,7 +27,6 @@ from bench import (
     core,
     forecasting,
     ingesting,
-    isolation,
     latency,
     listing,
     load,
@@ -46,7 +45,7 @@ from bench.processes import machine
 from podgroup.runtime import eventloop
 
 RESULTS = Path(__file__).parent / "results.jsonl"
-LONG = ("rebuild", "listing", "serve", "behind", "isolation", "kueue-load", "kueue-load-groups")
+LONG = ("rebuild", "listing", "serve", "behind", "kueue-load", "kueue-load-groups")
 """Parts that take many minutes: run when they are asked for."""
 
 
@@ -63,7 +62,6 @@ PARTS: dict[str, Callable[[], AsyncIterator[Figure]]] = {
     "ingest": ingesting.run,
     "listing": listing.run,
     "behind": behind.run,
-    "isolation": isolation.run,
     "latency": latency.run,
     "sizes": sizes.run,
     "queries": questions.run,

@@ -57,7 +57,6 @@ __all__ = [
     "Difference",
     "Taken",
     "decide",
-    "derive",
     "due_timers",
     "hand_over",
     "load_world",
@@ -91,27 +90,20 @@ def step(
 ) -> Difference:
     """Fold one message at `position` and decide.
 
-    With `recorded` (the decisions made at this position, by id; maybe none) those are applied
-    instead, and what today's rules would do differently is returned. The same goes for records
-    where the log has them: `concluded`, None for none at this position. Rules are asked by the
-    settings in the log, or by those of `by`; what is folded goes by the log's either way.
+    With `recorded` (the decisions made at this position, by id; maybe none) those and the records
+    in `concluded` (None: there are none) are applied instead, and what today's rules would do
+    differently is returned. Rules are asked by the settings in the log, or by those of `by`; what
+    is folded goes by the log's either way.
     """
     if world.loaded and world.mode == "builtin":
         prepare(world, Writing(world))
     here = fold_message(world, position, at, batch)
-    if recorded is not None and concluded is None and world.meta.settings is not None:
-        concluded = Concluded(number=0, as_of=position, at=at, records=())
     said = world.policy
     world.policy = by or said
     difference = decide(world, here, recorded, concluded)
     world.policy = said
     world.meta.at = at
     return difference
-
-
-def derive(world: World, here: At, recorded: Mapping[str, Decision]) -> None:
-    """Apply decisions of a log without records, and let today's rules derive what it lacks."""
-    decide(world, here, recorded)
 
 
 def decide(
@@ -122,8 +114,8 @@ def decide(
 ) -> Difference:
     """Decide on everything the last message touched; conclusions go to the journal.
 
-    With `recorded` those decisions are applied instead and the difference is returned; with
-    `concluded` the same goes for records.
+    With `recorded` those decisions and the records in `concluded` are applied instead, and the
+    difference is returned.
     """
     if not synced(world) and not recorded and not (concluded and concluded.records):
         return _NONE
@@ -158,22 +150,19 @@ def decide(
         queueing(d)
     if world.quotas.moved:
         counting(d)
-    rest = d.apply_rest() if recorded is not None and concluded is None else []
-    for decision in rest:
-        group = world.groups.get(GroupID(decision.group))
-        if group is not None:
-            _guarded(d, group, explain)
     world.touched.clear()
     for identity in looked_at:
         group = world.groups.get(identity)
         if group is not None and retirable(world, group):
             d.record(Retired(identity))
-    if concluded is not None:
-        rest = d.apply_rest()
-        world.meta.decisions = max(world.meta.decisions, concluded.number)
-        world.touched.clear()
+    rest: list[Decision] = []
     if recorded is None:
         d.conclude()
+    else:
+        rest = d.apply_rest()
+        if concluded is not None:
+            world.meta.decisions = max(world.meta.decisions, concluded.number)
+        world.touched.clear()
     if not (d.extra or rest or d.said_now or d.said_then):
         return _NONE
     world.thorough = True

@@ -1,8 +1,7 @@
 """Folding: one message of the log in, a changed world and a journal out, and no rule asked.
 
 Theory. A message is folded event by event; then come the conclusions that were drawn from it, in
-their order. Live the rules draw them (`engine`); a replay applies those that the log has. Of a log
-from before records were stored, what it lacks is derived by the replay (`derive`).
+their order. Live the rules draw them (`engine`); a replay applies those that the log has.
 
 A fold that fails for one event is a bug of ours or a fact not thought of, and an event that
 cannot be decoded was written by a later version or another program. Either is parked,
@@ -11,7 +10,7 @@ and the group that it concerns stops; everything else goes on.
 Invariant: `load_world(...)` of what was stored equals the world that was stored.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from itertools import islice
 
@@ -75,9 +74,6 @@ def new_world(cluster: str, mode: str = "builtin", policy: Policy | None = None)
     return World(cluster=cluster, mode=mode, policy=policy or Policy())
 
 
-Derive = Callable[[World, At, Mapping[str, Decision]], None]
-
-
 def fold_message(world: World, position: int, at: datetime, batch: Batch) -> At:
     """Fold the events of one message; returns where that was."""
     here = At(position, at)
@@ -102,30 +98,17 @@ def replay(
     batch: Batch,
     decisions: Mapping[str, Decision],
     concluded: Concluded | None,
-    derive: Derive,
-) -> bool:
-    """Fold one message and what was concluded from it; no rule is asked.
-
-    A log that does not say by what it was decided has no records: `derive` applies its decisions
-    and works out the rest. Returns whether that was so. A projector that takes over from one of
-    before records concludes a little before its settings are in the log: records say so.
-    """
-    world.heeded = world.meta.settings is None
+) -> None:
+    """Fold one message and what was concluded from it; no rule is asked."""
+    world.heeded = False
     here = fold_message(world, position, at, batch)
-    world.recorded = world.recorded or concluded is not None
-    derived = world.meta.settings is None and not world.meta.unsettled and not world.recorded
-    if derived:
-        derive(world, here, decisions)
-        derived = bool(decisions or world.groups)
-    else:
-        _apply(world, here, decisions, concluded)
-        # For rules, and there are none.
-        world.touched.clear()
-        world.unannounced.clear()
-        world.quotas.reported()
-        world.loaded = False
+    _apply(world, here, decisions, concluded)
+    # For rules, and there are none.
+    world.touched.clear()
+    world.unannounced.clear()
+    world.quotas.reported()
+    world.loaded = False
     world.meta.at = at
-    return derived
 
 
 def _apply(
@@ -180,8 +163,6 @@ def load_world(
     """
     if (said := meta.settings) is not None:
         mode, policy = said.mode, said.policy
-    elif meta.decisions and not meta.decided_in:
-        meta.decided_in = meta.epoch  # stored by a release that did not keep it
     world = World(cluster=cluster, mode=mode, policy=policy or Policy(), meta=meta)
     for group in groups:
         world.groups[group.id] = group

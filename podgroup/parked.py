@@ -35,23 +35,6 @@ class ParkedMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     object: str = ""
 
 
-class _Earlier(Struct):
-    """Both shapes that releases sent before: the actuator's (with `sequence`), the projector's."""
-
-    reason: str
-    at: datetime
-    message: str = ""
-    by: str = "projector"
-    stream: str = "EVENTS"
-    seq: int = 0
-    sequence: int = 0
-    ord: int = 0
-    group: str = ""
-    object: str = ""
-    body: bytes = b""
-    raw: bytes = b""
-
-
 def of_row(row: ParkedRow) -> ParkedMessage:
     """Return the message about a row of the read model."""
     return ParkedMessage(
@@ -79,19 +62,4 @@ def decode_parked(body: bytes) -> ParkedMessage:
     Raises:
         msgspec.MsgspecError: no message of this stream.
     """
-    try:
-        return msgspec.json.decode(body, type=ParkedMessage)
-    except msgspec.ValidationError:
-        was = msgspec.json.decode(body, type=_Earlier)
-    return ParkedMessage(
-        by=was.by,
-        reason=was.reason if was.message else "DecisionParked",
-        message=was.message or was.reason,
-        stream=was.stream,
-        seq=was.seq or was.sequence,
-        ord=was.ord,
-        at=was.at,
-        body=was.body or was.raw,
-        group=was.group,
-        object=was.object,
-    )
+    return msgspec.json.decode(body, type=ParkedMessage)

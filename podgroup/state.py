@@ -523,8 +523,6 @@ class World(Struct):
     """Decision in flight -> its group and pod ("" for the Workload)."""
     loaded: bool = False
     """It was read from a database, and queue order is still to be worked out."""
-    recorded: bool = False
-    """The log that is replayed has had records: from there on it lacks none."""
     touched: dict[GroupID, int] = field(default_factory=dict)
     """Groups to decide on after this message, in order of first touch -> what of them changed
     (`podgroup.changes`)."""

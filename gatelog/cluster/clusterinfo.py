@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from gatelog.cluster.ownership import NAME_LABEL, OWN_NAME
 from gatelog.shell.errors import CommandFailed
 from podgroup.runtime.kube import Answer, KubeClient
 
@@ -27,17 +26,7 @@ WEBHOOK, POLICY = "gatelog-pods", "gatelog-queued-pods"
 REGISTRATIONS = tuple(
     f"{ADMISSION}/{kind}webhookconfigurations/{WEBHOOK}" for kind in ("mutating", "validating")
 )
-POD_FRAMEWORKS = ("pod", "deployment", "statefulset", "leaderworkerset.x-k8s.io/leaderworkerset")
-"""Integrations of Kueue that queue pods: the last three switch the first on by themselves."""
-_KUEUE_CONFIG = "/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config"
 _WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-
-
-_RETIRED = (
-    ("MutatingAdmissionPolicyBinding", "gatelog-pods-with-parent"),
-    ("MutatingAdmissionPolicy", "gatelog-pods-with-parent"),
-)
-"""What earlier releases installed and this one does not, in the order in which it can go."""
 
 
 class Asker(Protocol):
@@ -159,18 +148,6 @@ async def admission(kube: Asker) -> Admission:
     )
 
 
-async def retired(kube: Asker) -> list[tuple[str, str]]:
-    """Return kind and name of policies that an earlier release left behind."""
-    found = []
-    for kind, name in _RETIRED:
-        plural = "mutatingadmissionpolicies" if kind.endswith("y") else f"{kind.lower()}s"
-        live = await get(kube, f"{ADMISSION}/{plural}/{name}")
-        labels = (live.get("metadata") or {}).get("labels") or {}
-        if labels.get(NAME_LABEL) == OWN_NAME:
-            found.append((kind, name))
-    return found
-
-
 def _kueue_pods(configurations: Any) -> str:
     """Name the configuration that hands pods to Kueue (its webhooks are called `*.kb.io`)."""
     for configuration in configurations:
@@ -179,16 +156,3 @@ def _kueue_pods(configurations: Any) -> str:
             if hook.get("name") == "mpod.kb.io" and "kueue" in name:
                 return name
     return ""
-
-
-async def kueue_pod_frameworks(kube: Asker) -> list[str] | None:
-    """Return the integrations in Kueue's configuration that queue pods; None: not readable."""
-    import yaml
-
-    found = await get(kube, _KUEUE_CONFIG)
-    try:
-        config: Any = yaml.safe_load(found["data"]["controller_manager_config.yaml"])
-        named = (config.get("integrations") or {}).get("frameworks") or ()
-    except (KeyError, TypeError, AttributeError, yaml.YAMLError):
-        return None
-    return [name for name in POD_FRAMEWORKS if name in named]

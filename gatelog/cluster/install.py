@@ -126,19 +126,6 @@ async def install_kinds(kube: KubeClient) -> Kinds:
     return done
 
 
-async def remove_retired(kube: KubeClient) -> list[str]:
-    """Delete policies of earlier releases that nothing replaces; return what was deleted.
-
-    What may not be deleted stays, and doctor names it: it does what another one does too.
-    """
-    done: list[str] = []
-    for kind, name in await clusterinfo.retired(kube):
-        answer = await kube.request("DELETE", f"{clusterinfo.ADMISSION}/{_PLURALS[kind]}/{name}")
-        if answer.status < 300:
-            done.append(f"{kind} {name}")
-    return done
-
-
 async def install_policy(kube: KubeClient, settings: Settings) -> list[str]:
     """Install the admission policies and the fence; return what was installed.
 

@@ -174,18 +174,8 @@ def _compared(result: "Result", tables: "list[TableResult]") -> int | None:
         for example in table.examples:
             print(f"    {example}")
     print(f"{result.messages} messages, {result.events} events folded")
-    _derived(result.derived)
     _unvouched(tables, result.world.meta.epoch)
     return FAILED if wrong else None
-
-
-def _derived(messages: int) -> None:
-    """Say what of the result is not from the log."""
-    if messages:
-        print(
-            f"{messages} of these messages are from before gatelog stored all that it concluded: "
-            "why groups waited then is derived by today's rules"
-        )
 
 
 def _unvouched(tables: "list[TableResult]", epoch: int) -> None:
@@ -218,7 +208,6 @@ def _rebuild(settings: Settings, console: Console, *, from_epoch: bool) -> None:
         f"{report.changed} rows of the read model changed\n"
         f"switched over at position {report.position}; the projector waited {report.waited_s:.1f} s"
     )
-    _derived(report.derived)
 
 
 def _redecide(settings: Settings, console: Console) -> int | None:
@@ -305,7 +294,6 @@ def of_file(
         f"{result.events} events of {log.lines} lines folded: {result.groups} groups and "
         f"{result.pods} pods seen{where}"
     )
-    _derived(result.derived)
     return FAILED if log.unread else None
 
 

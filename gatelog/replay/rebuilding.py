@@ -52,8 +52,6 @@ class Report(Struct, kw_only=True):
     rows: int
     changed: int
     """Rows of the live read model that were deleted, and rows that were inserted."""
-    derived: int
-    """Messages of which the log has no records: what it lacks is by today's rules."""
     waited_s: float
     """Seconds for which the projector had to wait."""
     position: int
@@ -137,7 +135,6 @@ class _Switch:
             events=work.events,
             rows=work.rows,
             changed=changed,
-            derived=work.derived,
             waited_s=time.monotonic() - began,
             position=work.position,
             left_over=self._stage.left_over,

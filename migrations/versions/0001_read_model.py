@@ -1,7 +1,11 @@
 """The read model: every table of the SQL contract.
 
-Revision 0001, the first.
+Revision 0001. Nothing was released yet: until the first tag a change of the tables is a change of
+this script, and a read model of before is made anew from the log (`gatelog replay --rebuild` into
+an empty database). Comments and views come after it (`env.py`).
 """
+
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
@@ -12,982 +16,552 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
+TABLES = (
+    "admissions",
+    "checkpoints",
+    "conclusions",
+    "decisions",
+    "epochs",
+    "estimates",
+    "failures",
+    "forecasts",
+    "gates",
+    "groups",
+    "history",
+    "objects",
+    "outcomes",
+    "parked",
+    "pods",
+    "preemptions",
+    "pruned",
+    "quotas",
+    "roles",
+    "shortages",
+    "standings",
+    "usage",
+    "waits",
+)
+TIME = sa.Text().with_variant(postgresql.TIMESTAMP(timezone=True), "postgresql")
+DOCUMENT = sa.JSON().with_variant(postgresql.JSONB(), "postgresql")
 
-def time_type() -> sa.types.TypeEngine:
-    return sa.Text().with_variant(postgresql.TIMESTAMP(timezone=True), "postgresql")
+
+def column(name: str, kind: Any, null: bool, default: str | None) -> sa.Column:
+    value = None if default is None else sa.text(default)
+    return sa.Column(name, kind, nullable=null, server_default=value, autoincrement=False)
 
 
-def document_type() -> sa.types.TypeEngine:
-    return sa.JSON().with_variant(postgresql.JSONB(), "postgresql")
+def text(name: str, *, null: bool = False, default: str | None = None) -> sa.Column:
+    return column(name, sa.Text(), null, default)
+
+
+def count(name: str, *, null: bool = False, default: str | None = None) -> sa.Column:
+    return column(name, sa.Integer(), null, default)
+
+
+def number(name: str, *, null: bool = False, default: str | None = None) -> sa.Column:
+    return column(name, sa.BigInteger(), null, default)
+
+
+def time(name: str, *, null: bool = False) -> sa.Column:
+    return column(name, TIME, null, None)
+
+
+def document(name: str, *, null: bool = False, default: str | None = None) -> sa.Column:
+    return column(name, DOCUMENT, null, default)
+
+
+def flag(name: str) -> sa.Column:
+    return column(name, sa.Boolean(), False, None)
+
+
+def real(name: str, *, null: bool = False) -> sa.Column:
+    return column(name, sa.Float(), null, None)
+
+
+def body(name: str, *, null: bool = False) -> sa.Column:
+    return column(name, sa.LargeBinary(), null, None)
+
+
+def partial(name: str, table: str, columns: list[str], where: str) -> None:
+    condition = sa.text(where)
+    op.create_index(name, table, columns, postgresql_where=condition, sqlite_where=condition)
 
 
 def upgrade() -> None:
     op.create_table(
         "admissions",
-        sa.Column(
-            "cluster",
-            sa.Text(),
-            nullable=False,
-            comment="Name of the Kubernetes cluster (setting cluster)",
-        ),
-        sa.Column("group_id", sa.Text(), nullable=False, comment="Group"),
-        sa.Column(
-            "number",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Counts the admissions of the group from 1",
-        ),
-        sa.Column(
-            "cluster_queue", sa.Text(), nullable=False, comment="ClusterQueue whose quota it held"
-        ),
-        sa.Column(
-            "flavors", document_type(), nullable=False, comment="Podset -> resource -> flavor"
-        ),
-        sa.Column(
-            "resources",
-            document_type(),
-            nullable=False,
-            comment="Flavor -> resource -> amount held: cpu in thousandths, else whole units",
-        ),
-        sa.Column("queued_at", time_type(), nullable=True, comment="Since when it had queued"),
-        sa.Column("admitted_at", time_type(), nullable=False, comment="When it was admitted"),
-        sa.Column(
-            "admitted_seq",
-            sa.BigInteger(),
-            autoincrement=False,
-            nullable=False,
-            comment="Position at which it was admitted",
-        ),
-        sa.Column(
-            "released_at",
-            time_type(),
-            nullable=True,
-            comment="When the quota was given back; null: it is still held",
-        ),
-        sa.Column("release_reason", sa.Text(), nullable=False, comment="Why it was given back"),
-        sa.Column(
-            "decided_by", sa.Text(), nullable=False, comment="Decision that admitted it, or kueue"
-        ),
-        sa.PrimaryKeyConstraint("cluster", "group_id", "number", name=op.f("pk_admissions")),
-        comment="One row per admission of a group",
+        text("cluster"),
+        text("group_id"),
+        count("number"),
+        text("cluster_queue"),
+        document("flavors"),
+        document("resources"),
+        time("queued_at", null=True),
+        time("admitted_at"),
+        number("admitted_seq"),
+        time("released_at", null=True),
+        text("release_reason"),
+        text("decided_by"),
+        sa.PrimaryKeyConstraint("cluster", "group_id", "number", name="pk_admissions"),
     )
-    op.create_index("ix_admissions_at", "admissions", ["cluster", "admitted_at"], unique=False)
+    op.create_index("ix_admissions_at", "admissions", ["admitted_at"])
+    partial("ix_admissions_held", "admissions", ["cluster", "cluster_queue"], "released_at IS NULL")
+    op.create_index(
+        "ix_admissions_queue", "admissions", ["cluster", "cluster_queue", "admitted_at"]
+    )
     op.create_table(
         "checkpoints",
-        sa.Column(
-            "cluster",
-            sa.Text(),
-            nullable=False,
-            comment="Name of the Kubernetes cluster (setting cluster)",
-        ),
-        sa.Column(
-            "shard",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Shard of the log the row comes from",
-        ),
-        sa.Column(
-            "seq",
-            sa.BigInteger(),
-            autoincrement=False,
-            nullable=False,
-            comment="Position up to which the log is folded into these tables",
-        ),
-        sa.Column(
-            "writes",
-            sa.BigInteger(),
-            autoincrement=False,
-            nullable=False,
-            comment="Counts the transactions of this shard; guards the next one",
-        ),
-        sa.Column(
-            "writer",
-            sa.Text(),
-            nullable=False,
-            comment="Random name of the process that wrote last",
-        ),
-        sa.Column(
-            "mode",
-            sa.Text(),
-            nullable=False,
-            comment="builtin or kueue: by which rules the shard was decided",
-        ),
-        sa.Column(
-            "epoch",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Number of the present epoch",
-        ),
-        sa.Column(
-            "base",
-            sa.BigInteger(),
-            autoincrement=False,
-            nullable=False,
-            comment="Position = stream sequence + base in the present epoch",
-        ),
-        sa.Column(
-            "stream_created_at",
-            time_type(),
-            nullable=True,
-            comment="Creation of the stream EVENTS it stands in",
-        ),
-        sa.Column("at", time_type(), nullable=True, comment="Timestamp of the last message folded"),
-        sa.Column(
-            "published",
-            sa.BigInteger(),
-            autoincrement=False,
-            nullable=False,
-            comment="Number of the last decision known to be in the stream DECISIONS",
-        ),
-        sa.Column(
-            "decisions_created_at",
-            time_type(),
-            nullable=True,
-            comment="Creation of the stream DECISIONS when that was noted",
-        ),
-        sa.Column(
-            "decisions_seq",
-            sa.BigInteger(),
-            autoincrement=False,
-            nullable=False,
-            comment="Stream sequence of the last decision published",
-        ),
-        sa.Column(
-            "parked_seq",
-            sa.BigInteger(),
-            autoincrement=False,
-            nullable=False,
-            comment="Position of the last parked event known to be in the stream PARKED",
-        ),
-        sa.Column(
-            "written_at", time_type(), nullable=False, comment="Wall clock of the last transaction"
-        ),
-        sa.Column(
-            "folded",
-            sa.LargeBinary(),
-            nullable=True,
-            comment="msgpack of podgroup.state.Meta; private to the projector",
-        ),
-        sa.PrimaryKeyConstraint("cluster", "shard", name=op.f("pk_checkpoints")),
-        comment="One row per shard: the checkpoint",
+        text("cluster"),
+        count("shard"),
+        number("seq"),
+        number("writes"),
+        text("writer"),
+        text("mode"),
+        count("epoch"),
+        number("base"),
+        time("stream_created_at", null=True),
+        time("at", null=True),
+        number("published"),
+        time("decisions_created_at", null=True),
+        number("decisions_seq"),
+        number("parked_seq"),
+        time("written_at"),
+        body("folded", null=True),
+        sa.PrimaryKeyConstraint("cluster", "shard", name="pk_checkpoints"),
         postgresql_with={"fillfactor": 80},
     )
     op.create_table(
+        "conclusions",
+        text("cluster"),
+        count("shard"),
+        number("number"),
+        number("as_of_seq"),
+        body("body", null=True),
+        sa.PrimaryKeyConstraint("cluster", "shard", "number", name="pk_conclusions"),
+    )
+    op.create_table(
         "decisions",
-        sa.Column(
-            "cluster",
-            sa.Text(),
-            nullable=False,
-            comment="Name of the Kubernetes cluster (setting cluster)",
-        ),
-        sa.Column(
-            "id",
-            sa.Text(),
-            nullable=False,
-            comment="Deterministic id: cause, group, rule and target",
-        ),
-        sa.Column(
-            "shard",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Shard of the log the row comes from",
-        ),
-        sa.Column(
-            "number",
-            sa.BigInteger(),
-            autoincrement=False,
-            nullable=False,
-            comment="Counts the decisions of the shard from 1",
-        ),
-        sa.Column(
-            "as_of_seq",
-            sa.BigInteger(),
-            autoincrement=False,
-            nullable=False,
-            comment="Position after which it was decided",
-        ),
-        sa.Column("group_id", sa.Text(), nullable=False, comment="Group it is about"),
-        sa.Column("namespace", sa.Text(), nullable=False, comment="Namespace of the group"),
-        sa.Column("name", sa.Text(), nullable=False, comment="Name of the group"),
-        sa.Column("rule", sa.Text(), nullable=False, comment="Rule that made it"),
-        sa.Column(
-            "action", sa.Text(), nullable=False, comment="Command: UngatePod, AdmitGroup, ..."
-        ),
-        sa.Column(
-            "target", sa.Text(), nullable=False, comment="What is written: kind namespace/name uid"
-        ),
-        sa.Column("reason", sa.Text(), nullable=False, comment="Why, one word"),
-        sa.Column("message", sa.Text(), nullable=False, comment="Why, in words"),
-        sa.Column(
-            "issued_at",
-            time_type(),
-            nullable=False,
-            comment="When it was decided, by the clock of the log",
-        ),
-        sa.Column("command", document_type(), nullable=False, comment="The command in full"),
-        sa.Column(
-            "status",
-            sa.Text(),
-            nullable=True,
-            comment="applied, obsolete or rejected; null: not known yet",
-        ),
-        sa.Column(
-            "resolved_at", time_type(), nullable=True, comment="When the status became known"
-        ),
-        sa.PrimaryKeyConstraint("cluster", "id", name=op.f("pk_decisions")),
+        text("cluster"),
+        text("id"),
+        count("shard"),
+        number("number"),
+        number("as_of_seq"),
+        text("group_id"),
+        text("namespace"),
+        text("name"),
+        text("rule"),
+        text("action"),
+        text("target"),
+        text("reason"),
+        text("message"),
+        time("issued_at"),
+        document("command"),
+        text("status", null=True),
+        time("resolved_at", null=True),
+        sa.PrimaryKeyConstraint("cluster", "id", name="pk_decisions"),
         sa.UniqueConstraint(
-            "cluster", "shard", "number", name=op.f("uq_decisions_cluster_shard_number")
+            *("cluster", "shard", "number"), name="uq_decisions_cluster_shard_number"
         ),
-        comment="One row per decision, written before anyone acts on it",
         postgresql_with={"fillfactor": 80},
     )
-    op.create_index("ix_decisions_group", "decisions", ["cluster", "group_id"], unique=False)
-    op.create_index(
-        "ix_decisions_unresolved",
-        "decisions",
-        ["cluster", "shard", "number"],
-        unique=False,
-        postgresql_where=sa.text("status IS NULL"),
-        sqlite_where=sa.text("status IS NULL"),
+    op.create_index("ix_decisions_at", "decisions", ["issued_at"])
+    op.create_index("ix_decisions_group", "decisions", ["cluster", "group_id"])
+    partial(
+        "ix_decisions_unresolved", "decisions", ["cluster", "shard", "number"], "status IS NULL"
     )
     op.create_table(
         "epochs",
-        sa.Column(
-            "cluster",
-            sa.Text(),
-            nullable=False,
-            comment="Name of the Kubernetes cluster (setting cluster)",
-        ),
-        sa.Column(
-            "shard",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Shard of the log the row comes from",
-        ),
-        sa.Column(
-            "number",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Counts the beginnings of the log from 1",
-        ),
-        sa.Column(
-            "base",
-            sa.BigInteger(),
-            autoincrement=False,
-            nullable=False,
-            comment="Position = stream sequence + base",
-        ),
-        sa.Column("at", time_type(), nullable=True, comment="When it was noticed"),
-        sa.Column("reason", sa.Text(), nullable=False, comment="Why a new epoch began, in words"),
-        sa.Column(
-            "stream_created_at", time_type(), nullable=True, comment="Creation of the stream"
-        ),
-        sa.Column(
-            "lost_from",
-            sa.BigInteger(),
-            autoincrement=False,
-            nullable=True,
-            comment="First position that may be missing from the log; null: none",
-        ),
-        sa.Column(
-            "lost_to",
-            sa.BigInteger(),
-            autoincrement=False,
-            nullable=True,
-            comment="Last position that may be missing from the log; null: none",
-        ),
-        sa.PrimaryKeyConstraint("cluster", "shard", "number", name=op.f("pk_epochs")),
-        comment="One row per beginning of the log: its gaps, and how positions are counted",
+        text("cluster"),
+        count("shard"),
+        count("number"),
+        number("base"),
+        time("at", null=True),
+        text("reason"),
+        time("stream_created_at", null=True),
+        number("lost_from", null=True),
+        number("lost_to", null=True),
+        sa.PrimaryKeyConstraint("cluster", "shard", "number", name="pk_epochs"),
+    )
+    op.create_table(
+        "estimates",
+        text("cluster"),
+        text("group_id"),
+        time("given_at"),
+        count("shard"),
+        number("as_of_seq"),
+        text("namespace"),
+        text("name"),
+        text("queue"),
+        text("cluster_queue"),
+        number("priority"),
+        count("position"),
+        time("queued_at", null=True),
+        time("expected_at", null=True),
+        time("earliest_at", null=True),
+        time("latest_at", null=True),
+        time("plain_at", null=True),
+        text("never"),
+        time("replaced_at", null=True),
+        text("came"),
+        time("came_at", null=True),
+        sa.PrimaryKeyConstraint("cluster", "group_id", "given_at", name="pk_estimates"),
+        postgresql_with={"fillfactor": 80},
+    )
+    op.create_index("ix_estimates_came", "estimates", ["came_at"])
+    partial("ix_estimates_open", "estimates", ["cluster", "shard"], "came = ''")
+    op.create_table(
+        "failures",
+        text("cluster"),
+        count("shard"),
+        text("pod_uid"),
+        text("container"),
+        number("seq"),
+        time("at"),
+        text("group_id"),
+        text("reason"),
+        text("message"),
+        count("exit_code"),
+        count("restarts"),
+        time("finished_at", null=True),
+        text("node"),
+        document("requests"),
+        sa.PrimaryKeyConstraint("cluster", "pod_uid", "container", "seq", name="pk_failures"),
+    )
+    op.create_index("ix_failures_at", "failures", ["at"])
+    op.create_table(
+        "forecasts",
+        text("cluster"),
+        count("shard"),
+        time("at"),
+        number("as_of_seq"),
+        count("plays"),
+        number("took_ms"),
+        count("groups"),
+        document("drawn_from"),
+        sa.PrimaryKeyConstraint("cluster", "shard", name="pk_forecasts"),
+        postgresql_with={"fillfactor": 80},
     )
     op.create_table(
         "gates",
-        sa.Column(
-            "cluster",
-            sa.Text(),
-            nullable=False,
-            comment="Name of the Kubernetes cluster (setting cluster)",
-        ),
-        sa.Column("pod_uid", sa.Text(), nullable=False, comment="Pod"),
-        sa.Column(
-            "gate",
-            sa.Text(),
-            nullable=False,
-            comment="Name of the scheduling gate, ours or another's",
-        ),
-        sa.Column("added_at", time_type(), nullable=False, comment="When it was first seen"),
-        sa.Column(
-            "removed_at",
-            time_type(),
-            nullable=True,
-            comment="When it was seen gone; null: still there",
-        ),
-        sa.Column(
-            "removed_by",
-            sa.Text(),
-            nullable=False,
-            comment="Field manager that removed it; empty: not known",
-        ),
-        sa.PrimaryKeyConstraint("cluster", "pod_uid", "gate", name=op.f("pk_gates")),
-        comment="One row per scheduling gate of a pod",
+        text("cluster"),
+        text("pod_uid"),
+        text("gate"),
+        time("added_at"),
+        time("removed_at", null=True),
+        text("removed_by"),
+        sa.PrimaryKeyConstraint("cluster", "pod_uid", "gate", name="pk_gates"),
         postgresql_with={"fillfactor": 80},
     )
     op.create_table(
         "groups",
-        sa.Column(
-            "cluster",
-            sa.Text(),
-            nullable=False,
-            comment="Name of the Kubernetes cluster (setting cluster)",
-        ),
-        sa.Column(
-            "id",
-            sa.Text(),
-            nullable=False,
-            comment="Identity of this life; names repeat, ids do not",
-        ),
-        sa.Column(
-            "shard",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Shard of the log the row comes from",
-        ),
-        sa.Column("namespace", sa.Text(), nullable=False, comment="Namespace"),
-        sa.Column(
-            "name",
-            sa.Text(),
-            nullable=False,
-            comment="Group name, or the pod's name for a single pod",
-        ),
-        sa.Column("kind", sa.Text(), nullable=False, comment="group or single"),
-        sa.Column("queue", sa.Text(), nullable=False, comment="LocalQueue named by the pods"),
-        sa.Column(
-            "cluster_queue",
-            sa.Text(),
-            nullable=False,
-            comment="ClusterQueue that admitted it, or else the one behind its LocalQueue",
-        ),
-        sa.Column(
-            "priority",
-            sa.BigInteger(),
-            autoincrement=False,
-            nullable=False,
-            comment="Priority used for queueing",
-        ),
-        sa.Column(
-            "priority_class", sa.Text(), nullable=False, comment="Priority class it came from"
-        ),
-        sa.Column(
-            "total_count",
-            sa.BigInteger(),
-            autoincrement=False,
-            nullable=False,
-            comment="Declared number of pods",
-        ),
-        sa.Column(
-            "state",
-            sa.Text(),
-            nullable=False,
-            comment="Composing, Queued, Blocked, Admitted, Running, Finishing, Finished, Evicted or Gone",
-        ),
-        sa.Column("reason", sa.Text(), nullable=False, comment="Why it is in this state, one word"),
-        sa.Column(
-            "message", sa.Text(), nullable=False, comment="Why it is in this state, in words"
-        ),
-        sa.Column("workload_name", sa.Text(), nullable=False, comment="Name of its Workload"),
-        sa.Column(
-            "pods_seen",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Pods that ever belonged",
-        ),
-        sa.Column(
-            "pods_gated",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Pods that carry our scheduling gate now",
-        ),
-        sa.Column(
-            "pods_ungated",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Pods whose gate was ever seen to go",
-        ),
-        sa.Column(
-            "pods_running",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Pods in phase Running now",
-        ),
-        sa.Column(
-            "pods_succeeded",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Pods that ever succeeded",
-        ),
-        sa.Column(
-            "pods_failed",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Pods that ever failed",
-        ),
-        sa.Column(
-            "pods_excess",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Pods beyond the declared count that were given up",
-        ),
-        sa.Column(
-            "pods_replaced",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Failed or lost pods whose place another pod took",
-        ),
-        sa.Column(
-            "wait_reason",
-            sa.Text(),
-            nullable=False,
-            comment="What it waits for now, one word; empty: it does not wait",
-        ),
-        sa.Column(
-            "wait_message", sa.Text(), nullable=False, comment="What it waits for now, in words"
-        ),
-        sa.Column(
-            "wait_since", time_type(), nullable=True, comment="Since when it has waited for that"
-        ),
-        sa.Column(
-            "parked",
-            sa.Text(),
-            nullable=False,
-            comment="Why nothing more is decided for it until a person releases it; empty: not so",
-        ),
-        sa.Column("created_at", time_type(), nullable=False, comment="Creation of its first pod"),
-        sa.Column(
-            "created_seq",
-            sa.BigInteger(),
-            autoincrement=False,
-            nullable=False,
-            comment="Position at which it was first seen",
-        ),
-        sa.Column(
-            "complete_at", time_type(), nullable=True, comment="When its pods were all there"
-        ),
-        sa.Column(
-            "queued_at",
-            time_type(),
-            nullable=True,
-            comment="Since when it has queued, for its present or latest place in the queue",
-        ),
-        sa.Column("admitted_at", time_type(), nullable=True, comment="Latest admission"),
-        sa.Column("finished_at", time_type(), nullable=True, comment="When it was over"),
-        sa.Column(
-            "gone_at",
-            time_type(),
-            nullable=True,
-            comment="When its last pod and its Workload were gone",
-        ),
-        sa.Column(
-            "as_of_seq",
-            sa.BigInteger(),
-            autoincrement=False,
-            nullable=False,
-            comment="Position of the last message of the batch that wrote the row",
-        ),
-        sa.Column(
-            "folded",
-            sa.LargeBinary(),
-            nullable=True,
-            comment="msgpack of the fold's record while live, null after; private to the projector",
-        ),
-        sa.PrimaryKeyConstraint("cluster", "id", name=op.f("pk_groups")),
-        comment="One row per life of a pod group or of a single pod",
+        text("cluster"),
+        text("id"),
+        count("shard"),
+        text("namespace"),
+        text("name"),
+        text("kind"),
+        text("queue"),
+        text("cluster_queue"),
+        number("priority"),
+        text("priority_class"),
+        number("total_count"),
+        text("state"),
+        text("reason"),
+        text("message"),
+        text("workload_name"),
+        count("pods_seen"),
+        count("pods_gated"),
+        count("pods_ungated"),
+        count("pods_running"),
+        count("pods_succeeded"),
+        count("pods_failed"),
+        count("pods_excess"),
+        count("pods_replaced"),
+        text("wait_reason"),
+        text("wait_message"),
+        time("wait_since", null=True),
+        text("parked"),
+        time("created_at"),
+        number("created_seq"),
+        time("complete_at", null=True),
+        time("queued_at", null=True),
+        time("admitted_at", null=True),
+        time("finished_at", null=True),
+        time("gone_at", null=True),
+        number("as_of_seq"),
+        body("folded", null=True),
+        sa.PrimaryKeyConstraint("cluster", "id", name="pk_groups"),
         postgresql_with={"fillfactor": 80},
     )
-    op.create_index(
-        "ix_groups_live",
-        "groups",
-        ["cluster", "shard"],
-        unique=False,
-        postgresql_where=sa.text("gone_at IS NULL"),
-        sqlite_where=sa.text("gone_at IS NULL"),
-    )
-    op.create_index(
-        "ix_groups_name", "groups", ["cluster", "namespace", "name", "created_at"], unique=False
-    )
-    op.create_index(
-        "ix_groups_queue", "groups", ["cluster", "namespace", "queue", "state"], unique=False
-    )
+    partial("ix_groups_live", "groups", ["cluster", "shard"], "gone_at IS NULL")
+    op.create_index("ix_groups_name", "groups", ["namespace", "name", "cluster", "created_at"])
     op.create_table(
         "history",
-        sa.Column(
-            "cluster",
-            sa.Text(),
-            nullable=False,
-            comment="Name of the Kubernetes cluster (setting cluster)",
-        ),
-        sa.Column(
-            "shard",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Shard of the log the row comes from",
-        ),
-        sa.Column(
-            "seq",
-            sa.BigInteger(),
-            autoincrement=False,
-            nullable=False,
-            comment="Position of the message in the log",
-        ),
-        sa.Column(
-            "ord",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Order within the position, from 0",
-        ),
-        sa.Column("at", time_type(), nullable=False, comment="Timestamp of the log"),
-        sa.Column("group_id", sa.Text(), nullable=False, comment="Group concerned; empty: none"),
-        sa.Column("pod_uid", sa.Text(), nullable=False, comment="Pod concerned; empty: none"),
-        sa.Column("kind", sa.Text(), nullable=False, comment="What happened, one word"),
-        sa.Column("reason", sa.Text(), nullable=False, comment="Why, one word"),
-        sa.Column("message", sa.Text(), nullable=False, comment="What happened, in words"),
-        sa.Column(
-            "cause_seq",
-            sa.BigInteger(),
-            autoincrement=False,
-            nullable=True,
-            comment="Position of what caused it, when that is another message",
-        ),
-        sa.Column(
-            "decision_id", sa.Text(), nullable=False, comment="Decision it belongs to; empty: none"
-        ),
-        sa.PrimaryKeyConstraint("cluster", "shard", "seq", "ord", name=op.f("pk_history")),
-        comment="One row per thing that happened; append-only",
+        text("cluster"),
+        count("shard"),
+        number("seq"),
+        count("ord"),
+        time("at"),
+        text("group_id"),
+        text("pod_uid"),
+        text("kind"),
+        text("reason"),
+        text("message"),
+        number("cause_seq", null=True),
+        text("decision_id"),
+        sa.PrimaryKeyConstraint("cluster", "shard", "seq", "ord", "at", name="pk_history"),
+        postgresql_partition_by="RANGE (at)",
     )
-    op.create_index("ix_history_at", "history", ["at"], unique=False, postgresql_using="brin")
-    op.create_index("ix_history_group", "history", ["cluster", "group_id", "seq"], unique=False)
+    op.create_index("ix_history_at", "history", ["at"], postgresql_using="brin")
+    op.create_index("ix_history_group", "history", ["cluster", "group_id", "seq"])
     op.create_table(
         "objects",
-        sa.Column(
-            "cluster",
-            sa.Text(),
-            nullable=False,
-            comment="Name of the Kubernetes cluster (setting cluster)",
-        ),
-        sa.Column(
-            "shard",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Shard of the log the row comes from",
-        ),
-        sa.Column("kind", sa.Text(), nullable=False, comment="Kind"),
-        sa.Column(
-            "namespace", sa.Text(), nullable=False, comment="Namespace; empty: cluster-scoped"
-        ),
-        sa.Column("name", sa.Text(), nullable=False, comment="Name"),
-        sa.Column("uid", sa.Text(), nullable=False, comment="Uid"),
-        sa.Column(
-            "folded",
-            sa.LargeBinary(),
-            nullable=True,
-            comment="msgpack of the view; private to the projector",
-        ),
-        sa.PrimaryKeyConstraint(
-            "cluster", "shard", "kind", "namespace", "name", name=op.f("pk_objects")
-        ),
-        comment="Queues, flavors, priority classes, namespaces, and Workloads of no known group",
+        text("cluster"),
+        count("shard"),
+        text("kind"),
+        text("namespace"),
+        text("name"),
+        text("uid"),
+        body("folded", null=True),
+        sa.PrimaryKeyConstraint("cluster", "shard", "kind", "namespace", "name", name="pk_objects"),
     )
     op.create_table(
         "outcomes",
-        sa.Column(
-            "cluster",
-            sa.Text(),
-            nullable=False,
-            comment="Name of the Kubernetes cluster (setting cluster)",
-        ),
-        sa.Column("decision_id", sa.Text(), nullable=False, comment="Decision"),
-        sa.Column(
-            "seq",
-            sa.BigInteger(),
-            autoincrement=False,
-            nullable=False,
-            comment="Position of the outcome in the log",
-        ),
-        sa.Column(
-            "delivery",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Which delivery of the decision it was, from 1",
-        ),
-        sa.Column(
-            "attempt",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Which try of that delivery, from 1",
-        ),
-        sa.Column(
-            "status", sa.Text(), nullable=False, comment="applied, obsolete, rejected or retrying"
-        ),
-        sa.Column(
-            "http_status",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Answer of the API server; 0: none",
-        ),
-        sa.Column("message", sa.Text(), nullable=False, comment="What it said"),
-        sa.Column("at", time_type(), nullable=False, comment="Timestamp of the log"),
+        text("cluster"),
+        text("decision_id"),
+        number("seq"),
+        count("delivery"),
+        count("attempt"),
+        text("status"),
+        count("http_status"),
+        text("message"),
+        time("at"),
         sa.PrimaryKeyConstraint(
-            "cluster", "decision_id", "seq", "delivery", "attempt", name=op.f("pk_outcomes")
+            "cluster", "decision_id", "seq", "delivery", "attempt", "at", name="pk_outcomes"
         ),
-        comment="One row per attempt at a decision",
+        postgresql_partition_by="RANGE (at)",
     )
     op.create_table(
         "parked",
-        sa.Column(
-            "cluster",
-            sa.Text(),
-            nullable=False,
-            comment="Name of the Kubernetes cluster (setting cluster)",
-        ),
-        sa.Column(
-            "shard",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Shard of the log the row comes from",
-        ),
-        sa.Column(
-            "seq",
-            sa.BigInteger(),
-            autoincrement=False,
-            nullable=False,
-            comment="Position of the message",
-        ),
-        sa.Column(
-            "ord",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Ordinal of the event in it",
-        ),
-        sa.Column("at", time_type(), nullable=False, comment="Timestamp of the log"),
-        sa.Column("reason", sa.Text(), nullable=False, comment="Why it was set aside, one word"),
-        sa.Column("message", sa.Text(), nullable=False, comment="Why, in words"),
-        sa.Column(
-            "group_id",
-            sa.Text(),
-            nullable=False,
-            comment="Group that stands still because of it; empty: none",
-        ),
-        sa.Column(
-            "object", sa.Text(), nullable=False, comment="Object it was about, as far as known"
-        ),
-        sa.Column(
-            "raw", sa.LargeBinary(), nullable=True, comment="The event as it was; null: not kept"
-        ),
-        sa.Column(
-            "resolved_at",
-            time_type(),
-            nullable=True,
-            comment="When a person released or discarded it",
-        ),
-        sa.Column(
-            "resolution",
-            sa.Text(),
-            nullable=False,
-            comment="release or discard; empty: still parked",
-        ),
-        sa.Column("resolved_by", sa.Text(), nullable=False, comment="Who did"),
-        sa.PrimaryKeyConstraint("cluster", "shard", "seq", "ord", name=op.f("pk_parked")),
-        comment="One row per event that was set aside",
+        text("cluster"),
+        count("shard"),
+        number("seq"),
+        count("ord"),
+        time("at"),
+        text("reason"),
+        text("message"),
+        text("group_id"),
+        text("object"),
+        body("raw", null=True),
+        time("resolved_at", null=True),
+        text("resolution"),
+        text("resolved_by"),
+        sa.PrimaryKeyConstraint("cluster", "shard", "seq", "ord", name="pk_parked"),
     )
     op.create_table(
         "pods",
-        sa.Column(
-            "cluster",
-            sa.Text(),
-            nullable=False,
-            comment="Name of the Kubernetes cluster (setting cluster)",
-        ),
-        sa.Column("uid", sa.Text(), nullable=False, comment="Pod uid"),
-        sa.Column(
-            "shard",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Shard of the log the row comes from",
-        ),
-        sa.Column("group_id", sa.Text(), nullable=False, comment="Group it belongs to"),
-        sa.Column("namespace", sa.Text(), nullable=False, comment="Namespace"),
-        sa.Column("name", sa.Text(), nullable=False, comment="Pod name"),
-        sa.Column("role", sa.Text(), nullable=False, comment="Role hash, as first seen"),
-        sa.Column("phase", sa.Text(), nullable=False, comment="Phase as last seen"),
-        sa.Column("gated", sa.Boolean(), nullable=False, comment="Our scheduling gate is on it"),
-        sa.Column("finalizer", sa.Boolean(), nullable=False, comment="Our finalizer is on it"),
-        sa.Column("node", sa.Text(), nullable=False, comment="Node it was bound to; empty: none"),
-        sa.Column(
-            "labels",
-            document_type(),
-            nullable=False,
-            comment="All its labels: owner, team and the like for accounting",
-        ),
-        sa.Column(
-            "requests",
-            document_type(),
-            nullable=False,
-            comment="Resources it asks for: cpu in thousandths, others in whole units",
-        ),
-        sa.Column(
-            "fate",
-            sa.Text(),
-            nullable=False,
-            comment="kept, excess, replaced or lost; empty: not decided",
-        ),
-        sa.Column(
-            "exit_reason",
-            sa.Text(),
-            nullable=False,
-            comment="How it ended, e.g. OOMKilled; empty: it did not, or well",
-        ),
-        sa.Column("created_at", time_type(), nullable=False, comment="Creation"),
-        sa.Column("ungated_at", time_type(), nullable=True, comment="When our gate was seen gone"),
-        sa.Column(
-            "scheduled_at", time_type(), nullable=True, comment="When it was bound to a node"
-        ),
-        sa.Column("started_at", time_type(), nullable=True, comment="When the kubelet took it up"),
-        sa.Column(
-            "ended_at", time_type(), nullable=True, comment="When it was seen Succeeded or Failed"
-        ),
-        sa.Column(
-            "failed_at",
-            time_type(),
-            nullable=True,
-            comment="Earliest sign of its failure, by which replacement is ordered",
-        ),
-        sa.Column(
-            "deleted_at",
-            time_type(),
-            nullable=True,
-            comment="When its deletion takes or took effect (metadata.deletionTimestamp)",
-        ),
-        sa.Column("gone_at", time_type(), nullable=True, comment="When it left the API server"),
-        sa.Column(
-            "seen_seq",
-            sa.BigInteger(),
-            autoincrement=False,
-            nullable=False,
-            comment="Position at which it was first seen",
-        ),
-        sa.Column(
-            "as_of_seq",
-            sa.BigInteger(),
-            autoincrement=False,
-            nullable=False,
-            comment="Position of the last message of the batch that wrote the row",
-        ),
-        sa.Column(
-            "folded",
-            sa.LargeBinary(),
-            nullable=True,
-            comment="msgpack of the fold's record while live, null after; private to the projector",
-        ),
-        sa.PrimaryKeyConstraint("cluster", "uid", name=op.f("pk_pods")),
-        comment="One row per pod uid",
+        text("cluster"),
+        text("uid"),
+        count("shard"),
+        text("group_id"),
+        text("namespace"),
+        text("name"),
+        text("role"),
+        text("phase"),
+        flag("gated"),
+        flag("finalizer"),
+        text("node"),
+        document("labels"),
+        document("requests"),
+        text("fate"),
+        text("exit_reason"),
+        time("created_at"),
+        time("ungated_at", null=True),
+        time("scheduled_at", null=True),
+        time("started_at", null=True),
+        time("ended_at", null=True),
+        time("failed_at", null=True),
+        time("deleted_at", null=True),
+        time("gone_at", null=True),
+        text("qos", default="''"),
+        text("owner", default="''"),
+        count("restarts", default="0"),
+        document("used_mean", default="'{}'"),
+        document("used_peak", default="'{}'"),
+        count("used_samples", default="0"),
+        time("used_from", null=True),
+        time("used_to", null=True),
+        number("seen_seq"),
+        number("as_of_seq"),
+        body("folded", null=True),
+        sa.PrimaryKeyConstraint("cluster", "uid", name="pk_pods"),
         postgresql_with={"fillfactor": 80},
     )
-    op.create_index("ix_pods_group", "pods", ["cluster", "group_id"], unique=False)
-    op.create_index(
-        "ix_pods_live",
-        "pods",
-        ["cluster", "shard"],
-        unique=False,
-        postgresql_where=sa.text("gone_at IS NULL"),
-        sqlite_where=sa.text("gone_at IS NULL"),
+    op.create_index("ix_pods_created", "pods", ["created_at"])
+    partial("ix_pods_excess", "pods", ["created_at"], "fate = 'excess'")
+    partial("ix_pods_failed", "pods", ["ended_at"], "exit_reason <> ''")
+    op.create_index("ix_pods_group", "pods", ["cluster", "group_id"])
+    partial("ix_pods_live", "pods", ["cluster", "shard"], "gone_at IS NULL")
+    op.create_index("ix_pods_name", "pods", ["namespace", "name", "cluster"])
+    op.create_table(
+        "preemptions",
+        text("cluster"),
+        text("victim_id"),
+        number("seq"),
+        count("shard"),
+        time("at"),
+        text("policy"),
+        text("cohort"),
+        text("victim_namespace"),
+        text("victim_name"),
+        number("victim_priority"),
+        text("victim_queue"),
+        number("victim_share"),
+        document("victim_borrowed"),
+        document("resources"),
+        text("preemptor_id"),
+        text("preemptor_namespace"),
+        text("preemptor_name"),
+        number("preemptor_priority"),
+        text("preemptor_queue"),
+        number("preemptor_share"),
+        document("preemptor_borrowed"),
+        text("decision_id"),
+        sa.PrimaryKeyConstraint("cluster", "victim_id", "seq", name="pk_preemptions"),
+    )
+    op.create_index("ix_preemptions_at", "preemptions", ["cluster", "at"])
+    op.create_table(
+        "pruned",
+        text("cluster"),
+        text("name"),
+        time("before"),
+        time("at"),
+        number("rows"),
+        sa.PrimaryKeyConstraint("cluster", "name", name="pk_pruned"),
+    )
+    op.create_table(
+        "quotas",
+        text("cluster"),
+        count("shard"),
+        text("cluster_queue"),
+        number("seq"),
+        time("at"),
+        document("nominal"),
+        sa.PrimaryKeyConstraint("cluster", "shard", "cluster_queue", "seq", name="pk_quotas"),
     )
     op.create_table(
         "roles",
-        sa.Column(
-            "cluster",
-            sa.Text(),
-            nullable=False,
-            comment="Name of the Kubernetes cluster (setting cluster)",
-        ),
-        sa.Column("group_id", sa.Text(), nullable=False, comment="Group"),
-        sa.Column("name", sa.Text(), nullable=False, comment="Role hash: the shape its pods share"),
-        sa.Column(
-            "count",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Pods of this role the group was composed with; 0 before",
-        ),
-        sa.Column(
-            "requests",
-            document_type(),
-            nullable=False,
-            comment="Resources one pod asks for: cpu in thousandths, others in whole units",
-        ),
-        sa.Column(
-            "pods_seen",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Pods that ever belonged",
-        ),
-        sa.Column(
-            "pods_gated",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Pods that carry our scheduling gate now",
-        ),
-        sa.Column(
-            "pods_ungated",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Pods whose gate was ever seen to go",
-        ),
-        sa.Column(
-            "pods_running",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Pods in phase Running now",
-        ),
-        sa.Column(
-            "pods_succeeded",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Pods that ever succeeded",
-        ),
-        sa.Column(
-            "pods_failed",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Pods that ever failed",
-        ),
-        sa.Column(
-            "pods_excess",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Pods beyond the declared count that were given up",
-        ),
-        sa.Column(
-            "pods_replaced",
-            sa.Integer(),
-            autoincrement=False,
-            nullable=False,
-            comment="Failed or lost pods whose place another pod took",
-        ),
-        sa.PrimaryKeyConstraint("cluster", "group_id", "name", name=op.f("pk_roles")),
-        comment="One row per role of a group",
+        text("cluster"),
+        text("group_id"),
+        text("name"),
+        count("count"),
+        document("requests"),
+        count("pods_seen"),
+        count("pods_gated"),
+        count("pods_ungated"),
+        count("pods_running"),
+        count("pods_succeeded"),
+        count("pods_failed"),
+        count("pods_excess"),
+        count("pods_replaced"),
+        sa.PrimaryKeyConstraint("cluster", "group_id", "name", name="pk_roles"),
         postgresql_with={"fillfactor": 80},
     )
     op.create_table(
-        "waits",
-        sa.Column(
-            "cluster",
-            sa.Text(),
-            nullable=False,
-            comment="Name of the Kubernetes cluster (setting cluster)",
+        "shortages",
+        text("cluster"),
+        text("group_id"),
+        number("from_seq"),
+        text("flavor"),
+        text("resource"),
+        text("cluster_queue"),
+        text("kind"),
+        text("name"),
+        number("requested"),
+        number("available"),
+        text("limited_by"),
+        number("without_limit"),
+        text("lender"),
+        flag("ever"),
+        time("from_at"),
+        time("to_at", null=True),
+        number("to_seq", null=True),
+        sa.PrimaryKeyConstraint(
+            "cluster", "group_id", "from_seq", "flavor", "resource", name="pk_shortages"
         ),
-        sa.Column("group_id", sa.Text(), nullable=False, comment="Group"),
-        sa.Column(
-            "from_seq",
-            sa.BigInteger(),
-            autoincrement=False,
-            nullable=False,
-            comment="Position at which the wait began",
-        ),
-        sa.Column("reason", sa.Text(), nullable=False, comment="What it waited for, one word"),
-        sa.Column("message", sa.Text(), nullable=False, comment="What it waited for, in words"),
-        sa.Column("from_at", time_type(), nullable=False, comment="Begin"),
-        sa.Column("to_at", time_type(), nullable=True, comment="End; null: it still waits"),
-        sa.Column(
-            "to_seq",
-            sa.BigInteger(),
-            autoincrement=False,
-            nullable=True,
-            comment="Position at which the wait ended",
-        ),
-        sa.PrimaryKeyConstraint("cluster", "group_id", "from_seq", name=op.f("pk_waits")),
-        comment="One row per interval in which a group waited for one reason",
     )
-    op.create_index(
-        "ix_waits_open",
+    op.create_index("ix_shortages_at", "shortages", ["cluster", "from_at"])
+    op.create_table(
+        "standings",
+        text("cluster"),
+        count("shard"),
+        text("kind"),
+        text("namespace"),
+        text("name"),
+        text("cohort"),
+        text("root"),
+        count("pending"),
+        count("reserving"),
+        count("admitted"),
+        number("share"),
+        time("at", null=True),
+        time("gone_at", null=True),
+        number("as_of_seq"),
+        body("folded", null=True),
+        sa.PrimaryKeyConstraint(
+            "cluster", "shard", "kind", "namespace", "name", name="pk_standings"
+        ),
+        postgresql_with={"fillfactor": 80},
+    )
+    op.create_table(
+        "usage",
+        text("cluster"),
+        text("kind"),
+        text("namespace"),
+        text("name"),
+        text("flavor"),
+        text("resource"),
+        number("from_seq"),
+        count("shard"),
+        text("cohort"),
+        text("root"),
+        number("nominal"),
+        number("quota"),
+        number("reserved"),
+        number("used"),
+        number("borrowed"),
+        number("spare", default="0"),
+        number("share"),
+        time("from_at"),
+        time("to_at", null=True),
+        number("to_seq", null=True),
+        sa.PrimaryKeyConstraint(
+            "cluster",
+            "kind",
+            "namespace",
+            "name",
+            "flavor",
+            "resource",
+            "from_seq",
+            name="pk_usage",
+        ),
+    )
+    op.create_index("ix_usage_at", "usage", ["cluster", "kind", "from_at"])
+    partial("ix_usage_open", "usage", ["cluster", "root"], "to_at IS NULL")
+    op.create_table(
         "waits",
-        ["cluster", "from_at"],
-        unique=False,
-        postgresql_where=sa.text("to_at IS NULL"),
-        sqlite_where=sa.text("to_at IS NULL"),
+        text("cluster"),
+        text("group_id"),
+        number("from_seq"),
+        text("reason"),
+        text("message"),
+        time("from_at"),
+        time("to_at", null=True),
+        number("to_seq", null=True),
+        sa.PrimaryKeyConstraint("cluster", "group_id", "from_seq", name="pk_waits"),
     )
 
 
 def downgrade() -> None:
-    op.drop_index(
-        "ix_waits_open",
-        table_name="waits",
-        postgresql_where=sa.text("to_at IS NULL"),
-        sqlite_where=sa.text("to_at IS NULL"),
-    )
-    op.drop_table("waits")
-    op.drop_table("roles")
-    op.drop_index(
-        "ix_pods_live",
-        table_name="pods",
-        postgresql_where=sa.text("gone_at IS NULL"),
-        sqlite_where=sa.text("gone_at IS NULL"),
-    )
-    op.drop_index("ix_pods_group", table_name="pods")
-    op.drop_table("pods")
-    op.drop_table("parked")
-    op.drop_table("outcomes")
-    op.drop_table("objects")
-    op.drop_index("ix_history_group", table_name="history")
-    op.drop_index("ix_history_at", table_name="history", postgresql_using="brin")
-    op.drop_table("history")
-    op.drop_index("ix_groups_queue", table_name="groups")
-    op.drop_index("ix_groups_name", table_name="groups")
-    op.drop_index(
-        "ix_groups_live",
-        table_name="groups",
-        postgresql_where=sa.text("gone_at IS NULL"),
-        sqlite_where=sa.text("gone_at IS NULL"),
-    )
-    op.drop_table("groups")
-    op.drop_table("gates")
-    op.drop_table("epochs")
-    op.drop_index(
-        "ix_decisions_unresolved",
-        table_name="decisions",
-        postgresql_where=sa.text("status IS NULL"),
-        sqlite_where=sa.text("status IS NULL"),
-    )
-    op.drop_index("ix_decisions_group", table_name="decisions")
-    op.drop_table("decisions")
-    op.drop_table("checkpoints")
-    op.drop_index("ix_admissions_at", table_name="admissions")
-    op.drop_table("admissions")
+    for table in TABLES:
+        op.drop_table(table)

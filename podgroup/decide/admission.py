@@ -22,7 +22,7 @@ from podgroup.commands import AdmitGroup, EvictGroup
 from podgroup.decide import snapshot
 from podgroup.decide.checks import required_checks
 from podgroup.decide.context import Deciding, Writer, group_ref
-from podgroup.decide.lacking import concludes, lack
+from podgroup.decide.lacking import lack
 from podgroup.decide.lineup import REFUSED, Lineup, lineup
 from podgroup.decide.queueing import circle_above
 from podgroup.decide.unadmitted import ran_unadmitted
@@ -362,7 +362,7 @@ def _preempt(
         reason=EVICTED_PREEMPTED,
         message=said,
         preempted_by=group.id,
-        preemption=verdict.between if concludes(d) else None,
+        preemption=verdict.between,
     )
     message = (
         f"Preempted to accommodate {group.namespace}/{group.name} (group {group.id}) of priority "

@@ -77,9 +77,8 @@ class Deciding:
     With `recorded` (decisions made at this place before, by id) nothing new takes effect: a
     decision that is recorded is applied as recorded, one that is not is kept in `extra`. One that
     would be made differently, by another rule, for another reason or with another command, is in
-    `extra` too, and what is recorded of it, which takes effect, in `instead`. With `concluded` the
-    same holds of records (`said_now`, `said_then`); without, for a log that has none, records are
-    derived and take effect.
+    `extra` too, and what is recorded of it, which takes effect, in `instead`. The same holds of the
+    records in `concluded` (`said_now`, `said_then`).
     """
 
     __slots__ = (
@@ -116,25 +115,13 @@ class Deciding:
         self._made_since = 0
         self._at = here.at
         self._then: list[AnyRecord] | None = None
-        if concluded is not None:
-            self._then = [r for r in concluded.records if not isinstance(r, int | AsOf)]
+        if recorded is not None:
+            records = concluded.records if concluded is not None else ()
+            self._then = [r for r in records if not isinstance(r, int | AsOf)]
         self.said_now: list[AnyRecord] = []
         self.said_then: list[AnyRecord] = []
         self.concluded = False
         """Something that other rules may read was concluded since the caller looked."""
-
-    def by_rules_since(self, version: int) -> bool:
-        """Tell whether this log is decided on by rules of `version` or later.
-
-        One that does not say by which is older than any that has to ask.
-        """
-        said = self.world.meta.settings
-        return said is not None and said.rules >= version
-
-    @property
-    def derives(self) -> bool:
-        """Whether decisions are those of a log without records."""
-        return self.recorded is not None and self._then is None
 
     def emit(
         self, group: Group, rule: str, reason: str, message: str, command: AnyCommand

@@ -4,24 +4,12 @@ Theory. An attempt fails at a node of the quota tree, and that is a record, so t
 counted and a replay needs no rule for it. A group that is tried again and again, or is not tried
 because an equal one was, is recorded once: again when what is short is something else, or by
 another limit, not because amounts changed. So the cost is that of changes, however many wait.
-
-Invariant: logs by rules from before these records are decided on again without them.
 """
-
-from typing import Final
 
 from podgroup.decide.context import Deciding
 from podgroup.records import Lacking
 from podgroup.shortage import Shortage, same
 from podgroup.view import Group
-
-_SINCE: Final = 4
-"""Version of the rules that first concluded this."""
-
-
-def concludes(d: Deciding) -> bool:
-    """Tell whether shortages and how sides of a preemption stood belong into this log."""
-    return not d.derives and d.by_rules_since(_SINCE)
 
 
 def lack(d: Deciding, group: Group, queue: str = "", shortages: tuple[Shortage, ...] = ()) -> None:
@@ -29,5 +17,5 @@ def lack(d: Deciding, group: Group, queue: str = "", shortages: tuple[Shortage, 
     known = group.quota.lack
     before = ("", ()) if known is None else (known.cluster_queue, known.shortages)
     queue = queue if shortages else ""
-    if (before[0] != queue or not same(before[1], shortages)) and concludes(d):
+    if before[0] != queue or not same(before[1], shortages):
         d.record(Lacking(group.id, queue, shortages))

@@ -18,15 +18,13 @@ from podgroup.facts import find_object
 from podgroup.objects import MARKED_KINDS, Marked, mark_timer
 from podgroup.view import World
 
-SINCE = 4
-"""Rules since which objects are marked: a log of earlier ones is decided on as it was."""
 MOST_NAMED = 3
 
 
 def protecting(d: Deciding) -> None:
     """Mark what may have come into use, and unmark what is to be deleted and is not in use."""
     world = d.world
-    if world.mode != "builtin" or not d.by_rules_since(SINCE):
+    if world.mode != "builtin":
         return
     ending = (("ClusterQueue", "", name) for name in world.ending)
     for kind, _, name in sorted({*(k for k in world.unannounced if k[0] in MARKED_KINDS), *ending}):

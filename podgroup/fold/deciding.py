@@ -13,7 +13,7 @@ Invariant: what a world decides by is what the newest such event says, if there 
 from podgroup.events import SettingsRecorded
 from podgroup.fold.common import mark, note
 from podgroup.fold.queues import unsay
-from podgroup.fold.workloads import ADOPTED_IF_STARTED, disbelieve, recharge
+from podgroup.fold.workloads import disbelieve, recharge
 from podgroup.journal import At
 from podgroup.quota import Quotas
 from podgroup.state import World
@@ -25,12 +25,9 @@ def settings_recorded(world: World, here: At, event: SettingsRecorded) -> None:
     before, meta.settings, meta.unsettled = meta.settings, event, False
     world.mode, world.policy = event.mode, event.policy
     note(world, here, "SettingsRecorded", reason=event.mode, message=_words(before, event))
-    if before is None and event.mode == "builtin" and event.rules >= ADOPTED_IF_STARTED:
+    if before is None and event.mode == "builtin":
         disbelieve(world, here)
     line_up(world)
-    # Whether use decides, and by which weights, is in the rows of queues.
-    world.journal.objects.update(("ClusterQueue", "", name) for name in world.cluster_queues)
-    world.journal.objects.update(("LocalQueue", *key) for key in world.local_queues)
     for identity in sorted(world.groups):
         mark(world, identity)
 

@@ -34,8 +34,6 @@ RETRY_CEILING = timedelta(minutes=10)
 """However often a write was rejected, it is tried again after this long."""
 CREATE_CEILING = timedelta(minutes=30)
 """The same of the creation of a Workload, which a group in builtin mode runs without."""
-PACED_SINCE = 2
-"""Rules by which every write is paced; by earlier ones only the creation of a Workload was."""
 MAX_REFUSAL = 500
 """Characters of an API server's answer that are kept."""
 RETRY = "retry"
@@ -100,7 +98,7 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
             pod.let_in = False
         pod.rejections += 1
         end_expectation(world, group, pod)
-        _retry_later(world, here, group, pod.view.uid, _paced(world, pod.rejections))
+        _retry_later(world, here, group, pod.view.uid, _doubled(pod.rejections, RETRY_CEILING))
     elif event.status == "obsolete" and pod.hidden:
         gone(world, here, group, pod)
     # obsolete: the pod is gone, the watch is about to say so
@@ -135,7 +133,7 @@ def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecord
             if expectation.action == "CreateWorkload":
                 after = _refused(world, here, group, event)
             else:
-                after = _paced(world, mirror.rejected(group))
+                after = _doubled(mirror.rejected(group), RETRY_CEILING)
         end_expectation(world, group, None)
         if event.status == "obsolete" and known is not None:
             if mirror.missed(group) > 1:
@@ -166,14 +164,6 @@ def _refused(world: World, here: At, group: Group, event: OutcomeRecorded) -> ti
             decision=event.decision,
         )
     return _doubled(group.mirror.refusals, CREATE_CEILING)
-
-
-def _paced(world: World, rejections: int) -> timedelta:
-    """Return how long to wait after so many rejections of a write, by the rules of the log."""
-    settings = world.meta.settings
-    if settings is None or settings.rules < PACED_SINCE:
-        return RETRY_AFTER
-    return _doubled(rejections, RETRY_CEILING)
 
 
 def _doubled(times: int, ceiling: timedelta) -> timedelta:

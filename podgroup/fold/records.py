@@ -31,10 +31,6 @@ from podgroup.journal import At, WaitRow
 from podgroup.standing import COUNTS_TIMER
 from podgroup.state import Group, Lack, Timer, Wait, World
 
-LED_ANEW = 3
-"""Rules since which a group that is composed anew is what its first pod says at once; before, from
-the next event on: a log of then is folded as it was."""
-
 
 def apply_record(world: World, here: At, record: r.AnyRecord) -> None:
     """Apply a record to the state."""
@@ -47,7 +43,6 @@ def apply_record(world: World, here: At, record: r.AnyRecord) -> None:
     if isinstance(record, r.Used):
         namespace, _, name = record.queue.partition("/")
         world.quotas.mark(("LocalQueue", namespace, name))
-        world.journal.objects.add(("LocalQueue", namespace, name))
         if record.consumed is None:
             world.meta.used.pop(record.queue, None)
         else:
@@ -141,9 +136,7 @@ def _reopened(world: World, _: At, group: Group, record: r.Reopened) -> None:
     for role in group.roles.values():
         role.count = role.succeeded_gone = 0
     replace_all(world, group)
-    said = world.meta.settings
-    if said is not None and said.rules >= LED_ANEW:
-        lead(world, group)
+    lead(world, group)
     world.quotas.dequeue(group.id)
 
 

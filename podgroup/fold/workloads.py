@@ -57,8 +57,6 @@ from podgroup.state import GROUP, SINGLE, Eviction, Finish, Group, Holding, Mirr
 
 ADOPTED = "adopted"
 """Who decided an admission that stood before we came."""
-ADOPTED_IF_STARTED = 5
-"""Rules from this version on let an admission stand only if a pod was started under it."""
 
 
 def workload_applied(world: World, here: At, view: WorkloadView, relist: str) -> None:
@@ -251,10 +249,7 @@ def _stood(world: World, group: Group, view: WorkloadView) -> bool:
     """
     if not is_true(view, ADMITTED) or not view.cluster_queue:
         return False
-    settings = world.meta.settings
-    if settings is None or settings.rules < ADOPTED_IF_STARTED:
-        return True
-    return runs_since_before(world, group)
+    return world.meta.settings is None or runs_since_before(world, group)
 
 
 def disbelieve(world: World, here: At) -> None:

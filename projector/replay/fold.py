@@ -1,8 +1,7 @@
 """Fold a log into a world of one's own and, if wanted, its rows into a database of one's own.
 
-Theory. What was concluded then is in the log and is applied; no rule is asked. Rules run in two
-cases (`deriving`): to decide again, when what they would do differently is reported and has no
-effect, and for positions of a log from before records were stored, which lacks what they derived.
+Theory. What was concluded then is in the log and is applied; no rule is asked. Rules run
+only to decide again (`redeciding`): what they would do differently is reported and has no effect.
 
 Invariant: what is folded is never decided upon anew.
 """
@@ -63,8 +62,6 @@ class Result(Struct):
     events: int = 0
     groups: int = 0
     pods: int = 0
-    derived: int = 0
-    """Messages of which the log has no records: what it lacks is by today's rules."""
     differences: list[Difference] = []
     """Those that were not reported as they came."""
 
@@ -134,7 +131,7 @@ async def fold(
     result = Result(world)
     tell = differs or result.differences.append
     with collecting_rarely():
-        folds = _redecided(tell, by) if redecide else _applied()
+        folds = _redecided(tell, by) if redecide else _applied
         await _fold(entries, result, sink, each, folds, progress, until)
     return result
 
@@ -173,22 +170,17 @@ async def _fold(
     _hand_over(result, at, sink, done)
 
 
-def _applied() -> Callable[[Entry, Result], None]:
-    """Return what applies conclusions as they are in the log."""
-    from projector.replay.deriving import derive
-
-    def fold_one(entry: Entry, result: Result) -> None:
-        what = (entry.position, entry.at, entry.batch, entry.recorded, entry.concluded)
-        result.derived += replay(result.world, *what, derive)
-
-    return fold_one
+def _applied(entry: Entry, result: Result) -> None:
+    """Apply conclusions as they are in the log."""
+    what = (entry.position, entry.at, entry.batch, entry.recorded, entry.concluded)
+    replay(result.world, *what)
 
 
 def _redecided(
     differs: Callable[[Difference], None], by: Policy | None
 ) -> Callable[[Entry, Result], None]:
     """Return what asks today's rules as well."""
-    from projector.replay.deriving import step
+    from projector.replay.redeciding import step
 
     def fold_one(entry: Entry, result: Result) -> None:
         what = (entry.position, entry.at, entry.batch, entry.recorded, entry.concluded)

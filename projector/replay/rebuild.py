@@ -1,9 +1,8 @@
 """A new read model from the log: fold what was recorded, and stage what comes of it.
 
-Theory. The same fold as in a replay: what was concluded then takes effect, and no rule is asked but
-for what a log from before records lacks. So the new read model stands where the live one
-stands, with the same decisions under the same numbers, and the projector that loads it goes on as
-it would after a restart.
+Theory. The same fold as in a replay: what was concluded then takes effect, and no rule is asked. So
+the new read model is at the position of the live one, with the same decisions under the same
+numbers, and the projector that loads it goes on as it would after a restart.
 
 Invariant: `finish` puts the new rows in place if and only if they cover the log up to the live
 checkpoint exactly.
@@ -15,7 +14,6 @@ from typing import Protocol
 
 from podgroup.folding import hand_over, new_world, replay
 from podgroup.policy import Policy
-from projector.replay.deriving import derive
 from projector.replay.finals import Finals
 from projector.replay.fold import collecting_rarely
 from projector.replay.log import Entry
@@ -64,8 +62,6 @@ class Rebuild:
         self.messages = 0
         self.events = 0
         self.rows = 0
-        self.derived = 0
-        """Messages of which the log has no records: what it lacks is by today's rules."""
         self._floor = position
         self._stage = stage
         self._finals = Finals(shard)
@@ -99,8 +95,7 @@ class Rebuild:
     def _fold(self, entry: Entry) -> None:
         world = self.world
         parked = len(world.journal.parked)
-        what = (entry.position, entry.at, entry.batch, entry.recorded, entry.concluded)
-        self.derived += replay(world, *what, derive)
+        replay(world, entry.position, entry.at, entry.batch, entry.recorded, entry.concluded)
         keep_raw(world.journal.parked, parked, entry.batch)
         self._settled += settled(entry.batch, entry.at)
         self.messages += 1

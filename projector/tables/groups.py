@@ -61,12 +61,6 @@ groups = Table(
     number("created_seq", "Position at which it was first seen"),
     time("complete_at", "When its pods were all there"),
     time("queued_at", "Since when it has queued, for its present or latest place in the queue"),
-    count(
-        "precedence",
-        "2: quota is kept for it until others have stopped for it; 1: others stopped for it and it "
-        "goes first for what they free; 0: neither. Higher comes first in line",
-        default=0,
-    ),
     time("admitted_at", "Latest admission"),
     time("finished_at", "When it was over"),
     time("gone_at", "When its last pod and its Workload were gone"),
@@ -129,17 +123,17 @@ pods = Table(
     time("gone_at", "When it left the API server"),
     text(
         "qos",
-        "Guaranteed, Burstable or BestEffort; empty: not told, or from before schema 0002",
+        "Guaranteed, Burstable or BestEffort; empty: not known",
         default="",
     ),
     text(
         "owner",
-        "Its controller, e.g. Job/train; empty: none, or from before schema 0006",
+        "Its controller, e.g. Job/train; empty: none",
         default="",
     ),
     count(
         "restarts",
-        "How often its containers were started again; 0 in rows from before schema 0006",
+        "How often its containers were started again",
         default=0,
     ),
     document(

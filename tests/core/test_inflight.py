@@ -6,7 +6,6 @@ before it, because the write is a removal.
 
 from itertools import pairwise
 
-import msgspec
 import pytest
 
 from podgroup import events as e
@@ -183,14 +182,6 @@ def test_a_write_that_is_rejected_again_and_again_is_tried_ever_less_often(actio
     toy.end("p0")
     found = pauses(toy, "WriteWorkloadStatus", 100)
     assert found == pytest.approx([60], abs=2), "what was accepted begins anew"
-
-
-def test_a_log_of_earlier_rules_is_paced_as_it_was() -> None:
-    toy = Toy()
-    toy.send(msgspec.structs.replace(toy.settings(), rules=1))
-    toy.rejecting = {"UngatePod"}
-    toy.pod("p0")
-    assert pauses(toy, "UngatePod", 200) == pytest.approx([30] * 5, abs=2)
 
 
 def test_a_pod_that_changes_is_tried_again_at_once() -> None:

@@ -3,10 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from podgroup import commands as c
 from podgroup import events as e
-from podgroup.engine import derive, hand_over, new_world, step
-from podgroup.folding import replay
 from podgroup.ids import GroupID
 from podgroup.policy import Policy
 from podgroup.records import Lacking
@@ -146,38 +143,3 @@ def test_a_preemption_is_told_with_both_sides() -> None:
     one = short(toy, "r")
     assert where(one) == ("lab", COHORT, 2, 0, 0)
     replayed(toy)
-
-
-def test_a_log_by_earlier_rules_is_decided_on_again_without_them() -> None:
-    toy = Toy(cpu=1)
-    assert toy.world.meta.settings is not None
-    toy.world.meta.settings = replace(toy.world.meta.settings, rules=3)
-    toy.pod("low", labels={"kueue.x-k8s.io/priority-class": "low"})
-    toy.run("low")
-    toy.pod("w", labels={"kueue.x-k8s.io/priority-class": "high"})
-    (evicted,) = [d.command for d in toy.decisions if isinstance(d.command, c.EvictGroup)]
-    assert evicted.preemption is None and not said(toy)
-
-
-def test_records_are_applied_from_the_first_on_though_settings_are_said_later() -> None:
-    """A projector that takes over from one of before records concludes before its own settings
-    have come back in the log: a replay applies that and derives nothing from there on."""
-    toy = Toy(cpu=2)
-    toy.pod("runs", cpu=2)
-    taken_over = toy.position
-    toy.pod("waits", cpu=2)
-    live, again = new_world("test"), new_world("test")
-    recorded, derived = [], []
-    for position, at, batch in toy.messages:
-        facts = tuple(one for one in batch.events if not isinstance(one, e.SettingsRecorded))
-        unsettled = replace(batch, events=facts)
-        step(live, position, at, unsettled)
-        said = live.journal
-        made = {decision.id: decision for decision in said.decisions}
-        concluded = said.concluded[0] if said.concluded and position > taken_over else None
-        recorded.append(concluded is not None)
-        derived.append(replay(again, position, at, unsettled, made, concluded, derive))
-        hand_over(live)
-        hand_over(again)
-    first = recorded.index(True)
-    assert any(derived[:first]) and not any(derived[first:])

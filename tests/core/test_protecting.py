@@ -116,11 +116,3 @@ def test_one_write_is_in_flight_whatever_else_happens_and_a_restart_knows_of_it(
     )
     assert again.marks == world.marks == {decision.id: ("ClusterQueue", "", "cq")}
     assert again.ending == world.ending == {"cq": None}
-
-
-def test_a_log_of_earlier_rules_is_decided_on_as_it_was() -> None:
-    toy = Toy(ready=False)
-    toy.settings = lambda: msgspec.structs.replace(Toy.settings(toy), rules=3)  # type: ignore[method-assign]
-    toy.setup(8, "BestEffortFIFO", "LowerPriority")
-    change(toy, marked=False)
-    assert marks(toy) == []

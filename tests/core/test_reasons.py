@@ -3,7 +3,7 @@
 from podgroup.reasons import REASONS
 from tests.golden import rows as golden
 
-GOLDEN = golden.logs("second")
+GOLDEN = golden.logs("v1")
 
 
 def test_whatever_a_group_waited_for_is_in_the_table() -> None:

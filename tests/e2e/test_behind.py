@@ -17,10 +17,7 @@ from tests.metrics.test_scrape import Page, scrape
 from tests.support.processes import Api, make_queue, pod
 from tests.support.stack import Stack
 
-pytestmark = [
-    pytest.mark.retried("it waits for processes that share two cores with other tests"),
-    pytest.mark.slow("it waits until work is old enough to be behind"),
-]
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
 
 NAMESPACE = "busy"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"

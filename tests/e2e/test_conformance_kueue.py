@@ -12,10 +12,7 @@ import pytest
 from tests.e2e.conformance import SCENARIOS, verdicts
 from tests.parity.scenarios import params
 
-pytestmark = [
-    pytest.mark.retried("it waits for processes that share two cores with other tests"),
-    pytest.mark.slow("every scenario once more, in kueue mode"),
-]
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
 
 
 @pytest.fixture(scope="module")

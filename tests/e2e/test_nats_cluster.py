@@ -19,10 +19,7 @@ from tests.support.load import Load
 from tests.support.natscluster import NatsCluster
 from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator, make_queue
 
-pytestmark = [
-    pytest.mark.retried("it waits for processes that share two cores with other tests"),
-    pytest.mark.slow("three log servers"),
-]
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
 
 NAMESPACE, CLUSTER, QUOTA = "copies", "copies", 30
 

@@ -37,10 +37,7 @@ from tests.support.processes import (
     migrate,
 )
 
-pytestmark = [
-    pytest.mark.retried("it waits for processes that share two cores with other tests"),
-    pytest.mark.slow("rebuilds under load; tests/replay/test_rebuild.py has the short form"),
-]
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
 
 QUOTA = 60
 REBUILDS, CUT_SHORT, PROJECTOR_KILLS = 2, 1, 1

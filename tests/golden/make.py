@@ -1,9 +1,8 @@
-"""Golden logs of this release: `python -m tests.golden.make FOLDER`.
+"""Golden logs of a log format: `python -m tests.golden.make FOLDER`.
 
-The facts are those of `first`, and of a day of teams that share (`sharing`), decided on by today's
+The facts are those of `v1`, among them a day of teams that share (`sharing`), decided on by today's
 rules from their first message on, with all that was concluded, and the rows that were made live,
-not by a replay. A folder that is there is left alone: what a release has written is never written
-again.
+not by a replay. A folder that is there is left alone: a released format is never written again.
 """
 
 import asyncio
@@ -17,6 +16,7 @@ import msgspec
 
 from podgroup.decide import decides_by
 from podgroup.engine import new_world, step
+from podgroup.events import SettingsRecorded
 from projector.replay.files import Export, FileLog, Header
 from projector.replay.fold import Sink
 from projector.replay.log import Entry
@@ -34,13 +34,17 @@ async def made(path: Path, target: Path, url: str) -> None:
     world = new_world(cluster, header.mode, header.policy)
     sink = Sink(url, cluster, 0, header.mode)
     said = decides_by(header.mode, header.policy, metadata.version("gatelog"))
+    async for entry in log.entries():
+        for event in entry.batch.events:
+            if isinstance(event, SettingsRecorded):  # what it lists is what it waits for
+                said = msgspec.structs.replace(said, kinds=event.kinds)
     name = target / path.name
     begin = Header(cluster=cluster, mode=header.mode, policy=header.policy, last=header.last)
     with Export(name, begin) as out:
         async for entry in log.entries():
-            batch = entry.batch
-            if world.meta.settings is None:
-                batch = msgspec.structs.replace(batch, events=(said, *batch.events))
+            facts = (e for e in entry.batch.events if not isinstance(e, SettingsRecorded))
+            first = (said,) if world.meta.settings is None else ()
+            batch = msgspec.structs.replace(entry.batch, events=(*first, *facts))
             parked = len(world.journal.parked)
             step(world, entry.position, entry.at, batch)
             keep_raw(world.journal.parked, parked, batch)
@@ -55,8 +59,8 @@ async def made(path: Path, target: Path, url: str) -> None:
     beside.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
 
 
-def main(folder: str, *, first: bool = True) -> None:
-    """Make a folder of logs; without `first` of the day that is shared only."""
+def main(folder: str) -> None:
+    """Make a folder of logs."""
     target = golden.HERE / folder
     target.mkdir()
     with tempfile.TemporaryDirectory() as home:
@@ -66,7 +70,8 @@ def main(folder: str, *, first: bool = True) -> None:
         trace.write_text(sharing.jobs())
         objects.write_text(sharing.objects())
         log_of(trace, objects, shared, sharing.POLICY)
-        for path in (shared, *(golden.logs("first") if first else ())):
+        others = (path for path in golden.logs("v1") if path.name != shared.name)
+        for path in (shared, *others):
             asyncio.run(made(path, target, url))
 
 

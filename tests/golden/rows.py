@@ -22,16 +22,6 @@ from projector.storage.database import reader
 HERE = Path(__file__).parent
 PRIVATE = {"folded", "as_of_seq", "shard", "cluster"}
 """Columns that say nothing of what happened: where and how a row is stored."""
-DERIVED = {
-    "groups": {"state", "reason", "message", "wait_reason", "wait_message", "wait_since"},
-    "history": {"ord"},
-    "roles": {"count"},
-}
-"""Columns that logs of the first format do not determine; `ord` counts lines that they do not,
-and a group that is composed anew has no places meanwhile."""
-DERIVED_LINES = {"StateChanged", "Parked"}
-"""Lines of history of the same kind."""
-
 Rows = dict[str, list[dict[str, Any]]]
 
 
@@ -127,18 +117,3 @@ def as_kept(found: Rows, before: Rows) -> Rows:
                 value = row.pop(column)
                 assert not value, f"{name}.{column} is {value!r} in a log from before it"
     return now
-
-
-def without_derived(found: Rows) -> Rows:
-    """Leave out what each release derives by its own rules."""
-    left: Rows = {}
-    for name, some in found.items():
-        if name == "waits":
-            continue
-        hidden = DERIVED.get(name, set())
-        left[name] = [
-            {column: value for column, value in row.items() if column not in hidden}
-            for row in some
-            if name != "history" or row["kind"] not in DERIVED_LINES
-        ]
-    return left

@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gatelog import cli
-from gatelog.readmodel import usage as sums
-from gatelog.readmodel.model import ReadModel
-from gatelog.readmodel.rates import Rates
+from gatelog.answers import usage as sums
+from gatelog.answers.rates import Rates
+from gatelog.answers.readmodel import ReadModel
 from projector import tables
 from projector.schema.dialect import POSTGRES, SQLITE
 from projector.storage.database import writer
@@ -285,12 +285,12 @@ def test_rates_of_flavors_go_before_those_of_all() -> None:
     assert share.cost == 2 * (1 + 3 + 3) and unpriced == []
 
 
-SAMPLE = [path for i, path in enumerate(golden.logs("second")) if i % 25 == 3]
+SAMPLE = [path for i, path in enumerate(golden.logs("v1")) if i % 25 == 3]
 
 
 def test_all_sums_agree_on_logs(url: str) -> None:
     some = 0
-    for path in [golden.HERE / "first" / "demo.jsonl.gz", *SAMPLE]:
+    for path in [golden.HERE / "v1" / "demo.jsonl.gz", *SAMPLE]:
         cluster = path.name.partition(".")[0]
         asyncio.run(golden.folded(path, url))
         first = ask(url, f"SELECT min(created_at) AS t FROM pods WHERE cluster = '{cluster}'")

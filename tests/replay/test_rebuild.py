@@ -9,14 +9,12 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from alembic import command
 
 from projector import tables
 from projector.schema import partitions
 from projector.schema.layout import COMPARED as TABLES
 from projector.schema.layout import MERGED
 from projector.storage.database import reader, writer
-from projector.upkeep import migrate
 from projector.upkeep.pruning import prune
 from tests.replay.conftest import Ran
 from tests.replay.support import CLUSTER, Played
@@ -146,24 +144,6 @@ def test_what_was_pruned_does_not_come_back(gatelog: Gatelog, played: Played) ->
     assert everything(played.url) == before
     assert " 0 rows of the read model changed" in out
     assert gatelog("replay", "--verify", *played.options)[0] == 0
-
-
-def test_a_database_of_an_older_gatelog_is_migrated_first(gatelog: Gatelog, played: Played) -> None:
-    before = everything(played.url)
-    engine = writer(played.url)
-    with engine.connect() as connection:
-        command.downgrade(migrate.config(connection), "0001")
-        connection.execute(sa.text("UPDATE pods SET node = 'written by the older one'"))
-        connection.execute(sa.text("DELETE FROM outcomes"))
-        connection.commit()
-    engine.dispose()
-    code, _, err = gatelog("replay", "--rebuild", *played.options)
-    assert code == 1 and "is at schema 0001" in err and "run `gatelog migrate`" in err
-    migrate.upgrade(played.url)
-    assert everything(played.url) != before
-    code, out, err = gatelog("replay", "--rebuild", *played.options)
-    assert (code, err) == (0, ""), out
-    assert everything(played.url) == before
 
 
 def test_what_a_rebuild_that_died_has_left_is_removed(gatelog: Gatelog, simple: Played) -> None:

@@ -166,12 +166,9 @@ def test_only_what_is_asked_for_is_counted(log: Path, capsys: pytest.CaptureFixt
     assert part["calibration"]["p99_s"] == 0
 
 
-@pytest.mark.parametrize("name", ["first/demo.jsonl.gz", "second/demo.jsonl.gz"])
-def test_a_log_of_an_earlier_release_comes_to_what_happened(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_golden_log_comes_to_what_happened(capsys: pytest.CaptureFixture[str]) -> None:
     """Every story of `gatelog demo`, with outcomes that took their time and a preemption."""
-    found = what_if(capsys, GOLDEN / name, "--since", "2020-01-01")
+    found = what_if(capsys, GOLDEN / "v1" / "demo.jsonl.gz", "--since", "2020-01-01")
     calibration = found["calibration"]
     assert calibration["both"] >= 8
     assert calibration["both"] == calibration["in_order"]
@@ -184,7 +181,7 @@ def test_a_kept_log_with_cohorts_and_shares_comes_to_what_happened(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Borrowing over two levels, and all three reasons to give way."""
-    log, database = GOLDEN / "third" / "sharing.jsonl.gz", tmp_path / "same.sqlite3"
+    log, database = GOLDEN / "v1" / "sharing.jsonl.gz", tmp_path / "same.sqlite3"
     found = what_if(capsys, log, "--since", "2000-01-01", "--db", database)
     calibration = found["calibration"]
     assert calibration["both"] == calibration["in_order"] > 40
