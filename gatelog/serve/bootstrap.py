@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from gatelog.serve.access.frontproxy import CONFIG_MAP, TrustError, read_trust
 from gatelog.serve.access.reviewing import Reviews
 from gatelog.serve.api.handling import Handling
-from gatelog.serve.console.app import Console
+from gatelog.serve.console.app import MOST_STREAMS, Console
 from gatelog.serve.feed import Feed, position
 from gatelog.serve.questions import Busy, Questions
 from gatelog.serve.server import Door, on_loopback, serving
@@ -61,8 +61,8 @@ async def run_serve(
         door = Door(reviews)
         certificates = Certificates(settings)
         feed = Feed(questions)
-        handling = Handling(questions, reviews, feed)
-        console = Console(questions, feed, reviews)
+        handling = Handling(questions, reviews, feed, settings.serve.streams_per_user)
+        console = Console(questions, feed, reviews, settings.serve.streams_per_user)
 
         async def ready() -> str:
             if door.trust is None:
@@ -145,5 +145,5 @@ async def local_console(settings: Settings) -> AsyncIterator[str]:
     async with AsyncExitStack() as stack:
         questions = Questions(database_url(settings), settings)
         stack.callback(questions.close)
-        console = Console(questions, Feed(questions), None)
+        console = Console(questions, Feed(questions), None, MOST_STREAMS)
         yield await stack.enter_async_context(on_loopback(console, settings.serve.console_port))

@@ -665,6 +665,16 @@ class ServeSettings(Section, frozen=True, kw_only=True):
         float,
         Meta(ge=0.1, le=600, description="Seconds after which a question to the database ends."),
     ] = 5.0
+    streams_per_user: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=500,
+            description="Watches, and live pages of the console, that one user may have open at a "
+            "replica at most, and never more than are then left for others; one more is answered "
+            "with 429.",
+        ),
+    ] = 50
     console_port: Annotated[
         int,
         Meta(

@@ -31,6 +31,8 @@ from tests.support.toy import Toy
 
 KUBECTL = shutil.which("kubectl")
 needs_kubectl = pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed")
+PER_USER = 6
+"""Watches, and live pages, of a user."""
 USERS = {
     "ann-token": User(name="ann", groups=("team-a",)),
     "bob-token": User(name="bob"),
@@ -132,7 +134,9 @@ async def serve_on(model: tuple[str, Writer, Toy], folder: Path) -> AsyncIterato
             cluster="test",
             state_dir=str(folder / "state"),
             database=DatabaseSettings(url=url),
-            serve=ServeSettings(port=0, review_cache_s=0.5, statement_timeout_s=60),
+            serve=ServeSettings(
+                port=0, review_cache_s=0.5, statement_timeout_s=60, streams_per_user=PER_USER
+            ),
             kubernetes=KubernetesSettings(
                 kubeconfig=str(cluster.kubeconfig(folder / "serve.kubeconfig"))
             ),

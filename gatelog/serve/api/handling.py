@@ -23,6 +23,7 @@ from gatelog.serve.api.status import Refused, not_found
 from gatelog.serve.feed import Feed, TooOld, position
 from gatelog.serve.questions import Busy, Questions
 from gatelog.serve.rows import LifeRow
+from gatelog.serve.streamlimits import NoRoom, StreamLimiter, UserAtLimit
 from podgroup.runtime.log import get_logger
 
 log = get_logger("serve")
@@ -68,11 +69,13 @@ def parse(path: str) -> Path:
 class Handling:
     """Answers requests of callers."""
 
-    def __init__(self, questions: Questions, reviews: Reviews, feed: Feed) -> None:
+    def __init__(
+        self, questions: Questions, reviews: Reviews, feed: Feed, streams_per_user: int
+    ) -> None:
         self._questions = questions
         self._reviews = reviews
         self._feed = feed
-        self._watches = 0
+        self._watches = StreamLimiter("watches", MOST_WATCHES, streams_per_user)
 
     async def answer(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Return the answer, whatever happens."""
@@ -82,7 +85,9 @@ class Handling:
             return refusal(refused)
         except NotAllowed as error:
             return refusal(Refused(403, str(error)))
-        except (Busy, CannotTell) as error:
+        except UserAtLimit as error:
+            return refusal(Refused(429, str(error)))
+        except (Busy, CannotTell, NoRoom) as error:
             return refusal(Refused(503, str(error)))
         except TooOld as error:
             return refusal(Refused(410, str(error)))
@@ -116,7 +121,8 @@ class Handling:
             return await self._list(asked, kind, listing, request)
         if not kind.watched:
             raise Refused(405, f"{kind.plural} cannot be watched: podgroups can")
-        return await self._watch(asked, kind, listing, request)
+        with self._watches.opened(caller.name):
+            return await self._watch(asked, kind, listing, request)
 
     async def _permit(self, caller: Caller, asked: Path, verb: str) -> None:
         deed = Deed(
@@ -195,17 +201,6 @@ class Handling:
         )
 
     async def _watch(
-        self, asked: Path, kind: Kind, listing: Listing, request: web.Request
-    ) -> web.StreamResponse:
-        if self._watches >= MOST_WATCHES:
-            raise Refused(503, f"{MOST_WATCHES} watches are open already: try again later")
-        self._watches += 1
-        try:
-            return await self._watched(asked, kind, listing, request)
-        finally:
-            self._watches -= 1
-
-    async def _watched(
         self, asked: Path, kind: Kind, listing: Listing, request: web.Request
     ) -> web.StreamResponse:
         as_table = table.wanted(request.headers.get("Accept", ""))

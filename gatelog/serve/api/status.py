@@ -15,6 +15,7 @@ _REASONS = {
     410: "Expired",
     413: "RequestEntityTooLarge",
     422: "Invalid",
+    429: "TooManyRequests",
     500: "InternalError",
     503: "ServiceUnavailable",
     504: "Timeout",

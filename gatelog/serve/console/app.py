@@ -31,6 +31,7 @@ from gatelog.serve.console.queries import Asked
 from gatelog.serve.console.views import Page, Seen
 from gatelog.serve.feed import Feed, TooOld
 from gatelog.serve.questions import Busy, Questions
+from gatelog.serve.streamlimits import NoRoom, StreamLimiter, UserAtLimit
 from gatelog.serve.words import rfc
 from podgroup.runtime.log import get_logger
 
@@ -67,11 +68,13 @@ Found = tuple[Page, list[tuple[str, str]]]
 class Console:
     """Answers requests for pages. `reviews` None: no login, everything is shown."""
 
-    def __init__(self, questions: Questions, feed: Feed, reviews: Reviews | None) -> None:
+    def __init__(
+        self, questions: Questions, feed: Feed, reviews: Reviews | None, streams_per_user: int
+    ) -> None:
         self._questions = questions
         self._feed = feed
         self._reviews = reviews
-        self._streams = 0
+        self._streams = StreamLimiter("live pages", MOST_STREAMS, streams_per_user)
         self._pages: dict[Any, tuple[float, asyncio.Future[Found]]] = {}
         folder = files("gatelog.serve.console")
         self._assets = {name: (folder / name).read_bytes() for name in _ASSETS}
@@ -84,7 +87,9 @@ class Console:
             return self._refusal(request, refused.code, refused.message)
         except NotAllowed as error:
             return self._refusal(request, 403, f"{error}. Choose a namespace you may see.")
-        except (Busy, CannotTell) as error:
+        except UserAtLimit as error:
+            return self._refusal(request, 429, str(error))
+        except (Busy, CannotTell, NoRoom) as error:
             return self._refusal(request, 503, str(error))
         except ConnectionError:
             raise  # no client is left to answer
@@ -115,7 +120,8 @@ class Console:
         seen = Seen(at=at, query=request.query, now=now)
         if request.path == "/events":
             await self._permit_any(caller, request.query.get("namespace", ""))
-            return await self._events(request)
+            with self._streams.opened(caller.name if caller is not None else ""):
+                return await self._events(request)
         view = await self._view(request.path, seen, caller)
         seen = structs.replace(seen, quota=await self._may(caller, "clusterqueueusages", ""))
 
@@ -211,27 +217,21 @@ class Console:
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         """Say when something changed; what, the page asks for itself."""
-        if self._streams >= MOST_STREAMS:
-            raise Refused(503, f"{MOST_STREAMS} pages are kept up to date already")
-        self._streams += 1
-        try:
-            async with self._feed.watching(None) as batches:
-                headers = {**HEADERS, "Content-Type": "text/event-stream"}
-                response = web.StreamResponse(headers=headers)
-                await response.prepare(request)
-                await response.write(b"retry: 5000\n\n")
-                try:
-                    async with asyncio.timeout(_STREAM_S):
-                        async for batch in batches:
-                            word = b"event: change\ndata: 1\n\n" if batch else b": still here\n\n"
-                            await response.write(word)
-                except (TimeoutError, TooOld, ConnectionError):
-                    pass
-                except Exception:  # the answer has begun, so nothing else can be said
-                    log.exception("page_failed", path=request.path)
-                return response
-        finally:
-            self._streams -= 1
+        async with self._feed.watching(None) as batches:
+            headers = {**HEADERS, "Content-Type": "text/event-stream"}
+            response = web.StreamResponse(headers=headers)
+            await response.prepare(request)
+            await response.write(b"retry: 5000\n\n")
+            try:
+                async with asyncio.timeout(_STREAM_S):
+                    async for batch in batches:
+                        word = b"event: change\ndata: 1\n\n" if batch else b": still here\n\n"
+                        await response.write(word)
+            except (TimeoutError, TooOld, ConnectionError):
+                pass
+            except Exception:  # the answer has begun, so nothing else can be said
+                log.exception("page_failed", path=request.path)
+            return response
 
     def _html(
         self,
@@ -313,6 +313,7 @@ class Console:
             401: "Not logged in",
             403: "Not yours to see",
             404: "Not found",
+            429: "Too many at once",
             503: "Try again",
             500: "Something broke",
         }
