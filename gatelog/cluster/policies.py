@@ -91,7 +91,7 @@ def _fit_pods(spec: Object, settings: Settings) -> None:
     if settings.mode == "builtin":
         conditions[:] = [c for c in conditions if c["name"] != "owner-is-not-queued"]
     if settings.webhook.manage_jobs_without_queue_name:
-        conditions[0] = _every_pod()
+        _queue_every_pod(spec)
     if not topology_gate(settings):
         _without_topology(spec)
 
@@ -103,11 +103,15 @@ def _without_topology(spec: Object) -> None:
     condition["expression"] = condition["expression"].replace(f", {cel_text(TOPOLOGY_GATE)}", "")
 
 
-def _every_pod() -> Object:
-    """The condition that the component puts in place of the first one."""
+def _queue_every_pod(spec: Object) -> None:
+    """Make the replacements of the component."""
     import yaml
 
     component = yaml.safe_load((manifests.root() / _EVERY_POD).read_text(encoding="utf-8"))
-    operations = yaml.safe_load(component["patches"][0]["patch"])
-    found: Object = next(one["value"] for one in operations if one["op"] == "replace")
-    return found
+    for one in yaml.safe_load(component["patches"][0]["patch"]):
+        if one["op"] == "replace":
+            _, _, field, index, *below = one["path"].split("/")
+            if below:
+                spec[field][int(index)][below[0]] = one["value"]
+            else:
+                spec[field][int(index)] = one["value"]

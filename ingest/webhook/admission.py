@@ -15,14 +15,14 @@ import msgspec
 
 from ingest.webhook import facts as facts_of
 from ingest.webhook import review
-from ingest.webhook.fields import forbidden, invalid, label_path
-from ingest.webhook.mutate import Disposition, mutate
+from ingest.webhook.bypass import Exemption, bypasses, mirrored
+from ingest.webhook.fields import forbidden, invalid
+from ingest.webhook.mutate import mutate
 from ingest.webhook.ownerlabels import copied_labels
 from ingest.webhook.owners import Lookup, OwnershipError
 from ingest.webhook.pod import Pod, PodError, read_pod
 from ingest.webhook.policy import WebhookPolicy
 from ingest.webhook.validate import Verdict, validate_create, validate_update
-from podgroup import names
 
 PASSED = "passed"
 REFUSED = "refused"
@@ -57,7 +57,7 @@ class Admission:
         except PodError as error:
             return _not_a_pod(request, error)
         try:
-            facts = await facts_of.for_mutation(pod, self._policy, self._lookup)
+            facts = await self._facts(pod, request)
         except OwnershipError as error:
             problem = forbidden("metadata.ownerReferences", str(error))
             return Reviewed(review.deny(request, pod, (problem,)), REFUSED)
@@ -93,8 +93,7 @@ class Admission:
                 old = self._read(request.old_object, request)
         except PodError as error:
             return _not_a_pod(request, error)
-        by_gatelog = request.user_info.username == self._policy.actuator_user
-        verdict = await self._verdict(old, pod, by_gatelog)
+        verdict = await self._verdict(old, pod, request)
         if verdict.allowed:
             return Reviewed(review.allow(request, warnings=verdict.warnings), PASSED)
         response = review.deny(request, pod, verdict.errors, warnings=verdict.warnings)
@@ -104,32 +103,38 @@ class Admission:
         named = self._policy.annotated_names
         return read_pod(raw, namespace=request.namespace, annotated_names=named)
 
-    async def _verdict(self, old: Pod | None, pod: Pod, by_gatelog: bool) -> Verdict:
+    async def _facts(self, pod: Pod, request: review.Request) -> facts_of.Facts:
+        user = request.user_info
+        mirror = mirrored(pod, user.username, user.groups or ())
+        return await facts_of.for_mutation(pod, self._policy, self._lookup, mirror=mirror)
+
+    async def _verdict(self, old: Pod | None, pod: Pod, request: review.Request) -> Verdict:
         if old is None:
             found = validate_create(pod, self._policy)
-            return found if not found.allowed else await self._let_pass(pod) or found
+            return found if not found.allowed else await self._let_pass(pod, request) or found
         facts = await facts_of.for_update(old, pod, self._policy, self._lookup)
+        by_gatelog = request.user_info.username == self._policy.actuator_user
         return validate_update(old, pod, self._policy, facts, by_gatelog=by_gatelog)
 
-    async def _let_pass(self, pod: Pod) -> Verdict | None:
-        """Refuse a pod that mutation would gate, and did not.
+    async def _let_pass(self, pod: Pod, request: review.Request) -> Verdict | None:
+        """Refuse a pod that was to come out of mutation with a gate, and did not.
 
         The server does not ask a mutating webhook whose conditions did not hold a second time,
         though another webhook has named a queue since.
         """
-        if not pod.queue or names.MANAGED_LABEL in pod.labels:
+        if not any(bypasses(None, pod)):
             return None
         try:
-            facts = await facts_of.for_mutation(pod, self._policy, self._lookup)
+            facts = await self._facts(pod, request)
         except OwnershipError as error:
             return Verdict((forbidden("metadata.ownerReferences", str(error)),))
-        if mutate(pod, self._policy, facts).disposition is not Disposition.GATED:
+        if not facts.namespace_selected:
             return None
-        detail = (
-            "another webhook named the queue after gatelog had let the pod pass, so it would run "
-            "uncounted: put the label on the pod, or on the template it is made from"
-        )
-        return Verdict((forbidden(label_path(names.QUEUE_NAME), detail),))
+        exempt: list[Exemption] = ["kubelet"] if facts.mirror else []
+        if facts.managed_ancestor:
+            exempt.append("owner")
+        errors = tuple(bypasses(None, pod, exempt))
+        return Verdict(errors) if errors else None
 
 
 def _passed(request: review.Request) -> Reviewed:

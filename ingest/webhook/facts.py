@@ -7,8 +7,6 @@ can matter, in the order in which Kueue asks: most pods cost no question at all.
 Invariant: facts describe one moment and are used for one request.
 """
 
-from enum import Enum
-
 import msgspec
 
 from ingest.webhook.owners import Lookup, controller_is_managed, managed_ancestor
@@ -21,21 +19,12 @@ from ingest.webhook.policy import (
 )
 from podgroup import names
 
-MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
-"""The kubelet's own record of a static pod; the pod runs whatever the API says."""
-
-
-class QueueFrom(Enum):
-    """Where a pod's queue comes from."""
-
-    LABEL = "label"
-    DEFAULT = "default"
-    NONE = "none"
-
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What was looked up for one pod; the defaults are those of a plain cluster."""
 
+    mirror: bool = False
+    """A kubelet's record of a static pod, which runs whatever the API says."""
     namespace_selected: bool = True
     managed_ancestor: str = ""
     """``Kind/name`` of an owner that is queued itself."""
@@ -43,15 +32,17 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     has_default_priority_class: bool = False
 
 
-async def for_mutation(pod: Pod, policy: WebhookPolicy, lookup: Lookup) -> Facts:
+async def for_mutation(
+    pod: Pod, policy: WebhookPolicy, lookup: Lookup, *, mirror: bool = False
+) -> Facts:
     """Looks up what `mutate` needs to know about a pod being created.
 
     Raises:
         OwnershipError: the pod must be refused because of its owners.
         LookupFailed: the API server could not be asked.
     """
-    if pod.has_parent or is_mirror(pod):
-        return Facts()
+    if mirror or for_parent(pod, policy):
+        return Facts(mirror=mirror)
     namespace = pod.metadata.namespace
     if not await _selected(namespace, policy, lookup):
         return Facts(namespace_selected=False)
@@ -73,6 +64,11 @@ async def for_mutation(pod: Pod, policy: WebhookPolicy, lookup: Lookup) -> Facts
     return Facts(has_default_queue=default_queue, has_default_priority_class=default_priority)
 
 
+def for_parent(pod: Pod, policy: WebhookPolicy) -> bool:
+    """Whether the pod only gets gates, for its parent; never where every pod is queued."""
+    return pod.has_parent and not policy.manage_jobs_without_queue_name
+
+
 async def for_update(old: Pod, new: Pod, policy: WebhookPolicy, lookup: Lookup) -> Facts:
     """Looks up what `validate_update` needs: only whether a removed queue name has a default.
 
@@ -85,11 +81,6 @@ async def for_update(old: Pod, new: Pod, policy: WebhookPolicy, lookup: Lookup) 
             has_default_queue=await lookup.has_local_queue(namespace, policy.default_queue_name)
         )
     return Facts()
-
-
-def is_mirror(pod: Pod) -> bool:
-    """Whether the pod is a kubelet's mirror of a static pod."""
-    return MIRROR_ANNOTATION in pod.annotations
 
 
 async def _selected(namespace: str, policy: WebhookPolicy, lookup: Lookup) -> bool:

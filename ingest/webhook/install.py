@@ -11,8 +11,8 @@ cluster can lock itself out of restarting it. Here the reach is cut down instead
   out, and a webhook that is away is ignored there after two seconds;
 - only pods with a ``kueue.x-k8s.io/`` label or annotation are validated, never what the actuator
   changes (ungating and clean-up must not depend on this server; what only a person who shares its
-  account can have changed is looked at), and one that is being deleted only when a change would
-  take it out of its queue (finalizers must come off);
+  account can have changed is looked at), and one that is being deleted only when queue,
+  managed label or gate change (finalizers must come off);
 - owners that carry the queue label are looked at where their template lacks it.
 
 matchConditions need Kubernetes 1.28 (GA in 1.30). Invariant: a pod without any Kueue metadata is
@@ -65,20 +65,13 @@ HAS_KUEUE_METADATA: Final[str] = (
     f"(request.operation == 'UPDATE' && ({_has_kueue_key('oldObject', 'labels')} || "
     f"{_has_kueue_key('oldObject', 'annotations')}))"
 )
-_KEEPS_LABEL: Final[str] = (
-    f"(has(object.metadata.labels) && '{names.MANAGED_LABEL}' in object.metadata.labels && "
-    f"object.metadata.labels['{names.MANAGED_LABEL}'] == '{names.MANAGED_VALUE}')"
-)
-_HAD_LABEL: Final[str] = (
-    f"(has(oldObject.metadata.labels) && '{names.MANAGED_LABEL}' in oldObject.metadata.labels)"
-)
-STAYS_OR_WOULD_ESCAPE: Final[str] = (
-    "!has(object.metadata.deletionTimestamp) || "
-    f"(request.operation == 'UPDATE' && {_HAD_LABEL} && !{_KEEPS_LABEL})"
-)
-"""Not being deleted; or it is, and would be lost sight of before it has ended."""
 NOT_ITSELF: Final[str] = "not-gatelog-itself"
 """Name of the match condition that spares the API server asking about the actuator's changes."""
+
+
+def _gated(variable: str) -> str:
+    path = f"{variable}.spec.schedulingGates"
+    return f"(has({path}) && {path}.exists(gate, gate.name == '{names.ADMISSION_GATE}'))"
 
 
 def _differs(field: str, *keys: str) -> str:
@@ -100,6 +93,12 @@ _MOVES_THE_POD: Final[str] = " || ".join(
     )
 )
 """It is about queue, group, prebuilt Workload, priority or time limit: never the actuator's."""
+STAYS_OR_WOULD_ESCAPE: Final[str] = (
+    "!has(object.metadata.deletionTimestamp) || (request.operation == 'UPDATE' && "
+    f"({_differs('labels', names.QUEUE_NAME, names.MANAGED_LABEL)} || "
+    f"{_gated('object')} != {_gated('oldObject')}))"
+)
+"""Not being deleted; or it is, and what says that it is in a queue changes before it has ended."""
 LACKS_LABELS: Final[str] = "!has(object.spec.template.metadata.labels) || " + " || ".join(
     f"('{key}' in object.metadata.labels && object.metadata.labels['{key}'] != '' && "
     f"(!('{key}' in object.spec.template.metadata.labels) || "

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from ingest.webhook.facts import Facts, QueueFrom, is_mirror
+from ingest.webhook.facts import Facts, for_parent
 from ingest.webhook.fields import FieldError, forbidden, invalid
 from ingest.webhook.pod import Pod
 from ingest.webhook.policy import WebhookPolicy
@@ -33,7 +33,6 @@ class Disposition(Enum):
     OWNER_QUEUED = "owner_queued"
     NO_QUEUE = "no_queue"
     MIRROR = "mirror"
-    BOUND = "bound"
     REFUSED = "refused"
 
 
@@ -64,23 +63,23 @@ def mutate(pod: Pod, policy: WebhookPolicy, facts: Facts) -> MutateResult:
 
     The order of the questions is Kueue's: a suspending parent settles everything, then the
     namespace, the owners, the queue. Refused is only a pod that cannot be gated although it
-    names a queue, because it is bound to a node already, and one whose shape cannot be hashed.
+    is to be queued, because it names its node already, and one whose shape cannot be hashed.
     """
-    if pod.has_parent:
-        return _inject(pod, policy, Disposition.GATED_FOR_PARENT, labels={})
-    if is_mirror(pod):
+    if facts.mirror:
         return MutateResult(Disposition.MIRROR)
+    if for_parent(pod, policy):
+        return _inject(pod, policy, Disposition.GATED_FOR_PARENT, labels={})
     if not facts.namespace_selected:
         return MutateResult(Disposition.NAMESPACE_EXCLUDED)
     if facts.managed_ancestor:
         return MutateResult(Disposition.OWNER_QUEUED)
-    origin = _queue_from(pod, facts)
-    if origin is QueueFrom.NONE and not policy.manage_jobs_without_queue_name:
+    defaulted = not pod.queue and facts.has_default_queue
+    if not (pod.queue or defaulted or policy.manage_jobs_without_queue_name):
         return MutateResult(Disposition.NO_QUEUE)
     if pod.spec.node_name and names.ADMISSION_GATE not in pod.gates:
-        return _bound(pod, origin)
+        return _bound(pod, policy.default_queue_name if defaulted else pod.queue)
     labels = {}
-    if origin is QueueFrom.DEFAULT:
+    if defaulted:
         labels[names.QUEUE_NAME] = policy.default_queue_name
     if facts.has_default_priority_class and names.PRIORITY_CLASS not in pod.labels:
         labels[names.PRIORITY_CLASS] = policy.default_priority_class
@@ -88,23 +87,13 @@ def mutate(pod: Pod, policy: WebhookPolicy, facts: Facts) -> MutateResult:
     return _inject(pod, policy, Disposition.GATED, labels)
 
 
-def _queue_from(pod: Pod, facts: Facts) -> QueueFrom:
-    if pod.queue:
-        return QueueFrom.LABEL
-    return QueueFrom.DEFAULT if facts.has_default_queue else QueueFrom.NONE
-
-
-def _bound(pod: Pod, origin: QueueFrom) -> MutateResult:
+def _bound(pod: Pod, queue: str) -> MutateResult:
     """A pod with a node cannot be gated (the API server refuses both); say so in plain words."""
-    node = pod.spec.node_name
-    if origin is QueueFrom.LABEL:
-        detail = (
-            f"names a node, so it cannot wait in queue {pod.queue!r}: remove spec.nodeName (use "
-            f"spec.nodeSelector instead) or the label {names.QUEUE_NAME}"
-        )
-        return MutateResult(Disposition.REFUSED, errors=(forbidden("spec.nodeName", detail),))
-    warning = f"{pod.title()} names node {node} and is not queued; it will run outside of any quota"
-    return MutateResult(Disposition.BOUND, warnings=(warning,))
+    where = f"in queue {queue!r}" if queue else "for a queue, as every pod of its namespace does"
+    detail = f"names a node, so it cannot wait {where}: use spec.nodeSelector instead"
+    if pod.queue:
+        detail += f", or remove the label {names.QUEUE_NAME}"
+    return MutateResult(Disposition.REFUSED, errors=(forbidden("spec.nodeName", detail),))
 
 
 def _inject(

@@ -39,6 +39,7 @@ class UserInfo(msgspec.Struct, frozen=True):
     """Who sent a request."""
 
     username: str = ""
+    groups: tuple[str, ...] | None = None
 
 
 class Request(msgspec.Struct, frozen=True, rename="camel"):

@@ -15,6 +15,7 @@ Invariant: pure, and total over every pod that `read_pod` accepts.
 
 import msgspec
 
+from ingest.webhook.bypass import bypasses
 from ingest.webhook.facts import Facts
 from ingest.webhook.fields import (
     FieldError,
@@ -85,7 +86,7 @@ def validate_update(
         *_gated_by_change(old, new),
         *_retriable_change(old, new),
         *_group_change(old, new),
-        *(() if by_gatelog else _released(old, new)),
+        *(() if by_gatelog else bypasses(old, new)),
     ]
     if new.metadata.deletion_timestamp is None:
         errors += _common(new, policy)
@@ -110,39 +111,6 @@ def _common(pod: Pod, policy: WebhookPolicy) -> list[FieldError]:
 def _owner_warning(pod: Pod, policy: WebhookPolicy) -> list[str]:
     labelled = pod.labels.get(names.MANAGED_LABEL) == names.MANAGED_VALUE
     return [OWNER_WARNING] if labelled and controller_is_managed(pod, policy) else []
-
-
-def _released(old: Pod, new: Pod) -> list[FieldError]:
-    """What would take a queued pod out of its queue while it is counted there, or may be.
-
-    What runs is charged until it has ended. A pod without the label is not seen, one without the
-    gate may run uncounted; deleting the pod is how its user takes it out.
-    """
-    errors = []
-    ours = names.POD_FINALIZER in old.finalizers
-    label = (names.MANAGED_LABEL, names.MANAGED_VALUE)
-    lost = label in old.labels.items() and label not in new.labels.items()
-    if lost and (ours or (old.queue and not new.suspended)):
-        detail = (
-            "the pod is in a queue, and without the label what it uses would not be counted: "
-            "delete the pod to take it out"
-        )
-        errors.append(forbidden(label_path(names.MANAGED_LABEL), detail))
-    going = new.metadata.deletion_timestamp is not None
-    if ours and names.POD_FINALIZER not in new.finalizers and not (going or new.ended):
-        detail = (
-            f"gatelog takes {names.POD_FINALIZER} off when the pod has ended: delete the pod to "
-            "take it out of its queue"
-        )
-        errors.append(forbidden("metadata.finalizers", detail))
-    ungated = names.ADMISSION_GATE in old.gates and names.ADMISSION_GATE not in new.gates
-    if ungated and (ours or names.MANAGED_LABEL in old.labels):
-        detail = (
-            f"only gatelog takes the gate {names.ADMISSION_GATE} off, when there is quota: the pod "
-            "waits for it in its queue"
-        )
-        errors.append(forbidden("spec.schedulingGates", detail))
-    return errors
 
 
 def _release_warning(old: Pod, new: Pod) -> list[str]:

@@ -7,8 +7,9 @@ The API server is the stand-in, or the real one that GATELOG_TEST_KUBECONFIG nam
 
 import asyncio
 import json
+import random
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from simcluster import Settings as SimSettings
 from simcluster import SimCluster
 from simcluster.access import User
 from simcluster.client import ApiFailure, Client
+from tests.attacks import chains
 from tests.support import realcluster
 from tests.support.processes import Api, server_of
 
@@ -166,7 +168,18 @@ MADE = ("o", "bare", "cq", "everything", "for-all", "zzz-late")
 
 @pytest.fixture(params=["policy", "webhook"])
 async def door(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Door]:
-    way, _, every = request.param.partition(" ")
+    place = realcluster.kubeconfig()
+    server = stand_in(tmp_path) if place is None else real(place)
+    async with opened(request.param, tmp_path, server) as found:
+        yield found
+
+
+@asynccontextmanager
+async def opened(
+    how: str, tmp_path: Path, server: AbstractAsyncContextManager[tuple[Path, list[Client]]]
+) -> AsyncIterator[Door]:
+    """A door, by policy or by webhook; "every pod" after it: of those without a queue too."""
+    way, _, every = how.partition(" ")
     chosen = WebhookSettings(
         enabled=True,
         port=0,
@@ -174,12 +187,11 @@ async def door(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         manage_jobs_without_queue_name=bool(every),
     )
     settings = Settings(webhook=chosen, state_dir=str(tmp_path / "state"))
-    place = realcluster.kubeconfig()
-    async with stand_in(tmp_path) if place is None else real(place) as (kubeconfig, clients):
+    async with server as (kubeconfig, clients):
         kube = await connect(KubernetesSettings(kubeconfig=str(kubeconfig)))
         for kind, obj in (("clusterroles", EVERYTHING), ("clusterrolebindings", FOR_ALL)):
             await clients[0].create(f"{kind}.rbac.authorization.k8s.io/v1", obj)
-        if place is not None:
+        if realcluster.kubeconfig() is not None:
             await install.install_kinds(kube)
         try:
             if way == "policy":
@@ -226,6 +238,90 @@ async def in_force(clients: list[Client]) -> None:
         await clients[0].request(
             "PATCH", fenced, {"metadata": {"finalizers": None}}, content_type=MERGE
         )
+
+
+async def patched(door: Door, **fields: Any) -> int:
+    """The status with which the user's change of pod `p` is answered."""
+    body = {"metadata": {k: v for k, v in fields.items() if k != "gates"}}
+    if "gates" in fields:
+        body["spec"] = {"schedulingGates": fields["gates"]}
+    path = "/api/v1/namespaces/default/pods/p"
+    status, _, _ = await door.user.request("PATCH", path, body, content_type=MERGE)
+    return status
+
+
+OF_PARENT = {names.SUSPENDING_PARENT: "x"}
+ON = {names.MANAGED_LABEL: "true"}
+
+
+@pytest.mark.parity("B27")
+async def test_a_mirror_that_a_user_makes_waits_or_is_refused(door: Door) -> None:
+    """It had passed admission by its annotation, was charged 100,000 CPU, and never ran."""
+    mirror = pod("p", {**QUEUED, **ON}, annotations={"kubernetes.io/config.mirror": "x"})
+    bound = json.loads(json.dumps(mirror))
+    bound["spec"]["nodeName"] = "does-not-exist"
+    with pytest.raises(ApiFailure, match=r"spec\.nodeName"):
+        await door.user.create("pods", bound, "default")
+    made = await door.user.create("pods", mirror, "default")
+    assert made["spec"]["schedulingGates"] == [{"name": names.ADMISSION_GATE}]
+
+
+@pytest.mark.parity("B26")
+@pytest.mark.parametrize("labels", [QUEUED, {"mine": "1"}])
+async def test_what_waits_for_its_parent_is_not_let_go_by_its_user(
+    door: Door, labels: dict[str, str]
+) -> None:
+    made = await door.user.create("pods", pod("p", labels, annotations=OF_PARENT), "default")
+    assert made["spec"]["schedulingGates"] == [{"name": names.ADMISSION_GATE}]
+    assert await patched(door, gates=[], labels=ON) == 403
+    assert await patched(door, gates=[]) == 403
+    assert await patched(door, annotations={names.SUSPENDING_PARENT: None}) == 403
+    assert await patched(door, labels={**QUEUED, **ON}) == 200, "its parent may queue it"
+    assert await patched(door, gates=[]) == 403
+
+
+@pytest.mark.parity("B25")
+async def test_a_gate_of_ones_own_is_no_way_into_a_queue(door: Door) -> None:
+    gated = pod("p", {})
+    gated["spec"]["schedulingGates"] = [{"name": names.ADMISSION_GATE}]
+    await door.user.create("pods", gated, "default")
+    assert await patched(door, labels=QUEUED) == 200
+    assert await patched(door, gates=[]) == 403
+    assert await patched(door, gates=[], labels={names.QUEUE_NAME: None}) == 403
+    assert await patched(door, labels={names.QUEUE_NAME: None}) == 200
+    assert await patched(door, gates=[], labels=ON) == 403
+    assert await patched(door, gates=[]) == 200, "in no queue, it is its user's"
+    for marks in (ON, QUEUED, {**QUEUED, **ON}):
+        assert await patched(door, labels=marks) == 403
+    await door.user.ok("DELETE", "/api/v1/namespaces/default/pods/p")
+
+
+async def test_a_pod_that_is_going_is_not_put_into_a_queue(door: Door) -> None:
+    """By webhook it was not asked about, and what runs out its grace period was charged."""
+    await door.user.create("pods", pod("p", {}, finalizers=["example.com/f"]), "default")
+    await door.user.ok("DELETE", "/api/v1/namespaces/default/pods/p")
+    assert await patched(door, labels=ON) == 403
+    assert await patched(door, labels=QUEUED) == 403
+    assert await patched(door, finalizers=None) == 200
+
+
+@pytest.mark.parametrize("door", ["policy every pod", "webhook every pod"], indirect=True)
+async def test_where_every_pod_is_queued_none_is_left_out(door: Door) -> None:
+    made = await door.user.create("pods", pod("p", {}, annotations=OF_PARENT), "default")
+    assert made["metadata"]["finalizers"] == [names.POD_FINALIZER]
+    assert await patched(door, gates=[]) == 403
+    bound = pod("bound", {})
+    bound["spec"]["nodeName"] = "does-not-exist"
+    with pytest.raises(ApiFailure, match=r"spec\.nodeName"):
+        await door.user.create("pods", bound, "default")
+
+
+async def test_no_chain_of_three_requests_gets_past(door: Door) -> None:
+    """Ten thousand of them: `python -m tests.attacks.chains 10000`."""
+    chance = random.Random(21)
+    for _ in range(40):
+        chain = chains.draw(chance)
+        assert await chains.run(door.user, chain) == "", chain
 
 
 @pytest.mark.parity("B24")

@@ -1,7 +1,8 @@
 """The generated parts of the documentation: settings, tables and views, rules, a group's life.
 
     python -m tests.deploy.reference      writes them into the documents that `PARTS` names, and
-                                          the settings into the chart's schema
+                                          the settings into the chart's schema,
+                                          and the generated rules of the validating policy
 
 A test compares. Between `<!-- begin NAME -->` and `<!-- end NAME -->` nobody writes by hand.
 """
@@ -15,6 +16,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
+from ingest.webhook import bypass as queue_bypass
 from podgroup.changes import WORDS
 from podgroup.decide import FIRST, THEN
 from podgroup.decide.counting import COUNT
@@ -214,6 +216,36 @@ PARTS = {
 }
 
 
+def bypass() -> str:
+    """The policy's rules that no pod passes its queue."""
+    return "\n".join(
+        f"  # {rule['number']}\n  - expression: >-\n      {rule['expression']}\n"
+        f"    reason: Forbidden\n    message: {json.dumps(rule['message'])}"
+        for rule in queue_bypass.validations()
+    )
+
+
+def facts() -> str:
+    """The policy's variables that these rules are about."""
+    return "\n".join(
+        f"  - name: {one['name']}\n    expression: >-\n      {one['expression']}"
+        for one in queue_bypass.variables()
+    )
+
+
+POLICY = DOCS.parent / "deploy/admission-policy/validating-admission-policy.yaml"
+
+
+def policy() -> str:
+    """The validating policy with its generated parts."""
+    text = POLICY.read_text()
+    for name, make in (("facts", facts), ("bypass", bypass)):
+        head, rest = text.split(f"  # begin {name}\n")
+        tail = rest.split(f"  # end {name}\n")[1]
+        text = f"{head}  # begin {name}\n{make()}\n  # end {name}\n{tail}"
+    return text
+
+
 def marks(name: str) -> tuple[str, str]:
     return f"<!-- begin {name} -->", f"<!-- end {name} -->"
 
@@ -221,6 +253,7 @@ def marks(name: str) -> tuple[str, str]:
 def main() -> None:
     """Write every part into its document, and the settings into the chart's schema."""
     SCHEMA.write_text(json.dumps(chart_schema(), indent=1) + "\n")
+    POLICY.write_text(policy())
     for (file, name), make in PARTS.items():
         path = DOCS / file
         begin, end = marks(name)

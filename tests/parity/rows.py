@@ -429,6 +429,9 @@ B21 Y what runs keeps its quota until it has ended or is gone
 B22 Y only the actuator takes a pod out of its queue
 B23 Y pods whose owner Kueue queues, by policy
 B24 Y a queue that others name after admission has passed the pod
+B25 Y the managed label on a pod that has no gate
+B26 Y who lets a pod of a suspending parent go
+B27 Y what a mirror of a static pod is
 """,
 }
 

@@ -15,9 +15,11 @@ class Activation:
         old: RAW | None = None,
         username: str = "somebody",
         subresource: str = "",
+        groups: tuple[str, ...] = (),
     ) -> None:
         operation = "DELETE" if new is None else "CREATE" if old is None else "UPDATE"
-        request = {"operation": operation, "userInfo": {"username": username}}
+        user = {"username": username, "groups": [*groups]}
+        request: RAW = {"operation": operation, "userInfo": user}
         if subresource:
             request["subResource"] = subresource
         self._names = cel.bindings(request, new, old)

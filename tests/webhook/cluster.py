@@ -96,12 +96,16 @@ def pod(**fields: Any) -> Pod:
 
 
 async def mutated(
-    raw: RAW, cluster: Cluster | None = None, policy: WebhookPolicy | None = None
+    raw: RAW,
+    cluster: Cluster | None = None,
+    policy: WebhookPolicy | None = None,
+    *,
+    mirror: bool = False,
 ) -> tuple[MutateResult, RAW]:
-    """What `mutate` says of a pod, and the pod after its patch."""
+    """What `mutate` says of a pod, and the pod after its patch; `mirror`: made by a kubelet."""
     policy = policy or WebhookPolicy()
     subject = read_pod(raw)
-    facts = await facts_of.for_mutation(subject, policy, cluster or Cluster())
+    facts = await facts_of.for_mutation(subject, policy, cluster or Cluster(), mirror=mirror)
     result = mutate(subject, policy, facts)
     return result, apply(raw, result.patch)
 

@@ -128,9 +128,9 @@ REACH: list[Any] = [
     pytest.param(raw_pod(labels={names.QUEUE_NAME: ""}), "", id="empty-queue"),
     pytest.param(raw_pod(labels=Q, annotations=PARENT), "queued", id="parent-and-queue"),
     pytest.param(raw_pod(annotations=PARENT), "queued", id="parent"),
-    pytest.param(raw_pod(labels=Q, annotations=MIRROR), "", id="mirror"),
-    pytest.param(raw_pod(annotations=MIRROR), "", id="mirror-without-queue"),
-    pytest.param(raw_pod(nodeName="n"), "", id="bound-without-queue"),
+    pytest.param(raw_pod(labels=Q, annotations=MIRROR), "queued", id="mirror-of-a-user"),
+    pytest.param(raw_pod(annotations=MIRROR), "default", id="mirror-without-queue"),
+    pytest.param(raw_pod(nodeName="n"), "default", id="bound-without-queue"),
     pytest.param(raw_pod(labels=Q, owner=("apps/v1", "ReplicaSet", "r")), "queued", id="rs"),
     pytest.param(raw_pod(labels=Q, owner=("x.io/v1", "Job", "r")), "queued", id="foreign-job"),
     pytest.param(raw_pod(labels=Q, owner=("v1", "Pod", "driver")), "queued", id="driver-pod"),
@@ -163,10 +163,22 @@ def test_owner_that_is_no_controller_does_not_matter() -> None:
     assert reached(MUTATING, "gatelog-queued-pods", pod)
 
 
-def refusals(new: RAW, old: RAW | None = None, username: str = "somebody") -> list[str]:
+@pytest.mark.parametrize("labels", [Q, {}])
+def test_a_mirror_is_what_a_kubelet_makes(labels: dict[str, str]) -> None:
+    pod = raw_pod(labels=labels, annotations=MIRROR | PARENT)
+    kubelet = Activation(pod, username="system:node:a", groups=("system:nodes",))
+    for file, name in ((MUTATING, "gatelog-queued-pods"), (DEFAULTING, "gatelog-default-queue")):
+        assert not kubelet.matches(policy(file, name)["matchConditions"])
+    assert refusals(pod, username="system:node:a", groups=("system:nodes",)) == []
+    assert refusals(pod, username="system:node:a") != [] != refusals(pod)
+
+
+def refusals(
+    new: RAW, old: RAW | None = None, username: str = "somebody", groups: tuple[str, ...] = ()
+) -> list[str]:
     """Messages of the validations that fail, after checking that the policy applies."""
     spec = policy(VALIDATING, "gatelog-pods")
-    activation = Activation(new, old, username)
+    activation = Activation(new, old, username, groups=groups)
     if not activation.matches(spec["matchConditions"]):
         return []
     activation.define(spec["variables"])
@@ -186,7 +198,7 @@ def test_a_workload_of_another_name_is_refused_by_the_key_that_names_it(where: s
     total = {names.GROUP_TOTAL_COUNT: "1"}
     seen = Q | {names.MANAGED_LABEL: "true"}
     labels, annotations = (seen | named, total) if where == "labels" else (seen, total | named)
-    (text,) = refusals(raw_pod(labels=labels, annotations=annotations))
+    (text,) = refusals(raw_pod(labels=labels, annotations=annotations, gated=True))
     assert f"metadata.{where}" in text and names.PREBUILT_WORKLOAD in text
 
 
@@ -197,7 +209,7 @@ COVERED = {
     )),
     *(ANNOTATION(k) for k in (
         names.GROUP_NAME, names.PREBUILT_WORKLOAD, names.GROUP_TOTAL_COUNT, names.ELASTIC_JOB,
-        names.RETRIABLE_IN_GROUP,
+        names.RETRIABLE_IN_GROUP, names.SUSPENDING_PARENT,
     )),
     "metadata.annotations",
     "metadata.finalizers",
@@ -223,7 +235,10 @@ def test_creations_as_the_webhook_judges_them(raw: RAW, errors: list[Any]) -> No
     labels = raw["metadata"].get("labels") or {}
     if labels.get(names.QUEUE_NAME):  # mutation has seen it
         labels = {names.MANAGED_LABEL: "true"} | labels
-        raw = raw | {"metadata": raw["metadata"] | {"labels": labels}}
+        gates = {"schedulingGates": [{"name": names.ADMISSION_GATE}]}
+        raw = raw | {
+            "metadata": raw["metadata"] | {"labels": labels}, "spec": raw["spec"] | gates
+        }  # fmt: skip
     check(raw, None, errors)
 
 
@@ -235,7 +250,7 @@ def test_a_queue_named_after_mutation_is_refused() -> None:
         (text,) = refusals(raw)
         assert text.startswith(LABEL(names.QUEUE_NAME)) and "would run uncounted" in text
         assert refusals(raw, raw) == [], "what is there already can still be changed"
-    for passed in (job, *(raw_pod(labels=Q, annotations=notes) for notes in (PARENT, MIRROR))):
+    for passed in (job, raw_pod(labels=Q, annotations=PARENT, gated=True)):
         assert refusals(passed) == []
 
 
@@ -303,7 +318,7 @@ def test_what_is_spared_the_rules_breaks_none(
     usual = {**Q, names.MANAGED_LABEL: "true", **labels}
     skipped(
         policy(VALIDATING, "gatelog-pods"),
-        Activation(raw_pod(labels=usual, annotations=annotations)),
+        Activation(raw_pod(labels=usual, annotations=annotations, gated=True)),
     )
 
 
@@ -317,7 +332,7 @@ def test_pods_as_most_are_cost_one_look(
 ) -> None:
     spec = policy(VALIDATING, "gatelog-pods")
     usual = {**Q, names.MANAGED_LABEL: "true", "app": "a", **labels}
-    raw = raw_pod(labels=usual, annotations=annotations)
+    raw = raw_pod(labels=usual, annotations=annotations, gated=True)
     assert skipped(spec, Activation(raw))
     assert not skipped(spec, Activation(raw, raw)), "a change is looked at"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ingest.webhook.facts import MIRROR_ANNOTATION
+from ingest.webhook.bypass import MIRROR_ANNOTATION
 from ingest.webhook.mutate import Disposition
 from ingest.webhook.owners import (
     CyclicOwnership,
@@ -260,16 +260,6 @@ LEFT: list[Any] = [
         "owner_queued",
         id="job-without-queue-managed-anyway",
     ),
-    pytest.param(
-        raw_pod(labels=Q, annotations={MIRROR_ANNOTATION: "x"}), None, None, "mirror", id="mirror"
-    ),
-    pytest.param(
-        raw_pod(nodeName="n1"),
-        cluster_with(default_queue=True),
-        None,
-        "bound",
-        id="bound-pod-and-default-queue",
-    ),
 ]
 
 
@@ -281,7 +271,20 @@ async def test_left_alone(
     assert result.disposition.value == word
     assert result.allowed
     assert after == raw
-    assert bool(result.warnings) == (word == "bound")
+
+
+async def test_a_mirror_is_what_a_kubelet_makes() -> None:
+    raw = raw_pod(labels=Q, annotations={MIRROR_ANNOTATION: "x"})
+    result, after = await mutated(raw, mirror=True)
+    assert result.disposition is Disposition.MIRROR and after == raw
+    result, after = await mutated(raw)
+    assert result.disposition is Disposition.GATED and after["spec"]["schedulingGates"] == GATE
+
+
+async def test_where_every_pod_is_queued_a_parent_settles_nothing() -> None:
+    raw = raw_pod(annotations={names.SUSPENDING_PARENT: "x"})
+    result, _ = await mutated(raw, policy=WebhookPolicy(manage_jobs_without_queue_name=True))
+    assert result.disposition is Disposition.GATED
 
 
 @pytest.mark.parametrize("value", ["", "statefulset"], ids=["W-01-empty", "W-01-named"])
@@ -346,6 +349,10 @@ async def test_bound_pod_with_a_queue_is_refused_in_plain_words() -> None:
     assert not result.allowed
     assert after["metadata"]["labels"] == Q
     assert str(result.errors[0]).startswith("spec.nodeName: Forbidden: names a node")
+    every = WebhookPolicy(manage_jobs_without_queue_name=True)
+    for cluster, policy in ((cluster_with(default_queue=True), None), (None, every)):
+        result, _ = await mutated(raw_pod(nodeName="n1"), cluster, policy)
+        assert [error.path for error in result.errors] == ["spec.nodeName"]
 
 
 async def test_unhashable_pod_is_refused_by_field() -> None:

@@ -120,13 +120,11 @@ async def test_pod_without_queue_passes_untouched(client: Client) -> None:
 @pytest.mark.parity("B24")
 async def test_a_queue_named_after_mutation_is_refused(client: Client, cluster: Cluster) -> None:
     """The server asks a mutating webhook that passed a pod by no second time."""
-    annotations = {"kubernetes.io/config.mirror": "x"}
     for raw, passes in (
         (raw_pod(labels=Q), False),
         (raw_pod(labels=Q, owner=("apps/v1", "Unknown", "r")), False),
-        (raw_pod(labels=Q | {names.MANAGED_LABEL: "true"}), True),
-        (raw_pod(labels=Q, annotations=annotations), True),
-        (raw_pod(labels=Q, annotations={names.SUSPENDING_PARENT: ""}), True),
+        (raw_pod(labels=Q | {names.MANAGED_LABEL: "true"}, gated=True), True),
+        (raw_pod(labels=Q, annotations={names.SUSPENDING_PARENT: ""}, gated=True), True),
         (raw_pod(labels=Q, namespace="kube-system"), True),
     ):
         response = await client.review(VALIDATE_PATH, review(raw))
@@ -166,7 +164,8 @@ async def test_update_and_warnings(client: Client) -> None:
     new = raw_pod(labels={names.QUEUE_NAME: "other"}, phase="Running")
     response = await client.review(VALIDATE_PATH, review(new, operation="UPDATE", old=old))
     assert "field is immutable" in response["status"]["message"]
-    managed = raw_pod(labels={**Q, names.MANAGED_LABEL: "true"}, owner=("batch/v1", "Job", "j"))
+    labels, job = {**Q, names.MANAGED_LABEL: "true"}, ("batch/v1", "Job", "j")
+    managed = raw_pod(labels=labels, owner=job, gated=True)
     response = await client.review(VALIDATE_PATH, review(managed))
     assert response["allowed"]
     assert "might lead to unexpected behaviour" in response["warnings"][0]

@@ -348,6 +348,7 @@ R = names.RETRIABLE_IN_GROUP
 X = names.MAX_EXEC_SECONDS
 C = names.PRIORITY_CLASS
 B = names.ADMISSION_GATED_BY
+PARENT = {names.SUSPENDING_PARENT: "x"}
 UPDATE: list[Any] = [
     pytest.param(gated({}), group(total=None), [(REQUIRED, ANNOTATION(T))], id="W-59"),
     pytest.param(
@@ -477,7 +478,7 @@ UPDATE: list[Any] = [
         held(ungated({}), "example.com/f"),
         without_label(held(ungated({}), "example.com/f")),
         [(FORBIDDEN, LABEL(names.MANAGED_LABEL))],
-        id="VK1-running-without-finalizer",
+        id="VK2-running-without-finalizer",
     ),
     pytest.param(
         held(raw_pod(phase="Succeeded"), "example.com/f"),
@@ -486,29 +487,42 @@ UPDATE: list[Any] = [
         id="VK1-ended-and-let-go",
     ),
     pytest.param(
-        held(ungated({})), held(ungated({}), "example.com/f"), [(FORBIDDEN, OURS)], id="VK2-running"
+        held(ungated({})), held(ungated({}), "example.com/f"), [(FORBIDDEN, OURS)], id="VK3-running"
     ),
     pytest.param(
-        held(gated({})), held(gated({}), "example.com/f"), [(FORBIDDEN, OURS)], id="VK2-waiting"
+        held(gated({})), held(gated({}), "example.com/f"), [(FORBIDDEN, OURS)], id="VK3-waiting"
     ),
     pytest.param(
         held(raw_pod(phase="Failed")), held(raw_pod(phase="Failed"), "example.com/f"), [],
-        id="VK2-ended",
+        id="VK3-ended",
     ),
     pytest.param(
         held(ungated({}), going=True), held(ungated({}), "example.com/f", going=True), [],
-        id="VK2-going",
+        id="VK3-going",
     ),
     pytest.param(
         held(ungated({}), names.POD_FINALIZER, "example.com/f"), held(ungated({})), [],
-        id="VK2-somebody-elses",
+        id="VK3-somebody-elses",
     ),
-    pytest.param(held(gated({})), held(ungated({})), [(FORBIDDEN, GATE)], id="VK3-waiting"),
+    pytest.param(held(gated({})), held(ungated({})), [(FORBIDDEN, GATE)], id="VK4-waiting"),
     pytest.param(
         held(gated({}), going=True), held(ungated({}), going=True), [(FORBIDDEN, GATE)],
-        id="VK3-going",
+        id="VK4-going",
     ),
-    pytest.param(gated({Q: "q"}), ungated({Q: "q"}), [], id="VK3-a-gate-of-its-own"),
+    pytest.param(gated({}), ungated({}), [], id="VK4-a-gate-of-its-own"),
+    pytest.param(gated({Q: "q"}), ungated({Q: "q"}), [(FORBIDDEN, GATE)], id="VK5-queued-later"),
+    pytest.param(
+        gated({}, PARENT), ungated({}, PARENT), [(FORBIDDEN, GATE)], id="VK6-of-its-parent"
+    ),
+    pytest.param(
+        gated({}, PARENT), gated({}), [(FORBIDDEN, ANNOTATION(names.SUSPENDING_PARENT))],
+        id="VK7-parent-off",
+    ),
+    pytest.param(
+        ungated({}), ungated(MANAGED), [(FORBIDDEN, LABEL(names.MANAGED_LABEL))],
+        id="VK8-label-onto-what-runs",
+    ),
+    pytest.param(gated({}), gated(MANAGED), [], id="VK8-label-onto-what-waits"),
 ]  # fmt: skip
 
 

@@ -171,7 +171,9 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- end }}
 {{- end }}
 {{- $_ := set $spec "matchConditions" $conditions }}
-{{- if eq $v.mode "builtin" }}{{- range $spec.variables }}{{- if eq .name "topologyGate" }}{{- $_ := set . "expression" "false" }}{{- end }}{{- end }}{{- end }}
+{{- range $spec.variables }}
+{{- if or (and (eq $v.mode "builtin") (eq .name "topologyGate")) (and $v.admission.everyPod (eq .name "gatesAlone")) }}{{- $_ := set . "expression" "false" }}{{- end }}
+{{- end }}
 {{- end }}
 {{- if and (eq $name "gatelog-owner-labels") (eq $v.mode "builtin") }}
 {{- $rule := dict "apiGroups" (list "batch") "apiVersions" (list "v1") "operations" (list "CREATE") "resources" (list "jobs") "scope" "Namespaced" }}
