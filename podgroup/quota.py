@@ -38,6 +38,8 @@ class Charge(Struct, frozen=True, gc=False):
     holds: bool = False
     """It is for an admission, not for pods that run without one."""
     admitted: bool = False
+    started: bool = False
+    """The group was admitted once, to this ClusterQueue."""
 
     @property
     def places(self) -> Places:

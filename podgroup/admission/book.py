@@ -786,11 +786,11 @@ class Book:
         leaving = holding.evicted is not None
         queue.leaving += leaving
         if self.present is not self.forest:
-            self.present.queues[holding.cluster_queue].take(holding.usage)
+            _take(self.present.queues[holding.cluster_queue], holding, 1)
             if leaving:
                 return
         node = self.forest.queues[holding.cluster_queue]
-        node.take(holding.usage)
+        _take(node, holding, 1)
         node.holdings[holding.id] = holding
 
     def _uncount(self, holding: Holding) -> None:
@@ -802,11 +802,11 @@ class Book:
         leaving = holding.evicted is not None
         queue.leaving -= leaving
         if self.present is not self.forest:
-            self.present.queues[holding.cluster_queue].give(holding.usage)
+            _take(self.present.queues[holding.cluster_queue], holding, -1)
             if leaving:
                 return
         node = self.forest.queues[holding.cluster_queue]
-        node.give(holding.usage)
+        _take(node, holding, -1)
         del node.holdings[holding.id]
 
     def _give_back(self, holding: Holding) -> None:
@@ -907,3 +907,13 @@ class Book:
         for one in self.queues.values():
             if one.blocked and one.lines.by_use:
                 self._unblock(one)  # use may have changed who is first
+
+
+def _take(node: Node, holding: Holding, sign: int) -> None:
+    """Enter what a holding takes of a ClusterQueue, or with `sign` -1 that it takes it no more."""
+    if holding.workload.unadmitted:
+        node.run(holding.usage, sign)
+    elif sign > 0:
+        node.take(holding.usage)
+    else:
+        node.give(holding.usage)

@@ -120,7 +120,7 @@ class Workload(Struct, frozen=True, kw_only=True):
     `id` tells it from all others, `uid` breaks ties and is shown to people. `waiting_until` is when
     its back-off is over; None: it is not to be tried before it is submitted anew. `invalid` says
     what is wrong with it, "" if nothing. `fixed`: it holds quota and is never asked to give it
-    back.
+    back. `unadmitted`: it runs without quota, and takes what its own ClusterQueue has and no more.
     """
 
     id: str
@@ -135,6 +135,7 @@ class Workload(Struct, frozen=True, kw_only=True):
     waiting_until: float | None = 0
     invalid: str = ""
     fixed: bool = False
+    unadmitted: bool = False
 
 
 class PodSetAssignment(Struct, frozen=True, kw_only=True):

@@ -178,10 +178,10 @@ class Scheduler:
         forests = dict.fromkeys((self.book.forest, self.book.present))
         nodes = [forest.queues[taken.cluster_queue] for forest in forests]
         for node in nodes:
-            node.give(usage)
+            node.run(usage, -1)
         yield
         for node in nodes:
-            node.take(usage)
+            node.run(usage)
 
     def _enter(
         self, head: Head, admitted: list[Admission], evicted: list[PreemptionVerdict]

@@ -77,7 +77,7 @@ class Simulation:
         """Throw away what was counted."""
         for node, usage in reversed(self._taken):
             for key, amount in usage.items():
-                if amount < 0:
+                if amount < 0 and key not in node.unadmitted:
                     node.usage[key] -= amount
                 else:
                     node.remove(key, amount)

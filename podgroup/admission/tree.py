@@ -4,6 +4,9 @@ Theory. Every node has a *subtree quota*: its own nominal quota and what its chi
 part that a lending limit keeps is *local*: the parent never sees it. Usage fills the local part
 first; what exceeds it goes up to the parent, and so on. What is *available* to a node is what is
 left of its local part and what the parent has for it, at most the borrowing limit above its own.
+What runs in a ClusterQueue without having been admitted fills up its own quota beside what is
+admitted, and never borrows: what it takes beyond that keeps this ClusterQueue from admitting, and
+costs no other anything.
 What a ClusterQueue may ever get is its *potential*: the same with nothing used. Limits of a root
 are never looked at. (Kueue: pkg/cache/scheduler/resource_node.go.)
 
@@ -35,6 +38,7 @@ class Node:
 
     __slots__ = (
         "active",
+        "admitted",
         "borrow",
         "cohorts",
         "height",
@@ -50,6 +54,7 @@ class Node:
         "queues",
         "root",
         "subtree",
+        "unadmitted",
         "usage",
         "weight",
     )
@@ -70,6 +75,10 @@ class Node:
         self.subtree: Usage = {}
         self.potential: Usage = {}
         self.usage: Usage = {}
+        self.unadmitted: Usage = {}
+        """Of a ClusterQueue: all that runs in it without having been admitted."""
+        self.admitted: Usage = {}
+        """Of the same flavors and resources: what is admitted."""
         self.height = 0
         self.lendable: dict[str, int] = {}
         """Per resource, what this node could hand to one of its children; filled by `Forest`."""
@@ -97,13 +106,18 @@ class Node:
         """Return what is available, less than 0 where quota was taken away."""
         used = self.usage.get(key, 0)
         if self.parent is None:
-            return self.subtree.get(key, 0) - used
+            return self.subtree.get(key, 0) - used - self.overrun(key)
         above = self.parent.room(key)
         local = self.local.get(key, 0)
         limit = self.borrow.get(key)
         if limit is not None:
             above = min(above, self.subtree.get(key, 0) - local - max(0, used - local) + limit)
-        return max(0, local - used) + above
+        return max(0, local - used) + above - self.overrun(key)
+
+    def overrun(self, key: FlavorResource) -> int:
+        """Return what runs unadmitted beyond the own quota, for which no other is charged."""
+        runs = self.unadmitted.get(key)
+        return self.admitted[key] + runs - self.usage.get(key, 0) if runs else 0
 
     def bottleneck(self, key: FlavorResource) -> "Node":
         """Return the node that ends the search for room: by its borrowing limit, or the root."""
@@ -130,8 +144,9 @@ class Node:
     def unlimited(self, key: FlavorResource, *, empty: bool = False) -> int:
         """Return what would be available without borrowing limits, or of an `empty` tree be had."""
         if self.parent is None:
-            return self.subtree.get(key, 0) - (0 if empty else self.usage.get(key, 0))
-        own = self.local.get(key, 0) if empty else self.spare(key)
+            used = 0 if empty else self.usage.get(key, 0) + self.overrun(key)
+            return self.subtree.get(key, 0) - used
+        own = self.local.get(key, 0) if empty else self.spare(key) - self.overrun(key)
         return own + self.parent.unlimited(key, empty=empty)
 
     def borrows(self, key: FlavorResource, more: int = 0) -> bool:
@@ -144,6 +159,40 @@ class Node:
 
     def add(self, key: FlavorResource, amount: int) -> None:
         """Take an amount, from the parent where the local part is used up."""
+        if key in self.unadmitted:
+            self.admitted[key] += amount
+            self._level(key)
+        else:
+            self._add(key, amount)
+
+    def remove(self, key: FlavorResource, amount: int) -> None:
+        """Give an amount back."""
+        if key in self.unadmitted:
+            self.add(key, -amount)
+        else:
+            self._remove(key, amount)
+
+    def run(self, usage: Mapping[FlavorResource, int], sign: int = 1) -> None:
+        """Enter that so much more runs without having been admitted, or less."""
+        for key, amount in usage.items():
+            if key not in self.unadmitted:
+                self.unadmitted[key], self.admitted[key] = 0, self.usage.get(key, 0)
+            self.unadmitted[key] += sign * amount
+            self._level(key)
+            if not self.unadmitted[key]:
+                del self.unadmitted[key], self.admitted[key]
+
+    def _level(self, key: FlavorResource) -> None:
+        """Let usage be what is admitted, and what runs beside it within the own quota."""
+        admitted = self.admitted[key]
+        own = min(admitted + self.unadmitted[key], self.subtree.get(key, 0))
+        more = max(admitted, own) - self.usage.get(key, 0)
+        if more > 0:
+            self._add(key, more)
+        elif more:
+            self._remove(key, -more)
+
+    def _add(self, key: FlavorResource, amount: int) -> None:
         node: Node | None = self
         while node is not None:
             spare = node.spare(key)
@@ -153,8 +202,7 @@ class Node:
             amount -= spare
             node = node.parent
 
-    def remove(self, key: FlavorResource, amount: int) -> None:
-        """Give an amount back."""
+    def _remove(self, key: FlavorResource, amount: int) -> None:
         node: Node | None = self
         while node is not None:
             above = node.usage.get(key, 0) - node.local.get(key, 0)

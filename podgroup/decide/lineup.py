@@ -7,7 +7,8 @@ as it was before what comes next, and none is tried that was refused then. By Ku
 an equal one's failure answers for all, that is derived from the verdicts they got.
 
 A group that waits while pods of it run without an admission is both in the line and charged: what
-its pods take is entered apart, and counts as free for the group itself.
+its pods take is entered apart, and counts as free for the group itself. It takes no more than its
+own ClusterQueue has, unless the group was started by an admission once.
 
 Invariant: after `follow` queues, holders and who waits are those of the world.
 """
@@ -148,7 +149,8 @@ class Lineup:
         if identity in book.holdings:
             book.released(identity, requeue=group.ending.finish is None)
         if charge is not None:
-            apart = msgspec.structs.replace(snapshot.workload(world, group), id=own(identity))
+            asked = snapshot.workload(world, group)
+            apart = msgspec.structs.replace(asked, id=own(identity), unadmitted=not charge.started)
             self._hold(apart, charge)
         else:
             book.remove(own(identity))

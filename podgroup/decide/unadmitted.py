@@ -8,16 +8,19 @@
 
 Each is charged to the ClusterQueue that its group held quota of last, whatever became of its queue
 (a namespace that is deleted loses that before its pods have ended); in a group that never held any,
-to the one its queue leads to. It is charged in the first flavor its shape may use, so that others
-do not start on quota that is not there. A pod of an evicted group that is being deleted
-is not, where an operator does not want to wait for it (`Policy.fast_quota_release`), nor one whose
-kubelet does not answer any more (`timing.given_up_at`).
+to the one its queue leads to, if that selects its namespace. It is charged in the first flavor its
+shape may use, so that others do not start on quota that is not there. A pod of an evicted group
+that is being deleted is not, where an operator does not want to wait for it
+(`Policy.fast_quota_release`), nor one whose kubelet does not answer any more
+(`timing.given_up_at`).
 
-Invariant: this alone may take usage above a nominal quota; nothing is ever admitted on top of it.
+Invariant: nothing is ever admitted on top of it in its own ClusterQueue; of what pods take that
+were never admitted (`Charge.started` is false), other ClusterQueues lose nothing.
 """
 
 from datetime import datetime
 
+from podgroup.admission.matching import selects
 from podgroup.decide import snapshot
 from podgroup.decide.context import Deciding
 from podgroup.decide.snapshot import counted
@@ -37,7 +40,7 @@ def charge_unadmitted(d: Deciding, group: Group) -> None:
     if group.quota.holding is not None:
         return
     charges, members = d.world.quotas.charges, d.members(group)
-    queue = _started_in(d.world, group)
+    queue = _charged_to(d.world, group)
     if not members.count(Flag.LIVE) or queue is None:
         d.write.charge(group.id, None)
         no_wake(d, group, LAPSE)
@@ -57,34 +60,47 @@ def charge_unadmitted(d: Deciding, group: Group) -> None:
         wake_at(d, group, LAPSE, min(lapses))
     else:
         no_wake(d, group, LAPSE)
-    d.write.charge(group.id, _charge(group, queue, usage), source)
+    d.write.charge(group.id, _charge(d.world, group, queue, usage), source)
 
 
-def _started_in(world: World, group: Group) -> ClusterQueueView | None:
-    return world.cluster_queues.get(group.quota.held_in) or cluster_queue_of(world, group)
+def _charged_to(world: World, group: Group) -> ClusterQueueView | None:
+    held_in = world.cluster_queues.get(group.quota.held_in)
+    if held_in is not None:
+        return held_in
+    queue, namespace = cluster_queue_of(world, group), world.namespaces.get(group.namespace)
+    selected = queue is not None and selects(
+        queue.namespaces, namespace.labels if namespace is not None else {}
+    )
+    return queue if selected else None
 
 
 def _charge(
-    group: Group, queue: ClusterQueueView, usage: dict[FlavorResource, int]
+    world: World, group: Group, queue: ClusterQueueView, usage: dict[FlavorResource, int]
 ) -> Charge | None:
     if not usage:
         return None
-    local = group.namespace, group.spec.queue
+    running = world.members[group.id].with_flags(Flag.LIVE)
     return Charge(
-        queue.name, usage, group.composition.priority, group.created_at, local_queue=local
+        queue.name,
+        usage,
+        group.composition.priority,
+        group.created_at,
+        local_queue=(group.namespace, group.spec.queue),
+        started=bool(group.quota.held_in)
+        and all(world.pods[PodUID(uid)].let_in for uid in running),
     )
 
 
 def ran_unadmitted(world: World, group: Group) -> Charge | None:
     """Return what ran ungated when the last message had been folded: that is not stored."""
-    queue = _started_in(world, group)
+    queue = _charged_to(world, group)
     if (
         group.quota.holding is None
         and queue is not None
         and world.members[group.id].count(Flag.LIVE)
     ):
         usage, _ = _usage(world, group, queue, world.meta.at or group.created_at)
-        return _charge(group, queue, usage)
+        return _charge(world, group, queue, usage)
     return None
 
 
