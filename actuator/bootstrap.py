@@ -1,4 +1,4 @@
-"""Putting the actuator together: bus, API server, pace, loop.
+"""Putting the actuator together: bus, API server, concurrency, loop.
 
 Theory. The actuator keeps nothing: where it stands is JetStream's durable consumer, what it did is
 in EVENTS. Any number of replicas may share the consumer; each gets other decisions, and if two get
@@ -11,11 +11,12 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from actuator.concurrency import AdaptiveConcurrency
 from actuator.kubeapi import KubeApi
 from actuator.kubeevents import Emitter, wanted_in
 from actuator.loop import Loop
 from actuator.metrics import ActuatorMetrics
-from actuator.pace import Pace
+from actuator.window import held_at_most
 from podgroup import subjects
 from podgroup.runtime.collector import collect_rarely
 from podgroup.runtime.health import Checks
@@ -27,22 +28,10 @@ from podgroup.runtime.log import get_logger
 from podgroup.runtime.metrics import of as metrics_of
 from podgroup.runtime.settings import Settings
 
-HELD_PER_REQUEST = 8
-"""Messages taken per request allowed in flight: those that wait for a retry must not be all."""
-MAX_HELD = 640
-"""Messages taken at most, or one per request. A message has up to 32 decisions of about 11 KB each
-while they are worked on: enough that a single pod is not left in the stream behind a group of ten
-thousand, and no more than 220 MB."""
-
 YOUNG = 20_000
 """Objects that may be made before the garbage collector looks: of a request some fifty live on."""
 
 T = TypeVar("T")
-
-
-def held_at_most(max_in_flight: int) -> int:
-    """Return how many messages an actuator takes that may have so many requests under way."""
-    return max(max_in_flight, min(max_in_flight * HELD_PER_REQUEST, MAX_HELD))
 
 
 async def run_actuator(
@@ -81,12 +70,13 @@ async def _run(
 ) -> None:
     log = get_logger("actuator")
     await bus.ensure_streams(settings.streams)
-    pace = Pace(settings.actuator.max_in_flight)
+    concurrency = AdaptiveConcurrency(settings.actuator.max_in_flight)
     metrics = ActuatorMetrics(metrics_of(checks, settings))
-    api = KubeApi(kube, pace, metrics.answered)
-    emitter = Emitter(api, pace, wanted=wanted_in(settings.mode, settings.actuator.events))
+    api = KubeApi(kube, concurrency, metrics.answered)
+    wanted = wanted_in(settings.mode, settings.actuator.events)
+    emitter = Emitter(api, concurrency, wanted=wanted)
     loop = Loop(settings, bus, api, emitter, metrics)
-    metrics.watch(pace, emitter, lambda: loop.held)
+    metrics.watch(concurrency, emitter, lambda: loop.held)
     if checks is not None:
         checks.ready("actuator: log", lambda: loop.trouble)
         checks.ready("actuator: API server", lambda: api.trouble)
@@ -100,7 +90,7 @@ async def _run(
         create=settings.streams.create,
     )
     collect_rarely(YOUNG)
-    log.info("actuator_started", server=kube.server, subject=filter_subject, pace=pace.limit)
+    log.info("actuator_started", server=kube.server, subject=filter_subject)
     try:
         await loop.run(worker, stop)
     finally:

@@ -5,8 +5,8 @@ came (then the write may or may not have happened, which is why every write can 
 Pods are at v1; Workloads and queues are written at the best version both sides know, found out
 once and again when a path turns out not to be served (Kueue installed, upgraded or removed).
 
-Invariant: no request leaves without a turn of `Pace`; nothing here decides what a reply means,
-that is `verdicts`.
+Invariant: no request leaves without a turn of `AdaptiveConcurrency`; nothing here decides what a
+reply means, that is `verdicts`.
 """
 
 import time
@@ -15,11 +15,11 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from actuator.concurrency import AdaptiveConcurrency
 from actuator.fence import Known
-from actuator.pace import Pace
 from actuator.patches import FIELD_MANAGER
 from actuator.replies import NOT_INSTALLED, NOT_SERVED, Reply, read
-from actuator.seen import Seen, Unread
+from actuator.workloadcache import Unread, WorkloadCache
 from actuator.workloads import GROUP, VERSIONS
 from podgroup.commands import ObjectRef
 from podgroup.runtime.kube import KubeError, KubeUnauthorized
@@ -65,20 +65,23 @@ Answered = Callable[[str, str, int, float], None]
 class KubeApi:
     """Verbs on pods, Workloads, queues and Events."""
 
-    def __init__(self, http: Http, pace: Pace, answered: Answered | None = None) -> None:
+    def __init__(
+        self, http: Http, concurrency: AdaptiveConcurrency, answered: Answered | None = None
+    ) -> None:
         self._http = http
-        self._pace = pace
+        self.concurrency = concurrency
+        self._last_answer_s = float("-inf")
         self._answered = answered
         self._version: str | None = None
         self._looked_at = float("-inf")
         self.unread = {single: Unread(annotated=not single) for single in (False, True)}
         """What is guessed of pods of groups, and of single ones."""
-        self.seen = Seen()
+        self.workloads = WorkloadCache()
         """Workloads as the last answers showed them."""
         self.inside = Known()
         """Pods that were seen to be ours (`fence`)."""
         self.trouble = ""
-        """Why the last request got no answer; "" if it got one."""
+        """Why no request gets an answer; "" if any did."""
 
     async def get(self, ref: ObjectRef) -> Reply:
         """GET an object, from etcd, not from a cache that may lag."""
@@ -107,16 +110,10 @@ class KubeApi:
         content_type: str,
         *,
         subresource: str = "",
-        urgent: bool = False,
     ) -> Reply:
-        """PATCH an object, or a subresource of it; `urgent` as `Pace` has it."""
+        """PATCH an object, or a subresource of it."""
         return await self._on(
-            ref,
-            "PATCH",
-            body=body,
-            content_type=content_type,
-            subresource=subresource,
-            urgent=urgent,
+            ref, "PATCH", body=body, content_type=content_type, subresource=subresource
         )
 
     async def create_event(self, namespace: str, body: msgspec.Raw) -> Reply:
@@ -152,13 +149,12 @@ class KubeApi:
         body: Any = None,
         content_type: str = "application/json",
         subresource: str = "",
-        urgent: bool = False,
         cached: bool = False,
     ) -> Reply:
         tail = "" if verb == "POST" else f"/{ref.name}" + (f"/{subresource}" if subresource else "")
         if ref.kind == "Pod":
             path = f"/api/v1/namespaces/{ref.namespace}/pods{tail}"
-            return await self._send(verb, path, body, content_type, urgent, cached)
+            return await self._send(verb, path, body, content_type, cached=cached)
         version = await self.workload_version()
         if not version:
             message = f"this cluster serves no {GROUP} Workloads: install Kueue's CRDs"
@@ -168,7 +164,7 @@ class KubeApi:
         path = f"/apis/{GROUP}/{version}/{place}{_PLURALS[ref.kind]}{tail}"
         reply = await self._send(verb, path, body, content_type, cached=cached)
         if ref.kind == "Workload":
-            self.seen.note(ref, reply, gone=verb == "DELETE")
+            self.workloads.note(ref, reply, gone=verb == "DELETE")
         if reply.status == 404 and not reply.named:
             # The body may have been made for this version, so the whole command starts over.
             self._version = None
@@ -181,14 +177,14 @@ class KubeApi:
         path: str,
         body: Any = None,
         content_type: str = "application/json",
-        urgent: bool = False,
+        *,
         cached: bool = False,
     ) -> Reply:
         data = None if body is None else msgspec.json.encode(body)
         params = {"fieldManager": FIELD_MANAGER} if verb in ("POST", "PATCH") else None
         if cached:
             params = {"resourceVersion": "0"}
-        async with self._pace.slot(urgent=urgent) as slot:
+        async with self.concurrency.slot() as slot:
             began_s = time.monotonic()
             try:
                 answer = await self._http.request(
@@ -198,10 +194,12 @@ class KubeApi:
                 self.trouble = str(error)
                 reply = Reply(verb=verb, path=path, status=401, message=str(error))
             except KubeError as error:
-                self.trouble = str(error)
-                reply = Reply(verb=verb, path=path, status=0, message=str(error))
+                # The server answered others meanwhile: what it is slow with is this object.
+                alone = self._last_answer_s > began_s
+                self.trouble = "" if alone else str(error)
+                reply = Reply(verb=verb, path=path, status=0, message=str(error), alone=alone)
             else:
-                self.trouble = ""
+                self.trouble, self._last_answer_s = "", time.monotonic()
                 reply = read(verb, path, answer)
                 slot.answered(reply.status, reply.retry_after_s)
             if self._answered is not None:

@@ -22,8 +22,9 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
+from actuator.concurrency import AdaptiveConcurrency
+from actuator.fairqueue import ON_BEHALF, Claim
 from actuator.kubeapi import KubeApi
-from actuator.pace import Pace
 from actuator.replies import Reply
 from actuator.workloads import GROUP
 from podgroup.commands import KubeEvent, ObjectRef
@@ -154,10 +155,14 @@ class Emitter:
     """Sends Events in the background; `run` it beside the loop."""
 
     def __init__(
-        self, api: KubeApi, pace: Pace, hold_s: float = HOLD_S, wanted: Wanted = "all"
+        self,
+        api: KubeApi,
+        concurrency: AdaptiveConcurrency,
+        hold_s: float = HOLD_S,
+        wanted: Wanted = "all",
     ) -> None:
         self._api = api
-        self._pace = pace
+        self._concurrency = concurrency
         self._hold_s = hold_s
         self._wanted = wanted
         self._waiting: asyncio.Queue[tuple[float, Note]] = asyncio.Queue(MAX_WAITING)
@@ -202,15 +207,17 @@ class Emitter:
 
     async def _sender(self, number: int) -> None:
         while True:
-            if number >= max(1, self._pace.limit // _SHARE):
+            if number >= max(1, self._concurrency.limit // _SHARE):
                 # Not our turn: later senders join in only while the server takes that much.
                 await asyncio.sleep(0.2)
                 continue
             until, note = await self._waiting.get()
             self._busy += 1
+            # A flow of its own: Events of a namespace whose pods are slow are not.
+            ON_BEHALF.set(Claim(f"events/{note.namespace}"))
             try:
                 if self._waiting.qsize() < MAX_WAITING // 2:  # none is dropped for having waited
-                    await self._pace.calm(until - time.monotonic())
+                    await self._concurrency.calm(until - time.monotonic())
                 await self._send(note)
             finally:
                 self._busy -= 1

@@ -1,7 +1,7 @@
 """The consume loop: decisions in, outcomes out, many at once, in order for each object.
 
 Theory. Each delivery is a message with one decision or several, and each decision a task. It waits
-for its predecessor on the same object and is carried out (`tries`); the message is acknowledged
+for its predecessor on the same object and is carried out (`retrying`); the message is acknowledged
 last, when the stream has all its outcomes. A crash at any point therefore leads to a second
 delivery of decisions whose repetition changes nothing. While work is left, the message is kept
 alive by in-progress marks, so no other actuator gets it.
@@ -19,21 +19,24 @@ two decisions on one object are never carried out at the same time by one proces
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
+from actuator.fairqueue import ON_BEHALF, Claim
 from actuator.fence import forbidden
 from actuator.heads import decision_head
 from actuator.kubeapi import KubeApi
 from actuator.kubeevents import Emitter
-from actuator.line import ON_BEHALF
 from actuator.metrics import ActuatorMetrics
 from actuator.outcomelog import OutcomeLog
 from actuator.refusals import Refusals
-from actuator.starts import Starts
-from actuator.tries import Held, Tries, first
+from actuator.retrying import RetryingExecutor, first
+from actuator.startlimiter import StartLimiter
+from actuator.urgency import is_urgent
+from actuator.window import AWAY_S, Held, crowding, held_at_most
 from podgroup import codec, subjects
 from podgroup.events import PARKED_DECISION, Decision
 from podgroup.parked import ParkedMessage, encode_parked
@@ -59,8 +62,16 @@ class Turn(Struct):
     """A decision's place among those on one object: after `before`, and it tells when `done`."""
 
     key: Key
+    claim: Claim
     done: asyncio.Event
-    before: asyncio.Event | None = None
+    before: "Turn | None" = None
+
+    def promote_those_before(self) -> None:
+        """What something urgent waits for is urgent."""
+        turn = self.before
+        while turn is not None and not turn.claim.urgent:
+            turn.claim.promote()
+            turn = turn.before
 
 
 class Loop:
@@ -85,11 +96,13 @@ class Loop:
         self._verifier = Verifier(keys) if keys else None
         self._refusals = Refusals(self._outcomes, metrics)
         self._held: dict[int, Held] = {}
-        self._last: dict[Key, asyncio.Event] = {}
+        self._most_held = held_at_most(settings.actuator.max_in_flight)
+        self._slow = api.concurrency.slow
+        self._last: dict[Key, Turn] = {}
         self._stopping = asyncio.Event()
         self._trouble = ""
-        self._starts = Starts()
-        self._tries = Tries(
+        self._starts = StartLimiter()
+        self._executor = RetryingExecutor(
             settings.actuator, api, emitter, self._outcomes, self._stopping, metrics
         )
         self._log = get_logger("actuator")
@@ -145,6 +158,21 @@ class Loop:
                 self._take(delivery)
                 if not count % BREATH:
                     await asyncio.sleep(0)
+            if len(self._held) >= self._most_held:
+                await self._make_room()
+
+    async def _make_room(self) -> None:
+        """Send back what waits for slow namespaces alone."""
+        back = crowding(list(self._held.values()), self._slow, self._most_held)
+        tasks = [held.task for held in back if held.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        with suppress(BusError):  # they come back after ack_wait_s anyway
+            for held in back:
+                await held.delivery.nak(AWAY_S)
+        if back:
+            self._log.info("decisions_sent_back", count=len(back), why="their namespaces are slow")
 
     def _take(self, delivery: Delivery) -> None:
         message = delivery.message
@@ -193,9 +221,14 @@ class Loop:
         if beyond:
             return self._fence(held, decision, beyond, place)
         target = decision.command.target
-        turn = Turn((target.kind, target.namespace, target.name), asyncio.Event())
+        urgent = is_urgent(decision.command, kueue=self._kueue)
+        claim = Claim(target.namespace, decision.group, urgent=urgent)
+        turn = Turn((target.kind, target.namespace, target.name), claim, asyncio.Event())
         turn.before = self._last.get(turn.key)
-        self._last[turn.key] = turn.done
+        if urgent:
+            turn.promote_those_before()
+        self._last[turn.key] = turn
+        held.claims.append(claim)
         return self._handle(held, decision, turn, place)
 
     async def _refuse(self, held: Held, body: bytes, reason: str, place: int) -> Disposition:
@@ -203,11 +236,13 @@ class Loop:
         if head is None:
             return await self._disbelieve(held, reason)
         held.left -= 1
-        return await self._tries.give_up(held, reason, head, place)
+        return await self._executor.give_up(held, reason, head, place)
 
     async def _fence(self, held: Held, decision: Decision, reason: str, place: int) -> Disposition:
         held.left -= 1
-        return await self._tries.give_up(held, f"outside of the fence: {reason}", decision, place)
+        return await self._executor.give_up(
+            held, f"outside of the fence: {reason}", decision, place
+        )
 
     async def _disbelieve(self, held: Held, reason: str) -> Disposition:
         """Park a message as no decision of ours: what it says of itself counts for nothing."""
@@ -218,15 +253,17 @@ class Loop:
     async def _handle(self, held: Held, decision: Decision, turn: Turn, place: int) -> Disposition:
         try:
             if turn.before is not None:
-                await turn.before.wait()
-            await self._starts.turn(decision.group)
+                await turn.before.done.wait()
+                turn.before = None
+            await self._starts.turn(turn.claim)
             # Set in the decision's own task, or in that of its message when it is the only one.
-            ON_BEHALF.set(decision.group)
-            return await self._tries.carry_out(held, decision, place)
+            ON_BEHALF.set(turn.claim)
+            return await self._executor.carry_out(held, decision, place)
         finally:
             held.left -= 1
+            held.claims.remove(turn.claim)
             turn.done.set()
-            if self._last.get(turn.key) is turn.done:
+            if self._last.get(turn.key) is turn:
                 del self._last[turn.key]
 
     async def _park(self, held: Held, ordinal: int, body: bytes, reason: str) -> None:

@@ -1,8 +1,8 @@
-"""The actuator's metrics: requests to the API server, what became of decisions, and the pace.
+"""The actuator's metrics: requests to the API server, what became of decisions, how many at once.
 
 Theory. Requests are counted where they leave, by verb, resource and HTTP status, so a server that
 says 429 is seen as that even when the decision succeeds on its second try. Decisions are counted
-by their outcome, which is what the log hears too. Pace, queue and Events are read off at a scrape.
+by their outcome, which is what the log hears too. Concurrency, queue and Events: at a scrape.
 
 Invariant: every request is counted once, and so is every final outcome.
 """
@@ -12,8 +12,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
+from actuator.concurrency import AdaptiveConcurrency
 from actuator.kubeevents import Emitter
-from actuator.pace import Pace
 from podgroup.events import Decision
 from podgroup.runtime.metrics import SLOW_S, Metrics
 
@@ -64,18 +64,20 @@ class ActuatorMetrics:
             buckets=(0.01, 0.025, 0.05, *SLOW_S),
         )
 
-    def watch(self, pace: Pace, emitter: Emitter, held: Callable[[], int]) -> None:
-        """Read the pace, Events and `held` decisions at each scrape."""
+    def watch(
+        self, concurrency: AdaptiveConcurrency, emitter: Emitter, held: Callable[[], int]
+    ) -> None:
+        """Read concurrency, Events and `held` decisions at each scrape."""
         read = self._metrics.read
         read(
             "gatelog_actuator_requests_in_flight",
             "Requests at the API server now.",
-            read=lambda: {(): pace.in_flight},
+            read=lambda: {(): concurrency.in_flight},
         )
         read(
             "gatelog_actuator_requests_limit",
             "Requests allowed at the API server at once; adapts to what it takes.",
-            read=lambda: {(): pace.limit},
+            read=lambda: {(): concurrency.limit},
         )
         read(
             "gatelog_actuator_decisions_held",

@@ -16,8 +16,8 @@ from datetime import datetime
 from actuator import fence, patches
 from actuator.kubeapi import JSON_PATCH, STRATEGIC_PATCH, KubeApi
 from actuator.replies import Reply
-from actuator.seen import Unread
 from actuator.verdicts import Verdict, applied, gone_from, judge, rejected
+from actuator.workloadcache import Unread
 from podgroup.commands import (
     DeletePod,
     FinalizePod,
@@ -44,7 +44,7 @@ async def ungate(api: KubeApi, command: UngatePod) -> Verdict:
     if unread.guess.worth_trying():
         operations = patches.ungate_unread(command, annotated=tried)
     if operations is not None:
-        reply = await api.patch(command.target, operations, JSON_PATCH, urgent=True)
+        reply = await api.patch(command.target, operations, JSON_PATCH)
         verdict = judge(reply)
         if verdict.status == "applied":
             api.inside.add(command.target.uid)
@@ -88,7 +88,7 @@ async def _ungate_read(
         case patches.Conflict(message=message):
             return rejected(f"{found.path}: {message}", CONFLICT)
         case patches.Patch(operations=operations):
-            return judge(await api.patch(target, operations, JSON_PATCH, urgent=True))
+            return judge(await api.patch(target, operations, JSON_PATCH))
 
 
 async def finalize(api: KubeApi, command: FinalizePod) -> Verdict:

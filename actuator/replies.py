@@ -53,7 +53,8 @@ class Reply(Struct, frozen=True, kw_only=True):
 
     `uid` and `resource_version` are those of the object in the answer, "" if it holds none;
     `fields` are the paths the server complains about. `named` tells whether a failure speaks of an
-    object: a path that is not served at all is a 404 that does not.
+    object: a path that is not served at all is a 404 that does not. `alone`: this one got no answer
+    while others did.
     """
 
     verb: str
@@ -67,6 +68,7 @@ class Reply(Struct, frozen=True, kw_only=True):
     fields: tuple[str, ...] = ()
     retry_after_s: float | None = None
     named: bool = False
+    alone: bool = False
 
     @property
     def ok(self) -> bool:

@@ -16,7 +16,7 @@ Every answer has one name here (the words are those of `podgroup.outcomes`):
     429             retried, as the whole server, not before Retry-After
     408, 500, 504   retried, not before Retry-After if there is one
     502, 503        retried, as the whole server
-    no answer       retried, as the whole server; the write may have happened
+    no answer       retried, as the whole server unless others got one; it may have happened
     anything else   rejected
 
 Invariant: `judge` is total, and only failures that are the object's own count as attempts; trouble
@@ -96,7 +96,7 @@ def judge(reply: Reply) -> Verdict:
             message=message,
             http_status=code,
             again=changed,
-            whole_server=code in _WHOLE_SERVER,
+            whole_server=code in _WHOLE_SERVER and not reply.alone,
             retry_after_s=reply.retry_after_s,
         )
     return rejected(message + _advice(code, reply), code)

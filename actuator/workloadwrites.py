@@ -3,8 +3,9 @@
 Theory. A Workload has several writers (Kueue's scheduler, webhooks, people), so every write is
 made from a version that the server showed us and guarded by it; a conflict starts the command over,
 which costs two requests and never another writer's update. The version is the one our last write
-came to, if that is worth a try (`seen`), else a fresh read. Creating is the exception: the name is
-the guard, and if it is taken the answer lies in whether the object is the one we would have made.
+came to, if that is worth a try (`workloadcache`), else a fresh read. Creating is the exception: the
+name is the guard, and if it is taken the answer lies in whether the object is the one we would have
+made.
 
 Invariant: what is written was computed from exactly the version it replaces.
 """
@@ -119,12 +120,12 @@ async def _from_live(
     The copy that our last write left is tried first. It is believed only if the API server takes
     what was made of it: anything else is settled by a read.
     """
-    copy = api.seen.recall(target)
+    copy = api.workloads.recall(target)
     if copy is not None:
         verdict = await write(copy)
         if verdict is not None:
             fresh = not verdict.again and verdict.status != "obsolete"
-            api.seen.guess.learn(fresh)
+            api.workloads.guess.learn(fresh)
             if fresh:
                 return verdict
     found = await api.get(target)

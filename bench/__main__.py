@@ -27,6 +27,7 @@ from bench import (
     core,
     forecasting,
     ingesting,
+    isolation,
     latency,
     listing,
     load,
@@ -45,7 +46,7 @@ from bench.processes import machine
 from podgroup.runtime import eventloop
 
 RESULTS = Path(__file__).parent / "results.jsonl"
-LONG = ("rebuild", "listing", "serve", "behind", "kueue-load", "kueue-load-groups")
+LONG = ("rebuild", "listing", "serve", "behind", "isolation", "kueue-load", "kueue-load-groups")
 """Parts that take many minutes: run when they are asked for."""
 
 
@@ -62,6 +63,7 @@ PARTS: dict[str, Callable[[], AsyncIterator[Figure]]] = {
     "ingest": ingesting.run,
     "listing": listing.run,
     "behind": behind.run,
+    "isolation": isolation.run,
     "latency": latency.run,
     "sizes": sizes.run,
     "queries": questions.run,

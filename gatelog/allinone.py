@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from gatelog.answers import readiness
-from gatelog.answers.readiness import Ready
 from gatelog.cluster import clusterinfo, install, policies
+from gatelog.readmodel import readiness
+from gatelog.readmodel.readiness import Ready
 from gatelog.shell import statedir
 from gatelog.shell.errors import CommandFailed
 from gatelog.shell.narrator import Narrator
@@ -41,17 +41,20 @@ async def run_up(
     narrator: Narrator,
     *,
     way: install.Way | None = None,
+    beside_kueue: bool = False,
     on_ready: OnReady | None = None,
     farewell: bool = True,
 ) -> None:
     """Run everything until `stop`.
 
     `way` sets up admission; None goes on with a webhook this address was registered for earlier.
+    `beside_kueue`: also where Kueue gates pods itself.
     `farewell`: say at the end what stays. `on_ready` is called once, when every kind is watched
     and the log is folded up to its end.
 
     Raises:
-        CommandFailed: the state directory is in use, or the cluster cannot be set up.
+        CommandFailed: the state directory is in use, Kueue gates pods itself, or the cluster cannot
+            be set up.
         BusError, KubeError, DatabaseError, EmbeddedError: a part cannot work; the message says why.
     """
     state = statedir.of(settings)
@@ -68,6 +71,8 @@ async def run_up(
         narrator.done("console", f"console for this machine: {console}", url=console)
         kube = await connect_kube(settings.kubernetes)
         stack.push_async_callback(kube.close)
+        if not beside_kueue:
+            await _kueue_leaves_pods_alone(kube, narrator)
         settings, registered = await _cluster(kube, settings, narrator, way)
         # The state directory is ours alone, so there is no other process to take turns with.
         settings = msgspec.structs.replace(
@@ -118,6 +123,26 @@ async def _database(settings: Settings, narrator: Narrator) -> None:
     url = database.database_url(settings)
     await asyncio.to_thread(migrate.upgrade, url)
     narrator.done("database", f"read model in {read_model_at(url)}", schema=migrate.head())
+
+
+async def _kueue_leaves_pods_alone(kube: KubeClient, narrator: Narrator) -> None:
+    """Refuse to be a second one that gates and ungates pods; nothing was written so far."""
+    configuration = (await clusterinfo.admission(kube)).kueue_pods
+    if not configuration:
+        return
+    taken = await clusterinfo.kueue_pod_frameworks(kube)
+    if taken:
+        raise CommandFailed(
+            f"Kueue queues pods itself on {kube.server} ({', '.join(taken)} in "
+            "integrations.frameworks of kueue-manager-config): both would gate and ungate the same "
+            "pods. Take them out and restart Kueue, or say --beside-kueue if it serves other queues"
+        )
+    if taken is None:
+        narrator.warning(
+            "kueue_unknown",
+            f"Kueue is installed ({configuration}) and its configuration cannot be read: see that "
+            f"integrations.frameworks has none of {', '.join(clusterinfo.POD_FRAMEWORKS)}",
+        )
 
 
 async def _cluster(

@@ -5,6 +5,8 @@ Invariant: asking changes nothing.
 
 from collections.abc import Mapping
 from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Final
 
 from podgroup.commands import Admission
@@ -12,6 +14,7 @@ from podgroup.ids import PodUID
 from podgroup.members import Flag
 from podgroup.names import ADMISSION_GATE, PODSET_LABEL
 from podgroup.objects import (
+    WHOLE,
     Assignment,
     ClusterQueueView,
     Condition,
@@ -20,6 +23,8 @@ from podgroup.objects import (
     PodView,
     WorkloadView,
 )
+from podgroup.policy import weights_of
+from podgroup.standing import weighted_use
 from podgroup.view import Group, Holding, Pod, World
 
 KUEUE: Final = "kueue"
@@ -47,6 +52,22 @@ def cluster_queue_name(world: World, group: Group) -> str:
         return group.quota.holding.admission.cluster_queue
     local = local_queue_of(world, group)
     return local.cluster_queue if local is not None else ""
+
+
+def shares_by_use(world: World, queue: ClusterQueueView) -> bool:
+    """Tell whether a ClusterQueue takes first who used least lately."""
+    return world.policy.usage_half_life_s >= 0 and queue.usage_based
+
+
+def used_lately(world: World, local: LocalQueueView) -> float:
+    """Return what a LocalQueue used lately, as `admission.ledger` has it."""
+    used = world.meta.used.get(f"{local.namespace}/{local.name}")
+    consumed = dict(used.consumed or ()) if used is not None else {}
+    return weighted_use(
+        {resource: Decimal(amount) for resource, amount in consumed.items()},
+        dict(weights_of(world.policy)),
+        float(Fraction(local.weight_nano, WHOLE)),
+    )
 
 
 def find_object(world: World, key: tuple[str, str, str]) -> Any:

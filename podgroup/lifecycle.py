@@ -13,6 +13,13 @@ Invariant: every state that a group is said to be in can be reached from the one
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from podgroup.names import (
+    NOT_ADMITTED_CHECKS,
+    PENDING_DEACTIVATED,
+    PENDING_ON_HOLD,
+    WAITING_FOR_REPLACEMENT_PODS,
+)
+
 UNBORN: Final = ""
 """What a group is before it was looked at for the first time."""
 GONE: Final = "Gone"
@@ -30,6 +37,55 @@ STATES: Final[Mapping[str, str]] = {
     GONE: "its last pod and its Workload have left the API server",
 }
 """State -> its meaning, in the order of a life."""
+
+
+PENDING: Final = ("Composing", "Queued", "Blocked", "Evicted")
+"""It asks for quota and may not run: what every list of who waits shows, and every count counts."""
+ADMITTED: Final = ("Admitted", "Running")
+"""It is admitted, and its pods may run."""
+OVER: Final = ("Finishing", "Finished", GONE)
+"""It runs nothing and waits for nothing any more."""
+
+
+class Stage(NamedTuple):
+    """Part of what is pending: groups in `state` that wait for one of `reasons`, if there are any.
+
+    One without reasons has the rest of its state.
+    """
+
+    name: str
+    state: str
+    reasons: tuple[str, ...]
+    means: str
+
+
+QUEUED: Final = "queued"
+"""The stage in which a group has a position in its queue."""
+STAGES: Final = (
+    Stage("composing", "Composing", (), "pods are missing"),
+    Stage("composing", "Queued", (WAITING_FOR_REPLACEMENT_PODS,), "pods ended and are missing"),
+    Stage(
+        "checks", "Queued", (NOT_ADMITTED_CHECKS,), "holds quota; not all admission checks agree"
+    ),
+    Stage(
+        *("stopped", "Queued", (PENDING_ON_HOLD, PENDING_DEACTIVATED)),
+        "its queue is stopped, or its Workload is deactivated",
+    ),
+    Stage(QUEUED, "Queued", (), "waits for quota, at a position in its queue"),
+    Stage("blocked", "Blocked", (), "only a person can end its wait"),
+    Stage("evicted", "Evicted", (), "stops, or waits to be queued again"),
+)
+"""What is pending, in parts that add up to all of it; the first that fits."""
+
+
+def stage_of(state: str, wait_reason: str) -> str:
+    """Return in which stage a group is pending, "" if it is not."""
+    fits = (one.name for one in STAGES if one.state == state and _waits_so(one, wait_reason))
+    return next(fits, "")
+
+
+def _waits_so(stage: Stage, wait_reason: str) -> bool:
+    return not stage.reasons or wait_reason in stage.reasons
 
 
 class Arrow(NamedTuple):

@@ -59,3 +59,9 @@ class Policy(Struct, frozen=True, kw_only=True):
     usage_weights: tuple[str, ...] = ()
     status_interval_s: int = 0
     workloads: str = "all"
+
+
+def weights_of(policy: Policy) -> tuple[tuple[str, float], ...]:
+    """Return the weights of resources by which use is compared."""
+    pairs = (text.rpartition("=") for text in policy.usage_weights)
+    return tuple((resource, float(weight)) for resource, _, weight in pairs)

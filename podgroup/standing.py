@@ -6,7 +6,9 @@ be reported, and is in the log as reported: in the status of the object, and in 
 Invariant: a standing is a value; two that are equal are reported once.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
+from decimal import Decimal
 
 from msgspec import Struct
 
@@ -31,6 +33,19 @@ class Amount(Struct, frozen=True, array_like=True, gc=False):
     used: int = 0
     borrowed: int = 0
     spare: int = 0
+
+
+def weighted_use(
+    consumed: Mapping[str, Decimal], weights: Mapping[str, float], queue_weight: float
+) -> float:
+    """Return what a LocalQueue used lately as one number: who used least comes first.
+
+    `consumed` in standard units per resource; a resource without a weight has 1.
+    """
+    total = 0.0
+    for resource in sorted(consumed):
+        total += float(weights.get(resource, 1)) * float(consumed[resource])
+    return total / queue_weight if queue_weight > 0 else float("inf")
 
 
 class Consumed(Struct, frozen=True, array_like=True, gc=False):

@@ -17,6 +17,7 @@ import contextlib
 import gc
 import os
 import shutil
+import sys
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -26,8 +27,8 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
+from tests.parity.plugin import COLLECTED
 from tests.support.again import pytest_runtest_protocol, pytest_terminal_summary  # noqa: F401
-from tests.support.order import weight
 
 if TYPE_CHECKING:
     from podgroup.runtime.embedded import EmbeddedNats
@@ -44,6 +45,10 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("gatelog")
 
+
+# Modules are compiled once, not anew in every worker and child.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 UNRAISABLE = "pytest.PytestUnraisableExceptionWarning"
 TIDY = (
@@ -67,9 +72,12 @@ def pytest_unconfigure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let files that take long begin first (`tests.support.order`)."""
-    items.sort(key=lambda item: -weight(item.path.relative_to(config.rootpath).as_posix()))
+    """Keep what was collected before any choice; a slow test says why it is."""
+    config.stash[COLLECTED] = list(items)
     for item in items:
+        slow = item.get_closest_marker("slow")
+        if slow is not None and not any(slow.args):
+            raise pytest.UsageError(f"{item.nodeid}: mark it as slow with a reason, one sentence")
         if item.path.relative_to(config.rootpath).parts[1] not in TIDY:
             item.add_marker(pytest.mark.filterwarnings(f"ignore::{UNRAISABLE}"))
 

@@ -1,9 +1,13 @@
 """What the API server can tell of gatelog's own pods: how they are, metrics, last log lines.
 
+Secrets that those pods mount are read where this account may, for one purpose: to be found in what
+the pods have written and taken out.
+
 Invariant: nothing is written; each answer is bounded, and what cannot be had is named with its
 reason, never left out.
 """
 
+import base64
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -20,18 +24,19 @@ _PODS = "/api/v1/namespaces/{}/pods"
 
 
 class Found(NamedTuple):
-    """What there is of gatelog, texts by their name in the archive, and (name, reason) of what
-    could not be had.
+    """What there is of gatelog, texts by their name in the archive, (name, reason) of what could
+    not be had, and contents of Secrets, which go nowhere.
     """
 
     parts: dict[str, Any]
     texts: dict[str, str]
     missing: list[tuple[str, str]]
+    secrets: list[str]
 
 
 async def ask(settings: Settings, namespace: str, lines: int) -> Found:
     """Return what can be had of the deployments in a namespace, `lines` of each container's log."""
-    found = Found({}, {}, [])
+    found = Found({}, {}, [], [])
     try:
         kube = await connect(settings.kubernetes, part="bundle")
     except KubeError as error:
@@ -58,6 +63,8 @@ async def _parts(kube: KubeClient, namespace: str, lines: int, found: Found) -> 
         found.missing.append(
             ("logs and metrics of pods", f"namespace {namespace} has none of ours")
         )
+    for name in sorted({name for pod in pods for name in _mounted(pod)}):
+        await _secret(kube, namespace, name, found)
     for pod in pods:
         path = f"{_PODS.format(namespace)}/{pod['metadata']['name']}"
         for name, query in _logs(pod, lines):
@@ -66,6 +73,35 @@ async def _parts(kube: KubeClient, namespace: str, lines: int, found: Found) -> 
         if port:
             name = f"metrics/{pod['metadata']['name']}.txt"
             await _text(kube, f"{path}:{port}/proxy/metrics", {}, name, found)
+
+
+def _mounted(pod: dict[str, Any]) -> Iterator[str]:
+    """Yield names of the Secrets that a pod mounts or takes variables from."""
+    spec = pod.get("spec") or {}
+    for volume in spec.get("volumes") or ():
+        sources = [volume, *((volume.get("projected") or {}).get("sources") or ())]
+        for secret in (one.get("secret") or {} for one in sources):
+            yield from filter(None, (secret.get("secretName"), secret.get("name")))
+    for container in spec.get("containers") or ():
+        for entry in container.get("env") or ():
+            reference = (entry.get("valueFrom") or {}).get("secretKeyRef") or {}
+            yield from filter(None, (reference.get("name"),))
+        for source in container.get("envFrom") or ():
+            yield from filter(None, ((source.get("secretRef") or {}).get("name"),))
+
+
+async def _secret(kube: KubeClient, namespace: str, name: str, found: Found) -> None:
+    answer = await kube.request("GET", f"/api/v1/namespaces/{namespace}/secrets/{name}")
+    if answer.status == 200:
+        values = ((answer.json() or {}).get("data") or {}).values()
+        found.secrets.extend(base64.b64decode(v).decode(errors="replace") for v in values)
+    elif answer.status != 404:
+        found.missing.append(
+            (
+                f"knowledge of Secret {name}",
+                f"{answer.status}: where it stands bare it was not found",
+            )
+        )
 
 
 def _logs(pod: dict[str, Any], lines: int) -> Iterator[tuple[str, dict[str, str]]]:

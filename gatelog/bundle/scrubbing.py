@@ -2,10 +2,10 @@
 
 Theory. Two ways that mend each other's gaps. What this process can know to be a secret (passwords
 in URLs of the settings, contents of the files that settings and libpq name, values of variables
-that are called like secrets) is replaced wherever it stands and however it is quoted. What others
-may have written into a message is found by form: user information of URLs, what follows the word
-password, token or the like, Authorization headers, JSON Web Tokens, PEM blocks, NKeys, keys of
-clouds.
+that are called like secrets, of the Secrets that gatelog's pods mount) is replaced wherever it
+stands and however it is quoted. What others may have written into a message is found by form: user
+information of URLs, what follows the word password, token or the like, Authorization headers, JSON
+Web Tokens, PEM blocks, NKeys, keys of clouds.
 
 Invariant: a text that went through `text` holds no known secret, and passing it twice changes
 nothing.
@@ -44,6 +44,10 @@ _PASSWORDS = re.compile(r"://[^\s/:@]*:([^\s,]+)@")
 _PASSWORDS_WITH_COMMAS = re.compile(r"://[^\s/:@]*:([^\s@]+)@")
 """Those with a comma, which in a list of URLs ends one."""
 _NAMED = re.compile(rf"(?im)([\w.-]*{_WORDS}[\w-]*)[\"']?[ \t]*[:=][ \t]*[\"']?([^\s\"',}}]+)")
+_NO_PASSWORDS = (
+    "is|was|of|for|in|from|and|or|not|with|without|by|to|the|a|an|has|must|may|cannot|can|as|at|on"
+    "|file|files|authentication|failed|wrong|missing|empty|given|set|changed|needed|expired"
+)
 _FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"-----BEGIN [A-Z0-9 ]+-----.*?(?:-----END [A-Z0-9 ]+-----|\Z)", re.DOTALL), GONE),
     (re.compile(r"(?<=://)[^\s/:@\"'<>]*:[^\s,\"'<>]+(?=@)"), GONE),  # with / or @ in it, too
@@ -56,6 +60,13 @@ _FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         rf"\1\2\3{GONE}\2\3",
     ),
+    (
+        re.compile(
+            r"(?i)(\bpass(?:word|wd|phrase|code)\s+(?:is\s+|was\s+)?)"
+            rf"(?!(?:{_NO_PASSWORDS})\b)[^\s,;&}}\]\\\"':=*]+"
+        ),
+        rf"\1{GONE}",
+    ),
     (re.compile(r"\beyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*"), GONE),
     (re.compile(r"\bS[ACNOUX][A-Z2-7]{54,58}\b"), GONE),
     (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bgh[a-z]_[A-Za-z0-9]{20,}\b"), GONE),
@@ -66,10 +77,17 @@ class Scrubber:
     """Replaces secrets by `GONE`; `known` are values to be found wherever they stand."""
 
     def __init__(self, known: Iterable[str] = ()) -> None:
-        forms = {form for value in known if len(value) >= SHORTEST for form in _written(value)}
+        self._values = frozenset(known)
+        forms = {
+            form for value in self._values if len(value) >= SHORTEST for form in _written(value)
+        }
         # The longest first: one secret may be the beginning of another.
         ordered = sorted(forms, key=lambda form: (-len(form), form))
         self._known = re.compile("|".join(map(re.escape, ordered))) if ordered else None
+
+    def knowing(self, contents: Iterable[str]) -> "Scrubber":
+        """Return one that knows more: what is secret in contents of files of secrets."""
+        return Scrubber(self._values.union(*map(_of_content, contents)))
 
     def text(self, given: str) -> str:
         """Return a text without secrets."""
@@ -151,11 +169,7 @@ def _of_urls(text: str) -> Iterator[str]:
 
 
 def _lines(path: str) -> Iterator[str]:
-    """Yield what a file of secrets holds.
-
-    Of `name = value` and `"name": "value"` those that are called like secrets, of lines with colons
-    (a password file of libpq) the last part, else whole lines.
-    """
+    """Yield what a file of secrets holds."""
     if not path:
         return
     try:
@@ -163,6 +177,15 @@ def _lines(path: str) -> Iterator[str]:
             text = file.read(_MOST_BYTES).decode(errors="replace")
     except OSError:
         return  # not there, or not ours to read: then nothing here can show it
+    yield from _of_content(text)
+
+
+def _of_content(text: str) -> Iterator[str]:
+    """Yield what is secret in the content of a file of secrets.
+
+    Of `name = value` and `"name": "value"` those that are called like secrets, of lines with colons
+    (a password file of libpq) the last part, else whole lines.
+    """
     named = _NAMED.findall(text)
     yield from (value for _, value in named)
     for line in () if named else map(str.strip, text.splitlines()):

@@ -18,9 +18,9 @@ from typing import Any
 
 import msgspec
 
-from gatelog.answers.readmodel import ReadModel
 from gatelog.bundle import cluster
 from gatelog.bundle.scrubbing import Scrubber
+from gatelog.readmodel.model import ReadModel
 from gatelog.shell.errors import CommandFailed, explain
 from gatelog.shell.versions import facts
 from podgroup.runtime.settings import Settings
@@ -38,9 +38,10 @@ _ABOUT = """A bundle of gatelog, made {at} for whoever helps from outside.
 
 {content}
 
-Passwords, tokens, keys and user information of URLs were taken out of all texts ({gone}). Names of
-namespaces, queues, groups and pods stand in the findings of doctor, in logs and in metrics; in
-{group} they are pseudonyms that nobody can turn back. Look through it before you send it.
+{gone} stands for what was known here to be secret, and for what looked like a password, token or
+key. What neither was known nor looks like one is still in it: look through it before you send it.
+Names of namespaces, queues, groups and pods stand in the findings of doctor, in logs and in
+metrics; in {group} they are pseudonyms that cannot be turned back.
 """
 
 
@@ -50,6 +51,7 @@ class Bundle:
     def __init__(self, path: Path, root: str, scrubber: Scrubber) -> None:
         self._scrubber = scrubber
         self._root = root
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
         self._tar = tarfile.open(path, "w:gz")  # noqa: SIM115 # closed by `close`
         self.content: list[str] = []
         self.missing: list[tuple[str, str]] = []
@@ -106,14 +108,15 @@ async def write(
         raise CommandFailed(f"cannot write {path}: {error.strerror}") from error
     with folder as name:
         temporary = Path(name)
+        tell("asking the parts")
+        found = await cluster.ask(settings, namespace, log_lines)
+        scrubber = scrubber.knowing(found.secrets)
         made = Bundle(temporary / "bundle", path.name.split(".", 1)[0] or "bundle", scrubber)
         made.document("version.json", facts(), "versions")
         made.document("settings.json", _settings(settings), "all settings, and which were given")
         tell("asking doctor")
         await _doctor(made, settings)
-        tell("asking the parts")
         await asyncio.to_thread(_metrics_here, made, settings)
-        found = await cluster.ask(settings, namespace, log_lines)
         if found.parts:
             made.document("parts.json", found.parts, "deployments and pods of gatelog")
         for text_name, text in sorted(found.texts.items()):

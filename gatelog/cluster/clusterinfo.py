@@ -26,6 +26,9 @@ WEBHOOK, POLICY = "gatelog-pods", "gatelog-queued-pods"
 REGISTRATIONS = tuple(
     f"{ADMISSION}/{kind}webhookconfigurations/{WEBHOOK}" for kind in ("mutating", "validating")
 )
+POD_FRAMEWORKS = ("pod", "deployment", "statefulset", "leaderworkerset.x-k8s.io/leaderworkerset")
+"""Integrations of Kueue that queue pods: the last three switch the first on by themselves."""
+_KUEUE_CONFIG = "/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config"
 _WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
@@ -156,3 +159,16 @@ def _kueue_pods(configurations: Any) -> str:
             if hook.get("name") == "mpod.kb.io" and "kueue" in name:
                 return name
     return ""
+
+
+async def kueue_pod_frameworks(kube: Asker) -> list[str] | None:
+    """Return the integrations in Kueue's configuration that queue pods; None: not readable."""
+    import yaml
+
+    found = await get(kube, _KUEUE_CONFIG)
+    try:
+        config: Any = yaml.safe_load(found["data"]["controller_manager_config.yaml"])
+        named = (config.get("integrations") or {}).get("frameworks") or ()
+    except (KeyError, TypeError, AttributeError, yaml.YAMLError):
+        return None
+    return [name for name in POD_FRAMEWORKS if name in named]

@@ -13,7 +13,7 @@ from gatelog.shell.errors import FAILED
 from gatelog.terminal.printing import document
 
 if TYPE_CHECKING:
-    from gatelog.answers.inforce import EpochLine, InForce
+    from gatelog.readmodel.inforce import EpochLine, InForce
 
 HELP = (
     "The beginnings of the log (epochs) with what is missing between them, and which settings, "
@@ -41,7 +41,7 @@ def epochs(
     assign: options.Assign = None,
 ) -> int | None:
     """Run `gatelog epochs`; see HELP."""
-    from gatelog.answers import inforce
+    from gatelog.readmodel import inforce
     from gatelog.terminal import lookup
 
     output = options.form(output, as_json=as_json)

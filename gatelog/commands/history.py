@@ -61,12 +61,12 @@ def history(
     assign: options.Assign = None,
 ) -> int | None:
     """Run `gatelog history`; see HELP."""
-    from gatelog.answers import timeline
-    from gatelog.answers.gaps import missing
-    from gatelog.answers.inforce import briefly, of_group
-    from gatelog.answers.rows import GroupRow
-    from gatelog.answers.sql import ENTRIES
-    from gatelog.answers.waitbars import bars
+    from gatelog.readmodel import timeline
+    from gatelog.readmodel.gaps import missing
+    from gatelog.readmodel.inforce import briefly, of_group
+    from gatelog.readmodel.rows import GroupRow
+    from gatelog.readmodel.statements import ENTRIES
+    from gatelog.readmodel.waitbars import bars
     from gatelog.terminal import console, lookup
 
     output = options.form(output, as_json=as_json)
@@ -157,7 +157,7 @@ def _earlier(group: Any) -> str:
 
 
 def _until(group: Any) -> str:
-    from gatelog.answers.timeline import duration
+    from gatelog.readmodel.timeline import duration
 
     end = group.gone_at or group.finished_at
     if end is None:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from gatelog.shell import options
+from podgroup.lifecycle import ADMITTED
 
 if TYPE_CHECKING:
-    from gatelog.answers.readmodel import ReadModel
-    from gatelog.answers.rows import FlavorRow, GroupRow, QueueRow
+    from gatelog.readmodel.model import ReadModel
+    from gatelog.readmodel.rows import FlavorRow, GroupRow, QueueRow
     from gatelog.terminal.printing import Column
 
 HELP = (
@@ -147,7 +148,7 @@ def _workload_columns(now: datetime) -> "list[Column[GroupRow]]":
 
 
 def _over(group: "GroupRow") -> bool:
-    return group.state in ("Queued", "Blocked", "Evicted", "Finished", "Gone")
+    return group.state not in (*ADMITTED, "Finishing")
 
 
 def _queue_columns(now: datetime) -> "list[Column[QueueRow]]":
@@ -176,7 +177,7 @@ def _flavor_columns() -> "list[Column[FlavorRow]]":
 
 
 def _amounts(held: dict[str, dict[str, int]]) -> str:
-    from gatelog.answers.timeline import amount
+    from gatelog.readmodel.timeline import amount
 
     return "; ".join(
         f"{key}: " + ", ".join(f"{amount(r, n)} {r}" for r, n in sorted(resources.items()))
@@ -185,6 +186,6 @@ def _amounts(held: dict[str, dict[str, int]]) -> str:
 
 
 def _age(at: datetime | None, now: datetime) -> str:
-    from gatelog.answers.timeline import duration
+    from gatelog.readmodel.timeline import duration
 
     return "" if at is None else duration((now - at).total_seconds())

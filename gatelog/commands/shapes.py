@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from gatelog.answers.shapes import Row
+from gatelog.readmodel.shapes import Row
 from gatelog.terminal.printing import Column, document, table
 
 USED: Sequence[Column[Row]] = (

@@ -37,6 +37,13 @@ Install = Annotated[
         "also install Kueue's kinds (CRDs) where they are absent.",
     ),
 ]
+BesideKueue = Annotated[
+    bool,
+    typer.Option(
+        "--beside-kueue",
+        help="Start although Kueue's own pod integration is on: two then gate the same pods.",
+    ),
+]
 Mode = Annotated[
     Literal["builtin", "kueue"] | None,
     typer.Option("--mode", help="Who admits: our own quota queues, or Kueue's scheduler."),
@@ -48,6 +55,7 @@ def up(
     kubeconfig: options.Kubeconfig = None,
     context: options.KubeContext = None,
     install: Install = None,
+    beside_kueue: BesideKueue = False,
     mode: Mode = None,
     state_dir: options.StateDirOption = None,
     db: options.Database = None,
@@ -69,7 +77,7 @@ def up(
     narrator = Narrator(settings.log, "up", verbose=verbose)
 
     from gatelog.allinone import run_up
-    from gatelog.answers.readiness import Ready
+    from gatelog.readmodel.readiness import Ready
     from gatelog.shell.running import run
     from gatelog.terminal.following import follow
     from gatelog.terminal.guidance import tell_ready
@@ -80,6 +88,8 @@ def up(
             await follow(settings, narrator, found.position)
 
     async def main(stop: asyncio.Event) -> None:
-        await run_up(settings, stop, narrator, way=install, on_ready=ready)
+        await run_up(
+            settings, stop, narrator, way=install, beside_kueue=beside_kueue, on_ready=ready
+        )
 
     run(main, event_loop=settings.event_loop)

@@ -16,9 +16,9 @@ from gatelog.shell import options
 from gatelog.shell.errors import CommandFailed, UsageFailed
 
 if TYPE_CHECKING:
-    from gatelog.answers.rates import Rates
-    from gatelog.answers.readmodel import ReadModel
-    from gatelog.answers.usage import Idle, Share
+    from gatelog.readmodel.model import ReadModel
+    from gatelog.readmodel.rates import Rates
+    from gatelog.readmodel.usage import Idle, Share
     from podgroup.runtime.settings import Settings
 
 HELP = (
@@ -102,8 +102,8 @@ def usage(
     assign: options.Assign = None,
 ) -> None:
     """Run `gatelog usage`; see HELP."""
-    from gatelog.answers import rates as prices
-    from gatelog.answers import usage as sums
+    from gatelog.readmodel import rates as prices
+    from gatelog.readmodel import usage as sums
     from gatelog.terminal import lookup
     from gatelog.whatif.since import moment
     from projector.schema.dialect import SQLITE, home
@@ -169,9 +169,9 @@ def _shapes(
     headers: bool,
 ) -> None:
     """Print the findings by owner and shape."""
-    from gatelog.answers import shapes
-    from gatelog.answers.usage import MOST_ROWS
     from gatelog.commands import shapes as printed
+    from gatelog.readmodel import shapes
+    from gatelog.readmodel.usage import MOST_ROWS
     from gatelog.terminal import lookup
     from projector.schema.dialect import home
 
@@ -202,8 +202,8 @@ def _notes(model: "ReadModel", begin: datetime) -> list[str]:
 
 
 def _values(share: "Share") -> "dict[str, Any]":
-    from gatelog.answers.rates import unit_name
-    from gatelog.answers.usage import HOLDS, WASTES, hours, money
+    from gatelog.readmodel.rates import unit_name
+    from gatelog.readmodel.usage import HOLDS, WASTES, hours, money
 
     spent = share.spent
     parts = {f"held_{why}": spent.held.get(why, 0) for why in HOLDS}
@@ -228,8 +228,8 @@ def _values(share: "Share") -> "dict[str, Any]":
 
 
 def _idle_values(one: "Idle", rates: "Rates | None") -> "dict[str, Any]":
-    from gatelog.answers.rates import unit_name
-    from gatelog.answers.usage import hours, money
+    from gatelog.readmodel.rates import unit_name
+    from gatelog.readmodel.usage import hours, money
 
     cost = {} if rates is None else {"cost_of_idle": money(one.cost(rates))}
 
@@ -255,7 +255,7 @@ def _document(
     rates: "Rates | None",
     notes: list[str],
 ) -> None:
-    from gatelog.answers.usage import totals
+    from gatelog.readmodel.usage import totals
     from gatelog.terminal.printing import document
 
     def row(share: "Share") -> dict[str, Any]:
@@ -287,7 +287,7 @@ def _csv(
     by: str, shares: "list[Share]", idle: "list[Idle]", rates: "Rates | None", *, headers: bool
 ) -> None:
     """Print a row per key and resource; by queue and flavor also quota that was not taken."""
-    from gatelog.answers.usage import Share
+    from gatelog.readmodel.usage import Share
 
     out = csv.writer(sys.stdout, lineterminator="\n")
     quota: dict[tuple[str, str], dict[str, Any]] = {}
@@ -315,7 +315,7 @@ def _table(
     wide: bool,
     headers: bool,
 ) -> None:
-    from gatelog.answers.usage import HOLDS, WASTES, totals
+    from gatelog.readmodel.usage import HOLDS, WASTES, totals
     from gatelog.terminal.printing import table
 
     shown = ["running", "held", "wasted", "waited"]

@@ -335,7 +335,7 @@ def _show(jobs: Any, tallies: list[Any], output: "Form | None") -> None:
 
 
 def _span(begin: datetime | None, end: datetime | None) -> str:
-    from gatelog.answers.timeline import duration
+    from gatelog.readmodel.timeline import duration
 
     if begin is None or end is None:
         return "nothing played"

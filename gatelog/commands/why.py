@@ -13,12 +13,13 @@ import typer
 
 from gatelog.shell import options
 from gatelog.shell.errors import FAILED, UsageFailed
+from podgroup.lifecycle import ADMITTED, PENDING
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from gatelog.answers.readmodel import ReadModel
-    from gatelog.answers.rows import (
+    from gatelog.readmodel.model import ReadModel
+    from gatelog.readmodel.rows import (
         ExpectedRow,
         GroupRow,
         HolderRow,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
         UnstartedRow,
         WaitRow,
     )
-    from gatelog.answers.shared import Shared
+    from gatelog.readmodel.shared import Shared
     from gatelog.terminal.printing import Column, Output
     from podgroup.runtime.settings import Settings
 
@@ -69,8 +70,6 @@ _BUDGET_S = 2.0
 """Processor time after which no further play of a forecast is begun."""
 _MOST_PLAYED = 1000
 """Groups that wait above which `gatelog forecast` is left to work out when they start."""
-_WAITING = frozenset({"Composing", "Queued", "Blocked", "Evicted"})
-_STARTED = frozenset({"Admitted", "Running"})
 _OVER = frozenset({"Finishing", "Finished"})
 _SPARED = (
     "single pods do without (queueing.workloads=groups): kubectl get podgroups lists it, "
@@ -100,9 +99,9 @@ def why(
     assign: options.Assign = None,
 ) -> int | None:
     """Run `gatelog why`; see HELP."""
-    from gatelog.answers.advice import remedy
-    from gatelog.answers.gaps import missing
-    from gatelog.answers.sql import WHY
+    from gatelog.readmodel.advice import remedy
+    from gatelog.readmodel.gaps import missing
+    from gatelog.readmodel.statements import WHY
     from gatelog.terminal import console, lookup, printing
 
     settings = lookup.read_settings(config, assign, state_dir, db, cluster, search=True)
@@ -130,18 +129,18 @@ def why(
         gaps = missing(model, group)
         waits = model.waits(group.id)
         aside = model.parked_of(namespace, group.name, group.id)
-        holders, ahead = _competition(model, group)
+        holders, position = _competition(model, group)
         shared = model.shared(group.id)
         unstarted = model.unstarted(group.id) if group.state in _OVER else []
-        failed = model.unreplaced(group.id) if group.state in _STARTED else []
+        failed = model.unreplaced(group.id) if group.state in ADMITTED else []
         repeated = model.repeated(datetime.now(UTC), group.id)
-        waiting = group.state in _WAITING
+        waiting = group.state in PENDING
         expected = _expected(model, settings, group) if waiting else None
     if output in ("json", "yaml"):
         found = {
             "group": group,
             "takes": remedy(group) if waiting else "",
-            "ahead": ahead,
+            "position": position,
             "expected": expected,
             "holders": holders,
             "short_of": shared.short,
@@ -158,7 +157,7 @@ def why(
         return None
     out = console.console()
     out.print(console.heading(group))
-    parts = (group, waits, holders, ahead, shared, aside, unstarted, failed, repeated, expected)
+    parts = (group, waits, holders, position, shared, aside, unstarted, failed, repeated, expected)
     out.print(_answer(*parts))
     if gaps:
         out.print(console.missing(gaps))
@@ -167,7 +166,7 @@ def why(
 
 def _say_awaited(model: "ReadModel", settings: "Settings") -> None:
     """Say on stderr that nothing is decided at all, if that is so."""
-    from gatelog.answers.readiness import LISTS_REMEDY, awaited
+    from gatelog.readmodel.readiness import LISTS_REMEDY, awaited
 
     waits = awaited(model.checkpoint(settings.projector.shard))
     if waits:
@@ -184,7 +183,7 @@ def _everything(
     watch: bool,
 ) -> int | None:
     """Show what waits, in a namespace or everywhere."""
-    from gatelog.answers.sql import PENDING
+    from gatelog.readmodel.statements import PENDING
     from gatelog.terminal import console, following, lookup
 
     if sql:
@@ -231,7 +230,7 @@ def _print_pending(
 
 
 def _pending_columns(now: datetime) -> "list[Column[PendingRow]]":
-    from gatelog.answers.timeline import duration
+    from gatelog.readmodel.timeline import duration
     from gatelog.terminal.printing import Column
 
     def waited(row: "PendingRow") -> str:
@@ -240,6 +239,7 @@ def _pending_columns(now: datetime) -> "list[Column[PendingRow]]":
     return [
         Column("NAMESPACE", lambda row: row.namespace),
         Column("NAME", lambda row: row.name),
+        Column("POSITION", lambda row: "" if row.position is None else str(row.position)),
         Column("FOR", waited),
         Column("REASON", lambda row: row.reason or row.state),
         Column("QUEUE", lambda row: row.queue, wide=True),
@@ -249,13 +249,13 @@ def _pending_columns(now: datetime) -> "list[Column[PendingRow]]":
     ]
 
 
-def _competition(model: "ReadModel", group: "GroupRow") -> tuple[list["HolderRow"], int]:
-    """Return who holds the quota a queued group waits for, and how many are before it."""
+def _competition(model: "ReadModel", group: "GroupRow") -> tuple[list["HolderRow"], int | None]:
+    """Return who holds the quota a queued group waits for, and its position (None: in no line)."""
     inactive = group.wait_reason == "ClusterQueueInactive"
     waits = group.state == "Queued" or inactive
     if not waits or not group.cluster_queue or group.queued_at is None:
-        return [], 0
-    return model.holders(group.cluster_queue), model.ahead(group)
+        return [], None
+    return model.holders(group.cluster_queue), model.position(group.id)
 
 
 def _expected(model: "ReadModel", settings: "Settings", group: "GroupRow") -> "ExpectedRow | None":
@@ -268,8 +268,8 @@ def _expected(model: "ReadModel", settings: "Settings", group: "GroupRow") -> "E
         return known
     if model.waiting() > _MOST_PLAYED:
         return known
-    from gatelog.answers.rows import ExpectedRow
     from gatelog.forecast.refreshing import make
+    from gatelog.readmodel.rows import ExpectedRow
 
     shard = model.shard_of(group.id)
     url = database_url(settings)
@@ -292,7 +292,7 @@ def _expected(model: "ReadModel", settings: "Settings", group: "GroupRow") -> "E
 
 
 def _as_of(expected: "ExpectedRow", now: datetime) -> str:
-    from gatelog.answers.timeline import duration
+    from gatelog.readmodel.timeline import duration
 
     age_s = (now - expected.as_of).total_seconds()
     return "" if age_s < _FRESH_S else f"; that was {duration(age_s)} ago (gatelog forecast)"
@@ -302,7 +302,7 @@ def _answer(
     group: "GroupRow",
     waits: list["WaitRow"],
     holders: list["HolderRow"],
-    ahead: int,
+    position: int | None,
     shared: "Shared",
     aside: list["ParkedOfRow"],
     unstarted: list["UnstartedRow"],
@@ -313,11 +313,11 @@ def _answer(
     from rich.table import Table
     from rich.text import Text
 
-    from gatelog.answers import repeats
-    from gatelog.answers.advice import remedy, replacements
-    from gatelog.answers.shared import sentences
-    from gatelog.answers.timeline import plain
     from gatelog.forecast.words import sentence
+    from gatelog.readmodel import repeats
+    from gatelog.readmodel.advice import remedy, replacements
+    from gatelog.readmodel.shared import sentences
+    from gatelog.readmodel.timeline import plain
 
     now = datetime.now(UTC)
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 2))
@@ -332,8 +332,8 @@ def _answer(
         row("", plain(group.wait_message))
         row("it takes", remedy(group))
         if group.state == "Queued" and group.cluster_queue:
-            before = f"{ahead or 'nobody'} before it in ClusterQueue {group.cluster_queue}"
-            row("in line", f"{before}: it is number {ahead + 1}")
+            if position is not None:
+                row("position", f"{position} in ClusterQueue {group.cluster_queue}")
             last = ""
             for label, text in sentences(shared, group.priority):
                 row("" if label == last else label, text)
@@ -372,7 +372,7 @@ def _answer(
 
 def _past(waits: list["WaitRow"]) -> list[tuple[str, "WaitRow"]]:
     """Return the waits that are over and lasted, with how long, newest first; eight at most."""
-    from gatelog.answers.timeline import NO_WAIT, duration
+    from gatelog.readmodel.timeline import NO_WAIT, duration
 
     over = [(wait.to_at - wait.from_at, wait) for wait in waits if wait.to_at is not None]
     return [(duration(took.total_seconds()), wait) for took, wait in over if took >= NO_WAIT][:8]
@@ -380,7 +380,7 @@ def _past(waits: list["WaitRow"]) -> list[tuple[str, "WaitRow"]]:
 
 def _settled(group: "GroupRow", now: datetime) -> str:
     """Say why a group that waits for nothing is where it is."""
-    from gatelog.answers.timeline import plain
+    from gatelog.readmodel.timeline import plain
 
     message = plain(group.message or group.reason).rstrip(".")
     match group.state:
@@ -395,7 +395,7 @@ def _settled(group: "GroupRow", now: datetime) -> str:
 
 
 def _late(pod: "UnstartedRow", group: "GroupRow") -> str:
-    from gatelog.answers.timeline import duration
+    from gatelog.readmodel.timeline import duration
 
     over = group.finished_at
     if over is None or pod.created_at < over:
@@ -405,7 +405,7 @@ def _late(pod: "UnstartedRow", group: "GroupRow") -> str:
 
 
 def _failure(pod: "UnreplacedRow", now: datetime) -> str:
-    from gatelog.answers.timeline import duration
+    from gatelog.readmodel.timeline import duration
 
     how = f" ({pod.exit_reason})" if pod.exit_reason else ""
     ago = duration((now - pod.ended_at).total_seconds())
@@ -413,8 +413,8 @@ def _failure(pod: "UnreplacedRow", now: datetime) -> str:
 
 
 def _holding(holder: "HolderRow", now: datetime) -> str:
-    from gatelog.answers.timeline import amount as shown
-    from gatelog.answers.timeline import duration
+    from gatelog.readmodel.timeline import amount as shown
+    from gatelog.readmodel.timeline import duration
 
     amounts = ", ".join(
         f"{shown(resource, amount)} {resource} of {flavor or 'no flavor'}"
@@ -429,6 +429,6 @@ def _holding(holder: "HolderRow", now: datetime) -> str:
 
 
 def _when(at: datetime, now: datetime) -> str:
-    from gatelog.answers.timeline import duration
+    from gatelog.readmodel.timeline import duration
 
     return f"{at:%Y-%m-%d %H:%M:%S} UTC ({duration((now - at).total_seconds())} ago)"

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from gatelog.answers.readmodel import ReadModel
-from gatelog.answers.rows import GroupRow
+from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.rows import GroupRow
 from podgroup.names import (
     ADMISSION_GATE,
     GROUP_NAME,

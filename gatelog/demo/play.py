@@ -14,13 +14,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from gatelog.allinone import run_up
-from gatelog.answers.readiness import Ready
-from gatelog.answers.readmodel import ReadModel
-from gatelog.answers.timeline import duration
 from gatelog.demo import report
 from gatelog.demo.cluster import Stage, StoryFailed, cluster_settings
 from gatelog.demo.report import Played
 from gatelog.demo.stories import Programme, Story
+from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.readiness import Ready
+from gatelog.readmodel.timeline import duration
 from gatelog.shell import running
 from gatelog.shell.errors import CommandFailed
 from gatelog.shell.narrator import Narrator

@@ -12,10 +12,10 @@ from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
-from gatelog.answers.readmodel import ReadModel
-from gatelog.answers.timeline import duration, tell
 from gatelog.demo.cluster import NAMESPACE
 from gatelog.demo.stories import Programme, Story
+from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.timeline import duration, tell
 from gatelog.shell.whereabouts import near, read_model_at
 from gatelog.terminal import console, guidance
 from podgroup.runtime.settings import Settings

@@ -5,8 +5,8 @@ Invariant: lists names only; reads no segment.
 
 import asyncio
 
-from gatelog.answers.rows import CheckpointRow
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
+from gatelog.readmodel.rows import CheckpointRow
 from podgroup.runtime.jetstream import StreamState
 from podgroup.runtime.settings import Settings
 

@@ -6,8 +6,8 @@ Invariant: asks for states and one message; takes nothing out of the stream.
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from gatelog.answers.timeline import duration
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
+from gatelog.readmodel.timeline import duration
 from gatelog.shell.errors import explain
 from podgroup import subjects
 from podgroup.runtime.settings import Settings

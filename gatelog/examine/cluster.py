@@ -23,9 +23,6 @@ LEAST = (1, 30)
 _REVIEWS = "/apis/authorization.k8s.io/v1"
 _ROLES = (("ingest", "base/ingest.yaml"), ("actuator", "base/actuator.yaml"))
 _MEASURE = ("measure", "components/measure/access.yaml")
-POD_FRAMEWORKS = ("pod", "deployment", "statefulset", "leaderworkerset.x-k8s.io/leaderworkerset")
-"""Integrations of Kueue that queue pods: the last three switch the first on by themselves."""
-_KUEUE_CONFIG = "/api/v1/namespaces/kueue-system/configmaps/kueue-manager-config"
 
 
 async def examine(settings: Settings) -> list[Finding]:
@@ -189,8 +186,8 @@ async def _admission(kube: KubeClient, settings: Settings) -> list[Finding]:
 
 
 async def _kueue(kube: KubeClient, settings: Settings, configuration: str) -> Finding:
-    frameworks = await kueue_frameworks(kube)
-    if taken := [name for name in POD_FRAMEWORKS if name in (frameworks or ())]:
+    taken = await clusterinfo.kueue_pod_frameworks(kube)
+    if taken:
         return fail(
             AREA,
             "kueue",
@@ -205,7 +202,7 @@ async def _kueue(kube: KubeClient, settings: Settings, configuration: str) -> Fi
             "same Workloads",
             "set mode = kueue, or remove Kueue",
         )
-    if frameworks is None:
+    if taken is None:
         return warn(
             AREA,
             "kueue",
@@ -213,15 +210,3 @@ async def _kueue(kube: KubeClient, settings: Settings, configuration: str) -> Fi
             'make sure that "pod" is not in its integrations.frameworks',
         )
     return ok(AREA, "kueue", "installed, and its own pod integration is off")
-
-
-async def kueue_frameworks(kube: KubeClient) -> list[str] | None:
-    """Return the integrations that Kueue's configuration names; None when it is not readable."""
-    import yaml
-
-    found = await clusterinfo.get(kube, _KUEUE_CONFIG)
-    try:
-        config: Any = yaml.safe_load(found["data"]["controller_manager_config.yaml"])
-        return list((config.get("integrations") or {}).get("frameworks") or ())
-    except (KeyError, TypeError, AttributeError, yaml.YAMLError):
-        return None

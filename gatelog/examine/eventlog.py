@@ -6,10 +6,10 @@ Invariant: reads stream states only; consumes nothing.
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from gatelog.answers.rows import CheckpointRow
-from gatelog.answers.timeline import duration
 from gatelog.examine import archive, backlog
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
+from gatelog.readmodel.rows import CheckpointRow
+from gatelog.readmodel.timeline import duration
 from gatelog.shell import statedir
 from gatelog.shell.errors import explain
 from podgroup import subjects

@@ -8,8 +8,8 @@ Invariant: Leases are read, never written.
 
 from datetime import UTC, datetime
 
-from gatelog.answers.timeline import duration
 from gatelog.examine.findings import Finding, fail, ok, skip
+from gatelog.readmodel.timeline import duration
 from podgroup.runtime.kube import KubeClient, KubeError
 from podgroup.runtime.lease import Lease, LeaseStore, lease_name, namespace_of
 from podgroup.runtime.settings import Settings

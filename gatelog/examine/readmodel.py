@@ -7,12 +7,12 @@ import os
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from gatelog.answers.readiness import LISTS_REMEDY, awaited
-from gatelog.answers.readmodel import ReadModel
-from gatelog.answers.rows import CheckpointRow
-from gatelog.answers.timeline import duration
 from gatelog.examine import stuck
 from gatelog.examine.findings import Finding, fail, ok, warn
+from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.readiness import LISTS_REMEDY, awaited
+from gatelog.readmodel.rows import CheckpointRow
+from gatelog.readmodel.timeline import duration
 from gatelog.shell.errors import CommandFailed, explain
 from gatelog.shell.whereabouts import read_model_at
 from podgroup.runtime.settings import Settings

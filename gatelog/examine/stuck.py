@@ -6,9 +6,9 @@ Invariant: reads what the read model says; both lists are bounded, and the first
 from collections.abc import Sequence
 from datetime import datetime
 
-from gatelog.answers import repeats
-from gatelog.answers.readmodel import ReadModel
 from gatelog.examine.findings import Finding, ok, warn
+from gatelog.readmodel import repeats
+from gatelog.readmodel.model import ReadModel
 
 AREA = "database"
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from gatelog.forecast.playing import Present, play, stuck
 from podgroup.ids import GroupID
+from podgroup.lifecycle import QUEUED, stage_of
 from podgroup.state import Group, World
 
 FEWEST = 10
@@ -78,26 +79,18 @@ def forecast(present: Present, *, seed: int = 1, budget_s: float = 20.0) -> Fore
 
 
 def places(world: World) -> dict[str, int]:
-    """Return the place of each in line, in the order of ClusterQueues and places."""
-
-    def order(identity: str) -> tuple[str, int, float, str]:
-        group = world.groups[GroupID(identity)]
-        local = world.local_queues.get((group.namespace, group.spec.queue))
-        queue = local.cluster_queue if local is not None else ""
-        return (
-            queue,
-            -group.composition.priority,
-            (group.requeueing.queued_at or group.created_at).timestamp(),
-            identity,
-        )
-
+    """Return the position of each that asks for quota, in the order of queues; 0 if not in line."""
+    book = world.lineup.scheduler.book
     found: dict[str, int] = {}
-    last, place = "", 0
-    for key in sorted(map(order, world.quotas.waiting)):
-        place = place + 1 if key[0] == last else 1
-        last = key[0]
-        found[key[3]] = place
-    return found
+    for name in sorted(book.queues):
+        position = 0
+        for waiter in book.line(name):
+            explained = world.groups[GroupID(waiter.id)].explained
+            reason = explained.wait.reason if explained.wait is not None else ""
+            queued = stage_of(explained.state, reason) == QUEUED
+            position += queued
+            found[waiter.id] = position if queued else 0
+    return found | {one: 0 for one in sorted(world.quotas.waiting) if one not in found}
 
 
 def quantile(starts: list[float], plays: int, part: float) -> float | None:

@@ -5,7 +5,7 @@ Invariant: pure.
 
 from datetime import datetime
 
-from gatelog.answers.timeline import plain
+from gatelog.readmodel.timeline import plain
 
 TOO_LATE = "30 days"
 

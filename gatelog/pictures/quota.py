@@ -5,9 +5,9 @@ Invariant: what is left out for want of room is said in the picture.
 
 from datetime import datetime
 
-from gatelog.answers.timeline import duration
 from gatelog.pictures import axes
 from gatelog.pictures.svg import MARGIN, WIDTH, Sheet, shortened
+from gatelog.readmodel.timeline import duration
 from gatelog.whatif.tallying import Key, Tally
 
 MOST = 12

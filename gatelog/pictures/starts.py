@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from gatelog.answers.timeline import duration
 from gatelog.pictures import axes
 from gatelog.pictures.svg import MARGIN, WIDTH, Sheet, shortened
+from gatelog.readmodel.timeline import duration
 
 MOST = 12
 """Groups of a ClusterQueue that are drawn."""

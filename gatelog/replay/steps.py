@@ -12,7 +12,7 @@ from msgspec import Struct
 from rich.table import Table
 from rich.text import Text
 
-from gatelog.answers.timeline import duration
+from gatelog.readmodel.timeline import duration
 from gatelog.terminal.console import GOOD, OVER, QUIET, state_text
 from podgroup.events import (
     OutcomeRecorded,

@@ -17,10 +17,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from gatelog.answers.readmodel import ReadModel
-from gatelog.serve import sql
+from gatelog.readmodel import pages
+from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.rows import LifeRow, PositionRow
 from gatelog.serve.questions import Busy, Questions
-from gatelog.serve.rows import LifeRow, PositionRow
 from podgroup.runtime.log import get_logger
 
 POLL_S = 1.0
@@ -38,7 +38,7 @@ class TooOld(Exception):
 def position(model: ReadModel) -> dict[int, int]:
     """Return how far each shard is folded."""
     return {
-        row.shard: row.seq for row in model.rows(PositionRow, sql.POSITIONS, {"limit": _SHARDS})
+        row.shard: row.seq for row in model.rows(PositionRow, pages.POSITIONS, {"limit": _SHARDS})
     }
 
 
@@ -49,7 +49,7 @@ def changed(model: ReadModel, shard: int, after: int) -> list[LifeRow]:
         TooOld: there are too many.
     """
     given = {"shard": shard, "after": after, "limit": AT_ONCE + 1}
-    rows = list(model.rows(LifeRow, sql.CHANGED, given))
+    rows = list(model.rows(LifeRow, pages.CHANGED, given))
     if len(rows) > AT_ONCE:
         raise TooOld(f"more than {AT_ONCE} groups changed since: list again")
     return rows

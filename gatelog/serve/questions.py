@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gatelog.answers import rates
-from gatelog.answers.readmodel import ReadModel
+from gatelog.readmodel import rates
+from gatelog.readmodel.model import ReadModel
 from gatelog.shell.errors import CommandFailed
 from podgroup.runtime.log import get_logger
 from podgroup.runtime.settings import Settings

@@ -11,7 +11,8 @@ then where the last `gatelog up` of this user ran, which leaves a note of that.
 The lock is an flock, so it goes with its process however that ends; the text in the file only
 says who holds it. A `.gitignore` keeps the directory out of repositories it may be started in.
 
-Invariant: between `enter` and `exit` no other process that asks through here uses the directory.
+Invariant: between `enter` and `exit` no other process that asks through here uses the directory,
+and what this one makes, there or elsewhere, is for its user alone.
 """
 
 import contextlib
@@ -47,6 +48,7 @@ class StateDir:
         """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.path.chmod(0o700)
             ignore = self.path / ".gitignore"
             if not ignore.exists():
                 ignore.write_text("*\n", encoding="utf-8")
@@ -64,7 +66,11 @@ class StateDir:
             os.ftruncate(handle, 0)
             os.write(handle, f"{os.getpid()}\n".encode())
             _leave_note(self.path)
-            yield
+            before = os.umask(0o077)
+            try:
+                yield
+            finally:
+                os.umask(before)
             os.ftruncate(handle, 0)
         finally:
             os.close(handle)

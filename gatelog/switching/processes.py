@@ -43,7 +43,8 @@ class Processes:
             self.how = (
                 f"to keep history, {_EXPORT} here, and {_IMPORT} with the empty database of the "
                 "deployments; then docs/operations.md#on-a-cluster: helm install with "
-                "--take-ownership, or kubectl apply --server-side --force-conflicts of an overlay"
+                "--take-ownership --force-conflicts, or kubectl apply --server-side "
+                "--force-conflicts of an overlay"
             )
             self.back = "gatelog switch processes one"
         else:

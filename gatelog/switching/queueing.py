@@ -13,7 +13,6 @@ from typing import Literal
 from gatelog.cluster import clusterinfo, crds, intent
 from gatelog.cluster.manifests import Object
 from gatelog.cluster.ownership import NAME_LABEL, OWN_NAME, each
-from gatelog.examine.cluster import POD_FRAMEWORKS, kueue_frameworks
 from gatelog.removal.released import PODS, look, made_by_us
 from gatelog.shell.errors import CommandFailed
 from gatelog.switching import parts, probe
@@ -148,7 +147,8 @@ class Queueing:
         if not configurations:
             raise CommandFailed(
                 "Kueue is not installed (no webhook configuration kueue-*): install it with "
-                f"{', '.join(POD_FRAMEWORKS)} taken out of integrations.frameworks, then switch"
+                f"{', '.join(clusterinfo.POD_FRAMEWORKS)} taken out of integrations.frameworks, "
+                "then switch"
             )
         ready, seen = await self._controllers()
         if seen and not ready:
@@ -156,8 +156,7 @@ class Queueing:
                 "no replica of Kueue's controller is ready: nobody would admit (kubectl -n "
                 "kueue-system get pods)"
             )
-        frameworks = await kueue_frameworks(self._kube)
-        taken = [name for name in POD_FRAMEWORKS if name in (frameworks or ())]
+        taken = await clusterinfo.kueue_pod_frameworks(self._kube)
         if taken:
             raise CommandFailed(
                 f"Kueue queues pods itself ({', '.join(taken)} in integrations.frameworks of "
@@ -173,12 +172,12 @@ class Queueing:
             )
         tell(
             f"Kueue is installed ({configurations[0]}), its CRDs are its own"
-            + (", and it leaves pods alone" if frameworks is not None else "")
+            + (", and it leaves pods alone" if taken is not None else "")
         )
-        if frameworks is None:
+        if taken is None:
             tell(
                 "its configuration cannot be read: see that integrations.frameworks has none of "
-                + ", ".join(POD_FRAMEWORKS)
+                + ", ".join(clusterinfo.POD_FRAMEWORKS)
             )
 
     async def _kueue_is_away(self, configurations: list[str], tell: Tell) -> None:

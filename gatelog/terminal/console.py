@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gatelog.answers.rows import GroupRow, SummaryRow
-from gatelog.answers.timeline import Line, duration, listed
+from gatelog.readmodel.rows import GroupRow, SummaryRow
+from gatelog.readmodel.timeline import Line, duration, listed
 
 PIPED_WIDTH = 10_000
 """Columns in a pipe, where a reader wants a row on one line, unless COLUMNS says otherwise."""

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable
 from rich.console import Console
 from rich.text import Text
 
-from gatelog.answers import timeline
-from gatelog.answers.readmodel import ReadModel
-from gatelog.answers.rows import ChangeRow, GroupRow
-from gatelog.answers.timeline import TimelineEntry, plain
+from gatelog.readmodel import timeline
+from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.rows import ChangeRow, GroupRow
+from gatelog.readmodel.timeline import TimelineEntry, plain
 from gatelog.shell.errors import CommandFailed
 from gatelog.shell.narrator import Narrator
 from gatelog.terminal.console import QUIET, state_text

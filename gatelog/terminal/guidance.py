@@ -14,7 +14,7 @@ from gatelog.shell.whereabouts import near, read_model_at
 from podgroup.runtime.settings import Settings
 
 if TYPE_CHECKING:
-    from gatelog.answers.readiness import Ready
+    from gatelog.readmodel.readiness import Ready
 
 
 def tell_ready(narrator: Narrator, settings: Settings, ready: "Ready") -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from gatelog.answers.readmodel import ReadModel
-from gatelog.answers.timeline import duration
+from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.timeline import duration
 from gatelog.shell import options, statedir
 from gatelog.shell.errors import CommandFailed, UsageFailed
 from gatelog.terminal.console import one_of

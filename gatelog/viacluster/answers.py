@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from gatelog.answers.rows import GroupRow
-from gatelog.answers.timeline import TimelineEntry, duration, plain
 from gatelog.forecast.words import short_of
+from gatelog.readmodel.rows import GroupRow
+from gatelog.readmodel.timeline import TimelineEntry, duration, plain
 from gatelog.serve.words import ago
 
 
@@ -80,9 +80,8 @@ def why(group: Any, position: Any, reasons: Any, admissions: Any) -> str:
         lines.append(("now", f"it waits for nothing{': ' + message if message else ''}"))
     if position:
         at = position["position"]
-        before = at["positionInClusterQueue"]
-        text = f"{before or 'nobody'} before it in ClusterQueue {at['clusterQueue']}"
-        lines.append(("in line", f"{text}, {at['positionInLocalQueue']} in its LocalQueue"))
+        text = f"{at['positionInClusterQueue']} in ClusterQueue {at['clusterQueue']}"
+        lines.append(("position", f"{text}, {at['positionInLocalQueue']} in its LocalQueue"))
     if status.get("expectedStart"):
         found = status["expectedStart"]
         made = f" (forecast of {ago(found['asOf'])} ago)" if found.get("asOf") else ""

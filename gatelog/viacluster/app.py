@@ -18,6 +18,7 @@ from gatelog.shell.errors import USAGE, CommandFailed, UsageFailed, explain
 from gatelog.terminal.printing import document
 from gatelog.viacluster import answers
 from gatelog.viacluster.apiserver import Cluster, Place, connected, destination
+from podgroup.lifecycle import PENDING
 
 Form = Literal["", "wide", "json", "yaml", "name"]
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Default: the context's.")]
@@ -30,7 +31,6 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="A group, or a pod of 
 Optional = Annotated[str, typer.Argument(metavar="[NAME]", help="A group; none: all that wait.")]
 Queue = Annotated[str, typer.Argument(metavar="[QUEUE]", help="A LocalQueue; none: all.")]
 
-_WAITING = ("Composing", "Queued", "Blocked", "Evicted")
 
 app = typer.Typer(
     name="kubectl gatelog",
@@ -70,7 +70,7 @@ def why(
     async def all_of_them(cluster: Cluster) -> None:
         params = {"labelSelector": selector} if selector else {}
         groups = await cluster.items("podgroups", params)
-        found = [group for group in groups if group["status"]["state"] in _WAITING]
+        found = [group for group in groups if group["status"]["state"] in PENDING]
         if output in ("json", "yaml", "name"):
             _list(found, output)
             return
@@ -99,7 +99,7 @@ def history(
         if output in ("json", "yaml", "name"):
             _one(found, output)
             return
-        from gatelog.answers import timeline
+        from gatelog.readmodel import timeline
         from gatelog.terminal import console
 
         group = await cluster.get(

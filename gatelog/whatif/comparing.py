@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from msgspec import Struct
 
-from gatelog.answers.timeline import duration
+from gatelog.readmodel.timeline import duration
 from gatelog.terminal.printing import table
 from gatelog.whatif.reporting import MOST
 from gatelog.whatif.tallying import Start, Tally, spread

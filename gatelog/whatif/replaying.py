@@ -19,7 +19,7 @@ from typing import Any, TextIO
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from gatelog.answers.timeline import duration
+from gatelog.readmodel.timeline import duration
 from gatelog.whatif import comparing, reporting, running
 from gatelog.whatif.history import History
 from gatelog.whatif.objects import changed, key_of, merged, read_objects, with_namespaces

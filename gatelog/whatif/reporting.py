@@ -9,7 +9,7 @@ Invariant: what a table shows is in the JSON, by the same names.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TextIO
 
-from gatelog.answers.timeline import duration
+from gatelog.readmodel.timeline import duration
 from gatelog.terminal.printing import table
 from gatelog.whatif.tallying import Key, Kind, Quota, Spread, Tally
 

@@ -285,6 +285,7 @@ def upgrade() -> None:
         number("created_seq"),
         time("complete_at", null=True),
         time("queued_at", null=True),
+        count("precedence", default="0"),
         time("admitted_at", null=True),
         time("finished_at", null=True),
         time("gone_at", null=True),
@@ -322,6 +323,7 @@ def upgrade() -> None:
         text("namespace"),
         text("name"),
         text("uid"),
+        sa.Column("used", sa.Double(), nullable=True),
         body("folded", null=True),
         sa.PrimaryKeyConstraint("cluster", "shard", "kind", "namespace", "name", name="pk_objects"),
     )

@@ -427,6 +427,14 @@ class Book:
 
     def in_line(self, name: str) -> list[Waiter]:
         """Return who is to be tried in a ClusterQueue, in the order in which they are."""
+        lines = self.queues[name].lines
+        return [waiter for waiter in self.line(name) if lines.is_active(waiter)]
+
+    def line(self, name: str) -> list[Waiter]:
+        """Return who waits in a ClusterQueue, in the order in which they are tried.
+
+        First those for whom quota is kept. View `v_queue_position` has the same order.
+        """
         queue = self.queues[name]
         lines = queue.lines
         sticky = queue.preemptor if queue.sticky else ""
@@ -436,7 +444,8 @@ class Book:
             first = waiter.id != sticky
             return (used or 0.0, first, -waiter.priority, waiter.since, waiter.uid)
 
-        return sorted((w for w in lines if lines.is_active(w)), key=rank)
+        claimed = (self.claims[id].waiter for id in queue.claims)
+        return [*sorted(claimed, key=rank), *sorted(lines, key=rank)]
 
     def pop(self, queue: Queue) -> Waiter:
         """Take the head out of its line."""

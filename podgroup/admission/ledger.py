@@ -16,6 +16,7 @@ from decimal import ROUND_DOWN, Context, Decimal
 from typing import Final
 
 from podgroup.admission.model import LocalQueue, UsageSharing
+from podgroup.standing import weighted_use
 
 Key = tuple[str, str]
 """Namespace and name of a LocalQueue."""
@@ -59,14 +60,9 @@ class Ledger:
 
     def used(self, queue: LocalQueue) -> float:
         """Return a LocalQueue's use as one number, by resource weights and its own."""
-        total = 0.0
         account = self._accounts.get((queue.namespace, queue.name))
-        if account is not None:
-            for resource in sorted(account.consumed):
-                weight = float(self._weights.get(resource, 1))
-                total += weight * float(account.consumed[resource])
-        weight = float(queue.weight)
-        return total / weight if weight > 0 else float("inf")
+        consumed = {} if account is None else account.consumed
+        return weighted_use(consumed, self._weights, float(queue.weight))
 
     def look(self, queue: LocalQueue, usage: Mapping[str, int], now: float) -> None:
         """Bring an account up to now, unless that was done less than an interval ago.

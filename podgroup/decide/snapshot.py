@@ -43,7 +43,7 @@ from podgroup.objects import (
     PodView,
     ResourceGroup,
 )
-from podgroup.policy import Policy
+from podgroup.policy import Policy, weights_of
 from podgroup.quota import Charge, FlavorResource
 from podgroup.records import Kept
 from podgroup.view import Group, Role, World
@@ -54,11 +54,10 @@ def configuration(policy: Policy) -> Configuration:
     strategies: Any = policy.fair_sharing or None
     sharing = None
     if policy.usage_half_life_s >= 0:
-        pairs = (text.rpartition("=") for text in policy.usage_weights)
         sharing = UsageSharing(
             half_life_s=policy.usage_half_life_s,
             sampling_s=policy.usage_sampling_s,
-            weights=tuple((resource, float(weight)) for resource, _, weight in pairs),
+            weights=weights_of(policy),
         )
     return Configuration(fair_strategies=strategies, usage_sharing=sharing)
 

@@ -28,6 +28,9 @@ def settings_recorded(world: World, here: At, event: SettingsRecorded) -> None:
     if before is None and event.mode == "builtin":
         disbelieve(world, here)
     line_up(world)
+    # Whether use decides, and by which weights, is in the rows of queues.
+    world.journal.objects.update(("ClusterQueue", "", name) for name in world.cluster_queues)
+    world.journal.objects.update(("LocalQueue", *key) for key in world.local_queues)
     for identity in sorted(world.groups):
         mark(world, identity)
 

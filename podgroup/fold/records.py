@@ -43,6 +43,7 @@ def apply_record(world: World, here: At, record: r.AnyRecord) -> None:
     if isinstance(record, r.Used):
         namespace, _, name = record.queue.partition("/")
         world.quotas.mark(("LocalQueue", namespace, name))
+        world.journal.objects.add(("LocalQueue", namespace, name))
         if record.consumed is None:
             world.meta.used.pop(record.queue, None)
         else:

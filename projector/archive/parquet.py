@@ -258,6 +258,7 @@ def _type(kind: Any) -> Any:
     for known, made in (
         (sa.BigInteger, pa.int64()),
         (sa.Boolean, pa.bool_()),
+        (sa.Double, pa.float64()),
         (sa.Integer, pa.int32()),
         (sa.LargeBinary, pa.binary()),
     ):

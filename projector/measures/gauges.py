@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from podgroup.facts import cluster_queue_name
+from podgroup.lifecycle import PENDING, stage_of
 from podgroup.members import Flag
 from podgroup.runtime.metrics import Labels, Metrics
 from podgroup.state import World
@@ -25,8 +26,8 @@ def declare(metrics: Metrics, world: Callable[[], World]) -> None:
     for name, help, labels, look in (
         (
             "gatelog_pending_groups",
-            "Groups that wait, by what they wait for.",
-            ("cluster_queue", "reason"),
+            "Groups that are pending, by stage and by what they wait for.",
+            ("cluster_queue", "stage", "reason"),
             pending_groups,
         ),
         ("gatelog_groups", "Groups that exist, by their state.", ("state",), groups),
@@ -50,11 +51,13 @@ def _reader(
 
 
 def pending_groups(world: World) -> Counter[Labels]:
-    """Return the groups that wait, by ClusterQueue and reason."""
+    """Return the groups that are pending, by ClusterQueue, stage and reason."""
     found: Counter[Labels] = Counter()
     for group in world.groups.values():
-        if group.explained.wait is not None:
-            found[cluster_queue_name(world, group), group.explained.wait.reason] += 1
+        wait, state = group.explained.wait, group.explained.state
+        reason = wait.reason if wait is not None else ""
+        if state in PENDING:
+            found[cluster_queue_name(world, group), stage_of(state, reason), reason] += 1
     return found
 
 

@@ -12,7 +12,7 @@ Invariant: views read tables and views above them, so they are dropped from belo
 
 from sqlalchemy import Connection
 
-from projector.schema import sharing_views, usage_views
+from projector.schema import pending, sharing_views, usage_views
 from projector.schema.describing import columns_view, text_of
 from projector.schema.dialect import Dialect, home
 
@@ -52,13 +52,14 @@ def _why_pending(d: Dialect) -> str:
     return f"""
 SELECT g.cluster, g.id AS group_id, g.namespace, g.name, g.kind, g.state, g.queue,
        g.cluster_queue, g.priority, g.total_count, g.pods_seen, g.pods_gated,
+       {pending.stage("g.state", "g.wait_reason")} AS stage,
        CASE WHEN g.wait_reason <> '' THEN g.wait_reason ELSE g.reason END AS reason,
        CASE WHEN g.wait_reason <> '' THEN g.wait_message ELSE g.message END AS message,
        g.wait_since AS since, {waiting} AS waiting_seconds, g.created_at, {age} AS age_seconds,
-       g.parked
+       g.parked, g.queued_at, p.position, p.local_position
   FROM groups g
- WHERE g.gone_at IS NULL AND g.finished_at IS NULL
-   AND g.state NOT IN ('Admitted', 'Running', 'Finishing', 'Finished', 'Gone')
+  LEFT JOIN v_queue_position p ON p.cluster = g.cluster AND p.group_id = g.id
+ WHERE g.gone_at IS NULL AND {pending.is_pending("g.state")}
 """
 
 
@@ -123,9 +124,9 @@ SELECT b.cluster, b.cluster_queue, b.flavor, b.resource, b.begins AS hour,
 
 
 def _queue_position(d: Dialect) -> str:
-    """Groups in the order in which the queues take them: priority, since when, id."""
+    """Groups in the order in which their queues take them."""
     waiting = d.seconds.format(a="g.queued_at", b=d.now)
-    order = "ORDER BY g.priority DESC, coalesce(g.queued_at, g.created_at), g.id"
+    order = f"ORDER BY {pending.ORDER}"
     return f"""
 SELECT g.cluster, g.cluster_queue,
        row_number() OVER (PARTITION BY g.cluster, g.cluster_queue {order}) AS position,
@@ -133,7 +134,21 @@ SELECT g.cluster, g.cluster_queue,
        g.id AS group_id, g.namespace, g.name, g.kind, g.queue, g.priority, g.queued_at,
        {waiting} AS waiting_seconds, g.wait_reason AS reason, g.wait_message AS message
   FROM groups g
- WHERE g.gone_at IS NULL AND g.state = 'Queued'
+  {pending.USE}
+ WHERE g.gone_at IS NULL AND {pending.in_line("g.state", "g.wait_reason")}
+"""
+
+
+def _pending(d: Dialect) -> str:
+    """How many groups are pending, by queue and stage."""
+    stage = pending.stage("g.state", "g.wait_reason")
+    keys = "g.cluster, g.cluster_queue, g.namespace, g.queue"
+    return f"""
+SELECT {keys}, {stage} AS stage, count(*) AS groups,
+       min(coalesce(g.queued_at, g.created_at)) AS oldest
+  FROM groups g
+ WHERE g.gone_at IS NULL AND {pending.is_pending("g.state")}
+ GROUP BY {keys}, {stage}
 """
 
 
@@ -141,15 +156,16 @@ def _expected_starts(d: Dialect) -> str:
     """Estimates that stand, of groups that wait still."""
     later = "CASE WHEN {t} IS NOT NULL THEN " + d.seconds.format(a=d.now, b="{t}") + " END"
     return f"""
-SELECT e.cluster, e.cluster_queue, e.position, e.group_id, e.namespace, e.name, e.queue,
+SELECT e.cluster, e.cluster_queue, p.position, e.group_id, e.namespace, e.name, e.queue,
        e.priority, e.queued_at, e.expected_at, e.earliest_at, e.latest_at, e.never,
        {later.format(t="e.expected_at")} AS expected_in_seconds,
        {later.format(t="e.latest_at")} AS latest_in_seconds, e.given_at, f.at AS as_of, f.plays
   FROM estimates e
   JOIN forecasts f ON f.cluster = e.cluster AND f.shard = e.shard
   JOIN groups g ON g.cluster = e.cluster AND g.id = e.group_id
- WHERE e.came = '' AND e.replaced_at IS NULL AND g.gone_at IS NULL AND g.finished_at IS NULL
-   AND g.state NOT IN ('Admitted', 'Running', 'Finishing', 'Finished', 'Gone')
+  LEFT JOIN v_queue_position p ON p.cluster = e.cluster AND p.group_id = e.group_id
+ WHERE e.came = '' AND e.replaced_at IS NULL AND g.gone_at IS NULL
+   AND {pending.is_pending("g.state")}
 """
 
 
@@ -253,10 +269,11 @@ def _columns(_: Dialect) -> str:
 
 VIEWS = {
     "v_group_timeline": _group_timeline,
+    "v_queue_position": _queue_position,
     "v_why_pending": _why_pending,
     "v_admission_latency": _admission_latency,
     "v_queue_usage_hourly": _queue_usage_hourly,
-    "v_queue_position": _queue_position,
+    "v_pending": _pending,
     "v_expected_starts": _expected_starts,
     "v_estimates_tried": _estimates_tried,
     "v_queue_pending_hourly": _queue_pending_hourly,
@@ -269,10 +286,13 @@ VIEWS = {
 
 COMMENTS = {
     "v_group_timeline": "All that happened to a group; order by seq, ord",
-    "v_why_pending": "Groups that are not admitted, and what each waits for",
+    "v_why_pending": "Groups that are pending, in which stage, what each waits for, and the "
+    "position of those that wait for quota",
     "v_admission_latency": "Seconds each admission took, step by step",
     "v_queue_usage_hourly": "Quota held per ClusterQueue, flavor, resource and hour (UTC)",
-    "v_queue_position": "Queued groups with their place in ClusterQueue and LocalQueue, first is 1",
+    "v_queue_position": "Groups that wait for quota, with their position in ClusterQueue and "
+    "LocalQueue: the order in which admission takes them, from 1",
+    "v_pending": "How many groups are pending per queue and stage, and since when the oldest",
     "v_expected_starts": "Groups that wait, with when each is expected to start (gatelog forecast)",
     "v_estimates_tried": "Estimates of groups that started: whether that was inside the range "
     "(9 in 10), how much later than expected, and than after the mean wait of the day before",

@@ -16,6 +16,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Double,
     Integer,
     LargeBinary,
     MetaData,
@@ -158,6 +159,11 @@ def count(name: str, comment: str, *, key: bool = False, default: int | None = N
         server_default=None if default is None else literal_column(str(default)),
         comment=comment,
     )
+
+
+def real(name: str, comment: str) -> Column[float]:
+    """A column of a 64-bit float, null where it says nothing."""
+    return Column(name, Double, nullable=True, comment=comment)
 
 
 def flag(name: str, comment: str) -> Column[bool]:

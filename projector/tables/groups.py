@@ -61,6 +61,12 @@ groups = Table(
     number("created_seq", "Position at which it was first seen"),
     time("complete_at", "When its pods were all there"),
     time("queued_at", "Since when it has queued, for its present or latest place in the queue"),
+    count(
+        "precedence",
+        "2: quota is kept for it until others have stopped for it; 1: others stopped for it and it "
+        "goes first for what they free; 0: neither. Higher comes first in line",
+        default=0,
+    ),
     time("admitted_at", "Latest admission"),
     time("finished_at", "When it was over"),
     time("gone_at", "When its last pod and its Workload were gone"),

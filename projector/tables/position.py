@@ -16,6 +16,7 @@ from projector.tables.base import (
     count,
     metadata,
     number,
+    real,
     rows,
     shard,
     text,
@@ -90,6 +91,11 @@ objects = Table(
     text("namespace", "Namespace; empty: cluster-scoped", key=True),
     text("name", "Name", key=True),
     text("uid", "Uid"),
+    real(
+        "used",
+        "What a LocalQueue used lately, weighted; of a ClusterQueue 0. The LocalQueue with the "
+        "least comes first where both are set; null: use does not decide (builtin mode)",
+    ),
     blob("folded", "msgpack of the view; private to the projector"),
     comment="Queues, flavors, priority classes, namespaces, and Workloads of no known group",
     info=rows("replace"),

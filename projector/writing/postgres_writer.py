@@ -18,7 +18,7 @@ import psycopg
 from psycopg import sql
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
-from sqlalchemy import BigInteger, Boolean, Integer, LargeBinary
+from sqlalchemy import BigInteger, Boolean, Double, Integer, LargeBinary
 
 from projector.schema.layout import COLUMNS, MODES, Row
 from projector.tables import UtcTime, metadata
@@ -73,6 +73,7 @@ def _type_name(kind: Any) -> str:
     for known, name in (
         (BigInteger, "int8"),
         (Boolean, "bool"),
+        (Double, "float8"),
         (Integer, "int4"),
         (LargeBinary, "bytea"),
     ):

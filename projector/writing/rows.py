@@ -13,11 +13,11 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from podgroup.facts import cluster_queue_name, find_object
+from podgroup.facts import cluster_queue_name, find_object, shares_by_use, used_lately
 from podgroup.folding import Taken
 from podgroup.ids import GroupID, PodUID
 from podgroup.members import Flag, Members
-from podgroup.objects import PodView
+from podgroup.objects import ClusterQueueView, LocalQueueView, PodView
 from podgroup.quota import QueueKey
 from podgroup.standing import Standing, StandingReport
 from podgroup.state import Group, Pod, Role, World
@@ -91,6 +91,7 @@ def build(world: World, taken: Taken, shard: int) -> Rows:
                     namespace=namespace,
                     name=name,
                     uid=view.uid,
+                    used=_used(world, view),
                     folded=pack(view),
                 )
             )
@@ -174,6 +175,7 @@ def _group(world: World, group: Group, shard: int, admitted: dict[str, Any]) -> 
         created_seq=group.created_seq,
         complete_at=group.composition.complete_at,
         queued_at=group.requeueing.queued_at,
+        precedence=_precedence(group),
         # Null keeps what the row has: the time of an admission outlives the admission.
         admitted_at=holding.at if holding is not None else admitted.get(group.id),
         finished_at=group.ending.finished_at,
@@ -181,6 +183,24 @@ def _group(world: World, group: Group, shard: int, admitted: dict[str, Any]) -> 
         as_of_seq=world.meta.position,
         folded=pack_group(group) if group.ending.gone_at is None else None,
     )
+
+
+def _precedence(group: Group) -> int:
+    kept = group.quota.kept
+    if kept is None or group.quota.holding is not None:
+        return 0
+    return 2 if not kept.head else 0 if kept.assignments else 1
+
+
+def _used(world: World, view: Any) -> float | None:
+    """Return what a queue used lately, as far as that decides who comes first."""
+    match view:
+        case ClusterQueueView() if shares_by_use(world, view):
+            return 0.0
+        case LocalQueueView() if world.policy.usage_half_life_s >= 0:
+            return used_lately(world, view)
+        case _:
+            return None
 
 
 def _workload_name(group: Group) -> str:

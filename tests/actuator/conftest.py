@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from actuator.concurrency import AdaptiveConcurrency
 from actuator.kubeapi import KubeApi
 from actuator.kubeevents import Emitter
-from actuator.pace import Pace
 from podgroup.commands import ObjectRef
 from podgroup.runtime.embedded import EmbeddedNats
 from podgroup.runtime.jetstream import Bus
@@ -25,12 +25,12 @@ NAMESPACE = "team"
 class Lab:
     """A cluster, a client, and shorthand for both."""
 
-    def __init__(self, cluster: SimCluster, kube: KubeClient, pace: Pace) -> None:
+    def __init__(self, cluster: SimCluster, kube: KubeClient) -> None:
         self.cluster = cluster
         self.kube = kube
-        self.pace = pace
-        self.api = KubeApi(kube, pace)
-        self.emitter = Emitter(self.api, pace)
+        self.concurrency = concurrency = AdaptiveConcurrency(64)
+        self.api = KubeApi(kube, concurrency)
+        self.emitter = Emitter(self.api, concurrency)
 
     async def pod(self, name: str = "p0", **body: Any) -> ObjectRef:
         """Create a gated pod; `body` replaces top-level parts of its spec."""
@@ -74,7 +74,7 @@ async def lab(tmp_path: Path, cluster_settings: Settings) -> AsyncIterator[Lab]:
         kubeconfig = cluster.kubeconfig(tmp_path / "kubeconfig")
         kube = await connect(KubernetesSettings(kubeconfig=str(kubeconfig), request_timeout_s=1.0))
         try:
-            yield Lab(cluster, kube, Pace(64))
+            yield Lab(cluster, kube)
         finally:
             await kube.close()
 

@@ -67,7 +67,7 @@ async def successor(lab: Lab, old: ObjectRef) -> ObjectRef:
 
 async def test_pods_without_annotations_are_looked_at_once_and_not_each(lab: Lab) -> None:
     asked: list[str] = []
-    api = KubeApi(lab.kube, lab.pace, lambda verb, *_: asked.append(verb))
+    api = KubeApi(lab.kube, lab.concurrency, lambda verb, *_: asked.append(verb))
 
     async def gets(single: bool, targets: list[ObjectRef]) -> int:
         asked.clear()
@@ -438,7 +438,7 @@ async def test_samples_come_from_the_cache_unless_it_lags(lab: Lab) -> None:
                 path = path.removesuffix("late") + "nobody"
             return await lab.kube.request(method, path, **rest)
 
-    api = KubeApi(Lagging(), lab.pace)
+    api = KubeApi(Lagging(), lab.concurrency)
     assert await api.workload_version()
     for name, reads in (("known", ["GET cache"]), ("late", ["GET cache", "GET etcd"])):
         owner = await lab.pod(name)

@@ -151,7 +151,7 @@ async def test_429_carries_its_retry_after(lab: Lab) -> None:
     lab.cluster.faults.answer(429, method="PATCH", retry_after_s=7)
     verdict = await carry_out(lab, ungate(target))
     assert verdict.retry_after_s == 7
-    assert lab.pace.limit <= 8
+    assert lab.concurrency.limit <= 8
 
 
 async def test_a_server_that_is_down_is_no_answer(lab: Lab) -> None:

@@ -111,7 +111,9 @@ async def test_each_mark_is_enough(lab: Lab, mark: str) -> None:
 
 async def test_it_costs_no_request_where_pods_are_started_and_stopped(lab: Lab) -> None:
     asked: Counter[str] = Counter()
-    lab.api = KubeApi(lab.kube, lab.pace, lambda verb, path, status, at: asked.update([verb]))
+    lab.api = KubeApi(
+        lab.kube, lab.concurrency, lambda verb, path, status, at: asked.update([verb])
+    )
     started: list[ObjectRef] = [await lab.pod(f"p{n}") for n in range(5)]
     for target in started:
         await carry_out(lab, ReportPod(target=target, status="False", reason="R", message="m"))

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from actuator.concurrency import AdaptiveConcurrency
+from actuator.fairqueue import ON_BEHALF, Claim
 from actuator.kubeapi import KubeApi
 from actuator.kubeevents import MAX_NAME, MAX_NOTE, ROUTINE, Emitter, Note, notes, wanted_in
-from actuator.pace import Pace
 from podgroup.commands import EmitEvent, KubeEvent, ObjectRef
 from podgroup.names import EVENT_EXCESS_POD_DELETED, EVENT_STARTED, EVENT_STOPPED
 from tests.actuator.commands import decision, pod_ref, ungate, workload_ref
@@ -75,7 +76,7 @@ def test_who_runs_beside_kueue_gets_what_kueue_writes() -> None:
 
 
 async def test_events_that_are_not_wanted_cost_no_request(lab: Lab) -> None:
-    emitter = Emitter(lab.api, lab.pace, wanted="failures")
+    emitter = Emitter(lab.api, lab.concurrency, wanted="failures")
     sender = asyncio.create_task(emitter.run())
     target = await lab.pod()
     for number, reason in enumerate((*ROUTINE, EVENT_STOPPED)):
@@ -116,12 +117,13 @@ async def test_events_of_commands_are_sent_in_the_background(lab: Lab) -> None:
 
 
 async def test_events_give_way_to_gates_for_a_while_and_are_sent_all_the_same(lab: Lab) -> None:
-    pace = Pace(1, first=1)
+    concurrency = AdaptiveConcurrency(1)
     target = await lab.pod()
 
     async def gate() -> None:
+        ON_BEHALF.set(Claim("team", urgent=True))
         while True:
-            async with pace.slot(urgent=True) as slot:
+            async with concurrency.slot() as slot:
                 await asyncio.sleep(0.001)
                 slot.answered(200)
 
@@ -130,7 +132,8 @@ async def test_events_give_way_to_gates_for_a_while_and_are_sent_all_the_same(la
             while brief.sent + patient.sent < count:
                 await asyncio.sleep(0.01)
 
-    brief, patient = (Emitter(KubeApi(lab.kube, pace), pace, hold_s=hold) for hold in (0.2, 60.0))
+    api = KubeApi(lab.kube, concurrency)
+    brief, patient = (Emitter(api, concurrency, hold_s=hold) for hold in (0.2, 60.0))
     # One has the turn, two wait: it is never calm.
     gates = [asyncio.create_task(gate()) for _ in range(3)]
     await asyncio.sleep(0)

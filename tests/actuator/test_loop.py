@@ -9,9 +9,16 @@ from typing import Any
 
 import pytest
 
-from actuator.bootstrap import held_at_most, run_actuator
+from actuator.bootstrap import run_actuator
 from podgroup import codec, names, subjects
-from podgroup.commands import AdmitGroup, FinalizePod, KubeEvent, ObjectRef, ReportPod
+from podgroup.commands import (
+    AdmitGroup,
+    FinalizePod,
+    KubeEvent,
+    ObjectRef,
+    ReportPod,
+    StopPod,
+)
 from podgroup.events import Decision, OutcomeRecorded
 from podgroup.parked import decode_parked
 from podgroup.runtime.embedded import EmbeddedNats
@@ -298,7 +305,7 @@ async def test_a_single_pod_does_not_wait_for_a_large_group(
 async def test_a_pod_that_may_start_does_not_wait_for_what_blocked_ones_are_told(
     lab: Lab, bus: Bus, outcomes: Outcomes
 ) -> None:
-    """Conditions and Events of 150 pods go at the pace of all requests, and behind an ungating."""
+    """Conditions and Events of 150 pods go with all requests, and behind an ungating."""
     targets = [await lab.pod(f"p{n:03}") for n in range(150)]
     free = await lab.pod("free")
     lab.cluster.faults.delay(10)
@@ -317,11 +324,40 @@ async def test_a_pod_that_may_start_does_not_wait_for_what_blocked_ones_are_told
     assert len(seen) == 151
 
 
-@pytest.mark.parametrize(("requests", "messages"), [(4, 32), (64, 512), (200, 640), (1000, 1000)])
-def test_what_an_actuator_holds_is_bounded_whatever_it_may_send(
-    requests: int, messages: int
+@pytest.mark.parametrize("reported", [0, 100])
+async def test_a_stop_goes_before_status_writes_and_takes_what_is_before_it_along(
+    lab: Lab, bus: Bus, outcomes: Outcomes, reported: int
 ) -> None:
-    assert held_at_most(requests) == messages
+    """K4. 101 pods are told why they wait, 2 requests at once; the stop of one comes last."""
+    targets = [await lab.pod(f"p{n:03}") for n in range(101)]
+    lab.cluster.faults.delay(10)
+    told = {"status": "False", "reason": "r", "message": "m"}
+    reports = [
+        decision(ReportPod(target=t, **told), n, group=f"group-{n}")  # type: ignore[arg-type]
+        for n, t in enumerate(targets, 1)
+    ]
+    stop = StopPod(target=targets[reported], reason="PodsReadyTimeout", message="m")
+    last = decision(stop, 102, group=f"group-{reported + 1}")
+    await publish_many(bus, reports, last)
+    async with actuator(lab, bus, max_in_flight=2, ack_wait_s=30):
+        seen = await outcomes.until(102)
+    assert [o.decision for o in seen].index(last.id) < 30
+
+
+async def test_time_outs_of_one_namespace_hold_up_no_other_one(
+    lab: Lab, bus: Bus, outcomes: Outcomes
+) -> None:
+    """F3. 40 pods of a namespace get no answer; the pods of another start meanwhile."""
+    stuck = [decision(ungate(pod_ref(f"s{n}", f"u{n}", "hostile")), n) for n in range(1, 41)]
+    calm = [await lab.pod(f"p{n}") for n in range(3)]
+    lab.cluster.faults.delay(60_000, path="/namespaces/hostile/")
+    for number in range(3):
+        last = decision(ungate(calm[number]), 41 + number, group=f"group-{number}")
+        await publish_many(bus, stuck if number == 0 else [], last)
+    began = time.monotonic()
+    async with actuator(lab, bus, max_in_flight=8, ack_wait_s=30):
+        await outcomes.until(3, 20)
+        assert time.monotonic() - began < 5
 
 
 async def generation(lab: Lab, target: ObjectRef) -> int:

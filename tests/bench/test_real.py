@@ -55,6 +55,7 @@ async def left(stack: Stack) -> list[str]:
         return [m["name"] for m in metas if "gatelog-bench" in m["name"] + m.get("namespace", "")]
 
 
+@pytest.mark.slow("it measures a whole stack")
 async def test_every_shape_is_measured_beside_bare_pods_and_nothing_is_left(stack: Stack) -> None:
     assert stack.up.process is not None
     done = bench(
@@ -88,6 +89,7 @@ async def test_every_shape_is_measured_beside_bare_pods_and_nothing_is_left(stac
     assert await left(stack) == []
 
 
+@pytest.mark.slow("it measures a whole stack")
 async def test_a_run_that_is_told_to_stop_leaves_nothing(stack: Stack) -> None:
     argv = [sys.executable, "-m", "bench", "real", "--server", stack.simulator.url, "--insecure"]
     argv += ["--token", stack.simulator.token, "--singles", "3000", "--groups", ""]
@@ -146,6 +148,7 @@ async def test_a_watch_goes_on_where_it_was_when_the_server_ends_it(tmp_path: Pa
         ) == 0
 
 
+@pytest.mark.slow("it measures a whole stack")
 async def test_finalizers_that_nobody_takes_off_do_not_hold_up_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -32,6 +32,7 @@ def test_rows_are_held_against_pods() -> None:
     assert not per_pod(first, second, ({"history": 2400}, 300))[0].good
 
 
+@pytest.mark.slow("a soak, if a short one")
 @pytest.mark.retried("it waits for processes that share two cores with other tests")
 @pytest.mark.timeout(400)
 def test_a_short_soak_leaves_nothing(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ SHORT = ("watches gone (410)", "undecodable messages", "EVENTS deleted")
 SEED = 20261121
 
 
+@pytest.mark.slow("faults under load, a minute")
 @pytest.mark.timeout(180)
 async def test_a_busy_cluster_takes_the_cheapest_faults() -> None:
     async with lab("sqlite") as one, watched(one) as eyes:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from msgspec import structs
 
-from gatelog.answers import timeline
-from gatelog.answers.readmodel import ReadModel
-from gatelog.answers.timeline import TimelineEntry
 from gatelog.examine import readmodel
+from gatelog.readmodel import timeline
+from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.timeline import TimelineEntry
 from gatelog.terminal.following import change
 from podgroup.policy import Policy
 from podgroup.runtime.settings import DatabaseSettings, Settings
@@ -117,7 +117,7 @@ def test_why_a_group_waits_for_quota(gatelog: Gatelog, busy_db: Db) -> None:
     assert "ns/c group of 2 pods, queue lq → cq Queued" in text
     assert "waits for WaitingForQuota, since 2026-01-01" in text
     assert "it takes that others in ClusterQueue cq finish" in text
-    assert "in line nobody before it in ClusterQueue cq" in text
+    assert "position 1 in ClusterQueue cq" in text
     assert "held by ns/a 3 cpu of f" in text and "ns/b 3 cpu of f" in text
 
 
@@ -180,7 +180,7 @@ def test_why_a_pod_that_came_to_a_group_that_was_over(gatelog: Gatelog, tmp_path
 def test_why_without_a_name_lists_what_waits(gatelog: Gatelog, busy_db: Db) -> None:
     code, out, _ = ask(gatelog, busy_db, "why")
     lines = out.splitlines()
-    assert code == 0 and lines[0].split()[:3] == ["NAMESPACE", "NAME", "FOR"]
+    assert code == 0 and lines[0].split()[:3] == ["NAMESPACE", "NAME", "POSITION"]
     assert [line.split()[:2] for line in lines[1:]] == [["ns", "c"], ["ns", "d"]]
     assert "WaitingForQuota" in out and "WaitingForPods" in out
     assert not any(line.endswith(" ") for line in lines)
@@ -225,7 +225,7 @@ def test_why_as_json(gatelog: Gatelog, busy_db: Db) -> None:
     code, out, _ = ask(gatelog, busy_db, "why", "ns/c", "--json")
     found = json.loads(out)
     assert code == 0 and found["group"]["wait_reason"] == "WaitingForQuota"
-    assert [h["name"] for h in found["holders"]] == ["a", "b"] and found["ahead"] == 0
+    assert [h["name"] for h in found["holders"]] == ["a", "b"] and found["position"] == 1
     assert found["holders"][0]["resources"] == {"f": {"cpu": 3000}}
 
 
@@ -320,7 +320,7 @@ def test_why_says_what_is_short_where_and_who_could_give_it_back(
         return " ".join(out.split())
 
     text = why("ns/more")
-    assert "in line nobody before it in ClusterQueue blue: it is number 1" in text
+    assert "position 1 in ClusterQueue blue" in text
     assert (
         "short of 1 cpu of f, of which it could have 0: ClusterQueue blue may not borrow more; "
         "without borrowing limits it could have 1" in text

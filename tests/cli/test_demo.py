@@ -71,8 +71,11 @@ def test_the_demo_plays_every_story_and_leaves_the_answers(tmp_path: Path) -> No
     assert again.returncode == 1 and "no earlier demo made it" in again.stderr
 
 
+SLOW = pytest.mark.slow("the same stories on the other database, in their own time")
+
+
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=SLOW)])
 def test_two_teams_lend_borrow_take_back_and_share(
     tmp_path: Path, database: str, request: pytest.FixtureRequest
 ) -> None:

@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-from gatelog.answers.rows import CheckpointRow
 from gatelog.examine import backlog, eventlog
+from gatelog.readmodel.rows import CheckpointRow
 from podgroup import subjects
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.settings import Settings

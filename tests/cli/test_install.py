@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 import yaml
 
+from gatelog.allinone import run_up
 from gatelog.cluster import clusterinfo, crds, install, manifests, policies
 from gatelog.examine import cluster as cluster_examine
 from gatelog.shell.errors import CommandFailed, UsageFailed
+from gatelog.shell.narrator import Narrator
 from ingest.webhook.policy import ACTUATOR_USER
 from podgroup.runtime.kube import KubeClient, connect
 from podgroup.runtime.settings import KubernetesSettings, Settings, WebhookSettings
+from podgroup.runtime.settings_source import load
 from simcluster import Settings as SimSettings
 from simcluster import SimCluster
 from simcluster.access import User
@@ -256,10 +259,43 @@ def test_policies_name_the_account_and_the_namespaces_of_the_settings() -> None:
         if not name.endswith("fence"):
             (wish,) = spec["matchConstraints"]["namespaceSelector"]["matchExpressions"]
             assert wish["values"] == ["a", "b"]
-    assert "namespaceSelector" not in found["gatelog-fence"]["matchConstraints"]
+    assert found["gatelog-fence"]["matchConstraints"]["namespaceSelector"] == {}
     # A person keeps their hands free; the gate is theirs all the same.
     person = fitted(Settings(webhook=WebhookSettings(actuator_user="jo")))
     assert "'jo'" in person["gatelog-pods"]["matchConditions"][0]["expression"]
     assert ACTUATOR_USER in person["gatelog-fence"]["matchConditions"][0]["expression"]
     none = fitted(Settings(webhook=WebhookSettings(queue_owner_kinds=())))
     assert "gatelog-owner-labels" not in none
+
+
+async def test_up_refuses_beside_kueues_own_pod_integration(
+    bare_cluster: Bare, tmp_path: Path
+) -> None:
+    cluster, _ = bare_cluster
+    hooks = [{"name": "mpod.kb.io", "clientConfig": {"url": "https://127.0.0.1:9/kueue"}}]
+    hooks = [h | {"admissionReviewVersions": ["v1"], "sideEffects": "None"} for h in hooks]
+    await cluster.create(
+        "admissionregistration.k8s.io",
+        "mutatingwebhookconfigurations",
+        {"metadata": {"name": "kueue-mutating-webhook-configuration"}, "webhooks": hooks},
+    )
+    await cluster.create("", "namespaces", {"metadata": {"name": "kueue-system"}})
+    config = "integrations:\n  frameworks: [batch/job, deployment]\n"
+    data = {"controller_manager_config.yaml": config}
+    obj = {"metadata": {"name": "kueue-manager-config"}, "data": data}
+    await cluster.create("", "configmaps", obj, "kueue-system")
+    values = {"kubernetes.kubeconfig": str(tmp_path / "kubeconfig")}
+    settings = load(None, {}, values | {"state_dir": str(tmp_path / "state")})
+    narrator = Narrator(settings.log, "up")
+    with pytest.raises(CommandFailed, match=r"deployment in integrations.frameworks.*--beside-kue"):
+        await run_up(settings, asyncio.Event(), narrator, way="policy")
+    assert not cluster.objects("apiextensions.k8s.io", "customresourcedefinitions")
+    stop = asyncio.Event()
+
+    async def ready(_: object) -> None:
+        stop.set()
+
+    await run_up(settings, stop, narrator, way="policy", beside_kueue=True, on_ready=ready)
+    state = tmp_path / "state"
+    open_to_others = [f for f in (state, *state.rglob("*")) if f.stat().st_mode & 0o077]
+    assert not [f for f in open_to_others if f.name != ".gitignore"], "of this user alone"

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from rich.color import Color
 from rich.console import Console
 
-from gatelog.answers.timeline import TimelineEntry
-from gatelog.answers.waitbars import WIDTH, bars
+from gatelog.readmodel.timeline import TimelineEntry
+from gatelog.readmodel.waitbars import WIDTH, bars
 from gatelog.terminal import console
 from projector import tables
 from projector.storage.database import writer

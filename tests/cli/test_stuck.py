@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gatelog.answers.readmodel import ReadModel
 from gatelog.examine import stuck
 from gatelog.examine.findings import Finding
+from gatelog.readmodel.model import ReadModel
 from podgroup.names import MANAGED_LABEL
 from tests.projector.support import Writer
 from tests.support.databases import migrated

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from gatelog.answers.rows import GroupRow
 from gatelog.cluster import manifests
+from gatelog.readmodel.rows import GroupRow
 from gatelog.shell.errors import CommandFailed, UsageFailed, explain
 from gatelog.shell.statedir import StateDir, StateDirInUse
 from podgroup.runtime.kube_errors import KubeUnavailable
@@ -97,7 +97,7 @@ def test_every_error_is_one_sentence(error: BaseException, code: int, words: str
 
 
 def test_every_reason_that_only_a_person_can_end_has_a_remedy() -> None:
-    from gatelog.answers.advice import remedy
+    from gatelog.readmodel.advice import remedy
     from podgroup.reasons import FIELDS, OTHERWISE, REASONS
 
     words = [reason.word for reason in REASONS]

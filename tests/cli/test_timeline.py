@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from gatelog.answers.timeline import Line, TimelineEntry, amount, duration, listed, plain, raw, tell
+from gatelog.readmodel.timeline import (
+    Line,
+    TimelineEntry,
+    amount,
+    duration,
+    listed,
+    plain,
+    raw,
+    tell,
+)
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 IDENTITY = "5945be8e-7829-4091-a22a-22d3017e874e"

@@ -8,6 +8,7 @@ A test compares. Between `<!-- begin NAME -->` and `<!-- end NAME -->` nobody wr
 """
 
 import json
+import re
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -47,7 +48,7 @@ def settings() -> str:
             section = doc.section
             lines += ["", f"**[{section}]**" if section else "**top level**", ""]
             lines += ["| setting | default | allowed | meaning |", "|---|---|---|---|"]
-        lines.append(f"| `{doc.path}` | {_default(doc)} | {_cell(doc.allowed)} | {_meaning(doc)} |")
+        lines.append(f"| `{doc.path}` | {_default(doc)} | {_allowed(doc)} | {_meaning(doc)} |")
     return "\n".join(lines).strip()
 
 
@@ -96,6 +97,11 @@ def _default(doc: FieldDoc) -> str:
 
 def _meaning(doc: FieldDoc) -> str:
     return _cell(doc.description) + (" *Not acted on yet.*" if doc.path in NOT_YET else "")
+
+
+def _allowed(doc: FieldDoc) -> str:
+    """What a setting may be; a pattern is code, not Markdown."""
+    return re.sub(r"(?<=matching )\S+$", r"`\g<0>`", _cell(doc.allowed))
 
 
 def _cell(text: str) -> str:

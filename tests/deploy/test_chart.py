@@ -1,5 +1,6 @@
 """The chart, by the real helm: it is what kustomize builds, and values do what they say."""
 
+import asyncio
 import base64
 import json
 import os
@@ -16,14 +17,21 @@ import yaml
 from cryptography import x509
 
 from podgroup.runtime.settings_source import load
+from simcluster.client import Client
+from simcluster.cluster import SimCluster
+from simcluster.settings import Settings as SimSettings
 from tests.deploy import helm, reference
 from tests.deploy.manifests import DEPLOY, Json
 
-pytestmark = pytest.mark.skipif(helm.helm() is None, reason="no helm for this machine")
+pytestmark = [
+    pytest.mark.skipif(helm.helm() is None, reason="no helm for this machine"),
+    pytest.mark.slow("helm renders the chart some hundred times"),
+]
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("ingest", "projector", "actuator", "serve")
 HOOK = "helm.sh/hook"
+RESOURCES = {"resources": {"limits": {"memory": "1Gi"}}}
 OF_HELM = ("helm.sh/chart", "app.kubernetes.io/managed-by")
 EQUAL: dict[tuple[str, ...], Json] = {
     ("evaluation",): {"serve": {"certificates": "self"}},
@@ -568,13 +576,64 @@ def test_helm_test_is_the_doctor_with_a_readers_rights() -> None:
         assert reviews or set(rule["verbs"]) <= {"get", "list"}
 
 
-def test_a_job_with_another_image_is_another_job() -> None:
-    def name(tag: str) -> str:
-        found = helm.rendered({"image": {"tag": tag}})
-        jobs = [o["metadata"]["name"] for o in found if o["kind"] == "Job"]
-        return str(next(n for n in jobs if n.startswith("gatelog-migrate")))
+def test_an_installation_has_a_job_for_each_image_and_an_upgrade_a_hook() -> None:
+    def migrate(*more: str, **image: str) -> dict[str, Json]:
+        values = {"image": image, "nats": {"install": False}, "parts": {"migrate": RESOURCES}}
+        found = helm.rendered(values, *more)
+        return {o["kind"]: o for o in found if o["metadata"]["name"].startswith("gatelog-migrate")}
 
-    assert name("1") != name("2") and name("1") == name("1"), "a Job cannot be changed"
+    first, other = migrate(tag="1"), migrate(tag="2")
+    assert set(first) == {"Job"} and first["Job"]["spec"]["ttlSecondsAfterFinished"] == 60
+    assert first == migrate(tag="1")
+    assert first["Job"]["metadata"]["name"] != other["Job"]["metadata"]["name"], "unchangeable"
+    hooks = migrate("--is-upgrade", tag="2")
+    assert set(hooks) == {"Job", "ConfigMap", "NetworkPolicy"}, "all that it needs, before the rest"
+    for obj in hooks.values():
+        said = obj["metadata"]["annotations"]
+        assert said[HOOK] == "pre-upgrade", "in a release it would be in a rollback's way"
+        assert "hook-failed" in said["helm.sh/hook-delete-policy"]
+    spec = hooks["Job"]["spec"]["template"]["spec"]
+    (settings,) = (v["configMap"]["name"] for v in spec["volumes"] if "configMap" in v)
+    assert settings == hooks["ConfigMap"]["metadata"]["name"]
+    assert spec["containers"][0]["image"] == "gatelog:2"
+    assert spec["containers"][0]["resources"] == RESOURCES["resources"]
+    assert ports(hooks["NetworkPolicy"]) == [[4222], [5432]]
+
+
+async def test_an_upgrade_to_the_webhook_registers_it_once_it_is_served(tmp_path: Path) -> None:
+    """Else policies and webhook change in one step, and queued pods are refused for a while."""
+    async with SimCluster(SimSettings(front_proxy=True)) as cluster:
+        file = cluster.kubeconfig(tmp_path / "kubeconfig")
+        asked = ["--is-upgrade", "--dry-run=server", "--disable-openapi-validation"]
+        asked += ["--kubeconfig", str(file)]
+        webhook: Json = {"admission": {"way": "webhook"}, "serve": {"enabled": False}}
+        for absent in ("networkPolicies", "podDisruptionBudgets"):  # kinds of no simulated cluster
+            webhook[absent] = {"enabled": False}
+        gating = {
+            ("MutatingAdmissionPolicy", "gatelog-queued-pods"),
+            ("MutatingWebhookConfiguration", "gatelog-pods"),
+        }
+
+        async def shown() -> dict[tuple[str, str], Json]:
+            made = await asyncio.to_thread(helm.rendered, webhook, *asked)
+            return {key(obj): obj for obj in made}
+
+        policy, registration = sorted(gating)
+        assert registration in await shown(), "nothing gates: refused is better than let past"
+        await cluster.create(
+            "admissionregistration.k8s.io", "mutatingadmissionpolicies", by_name()[policy]
+        )
+        changing = await shown()
+        assert policy in changing and registration not in changing
+        await cluster.create("", "namespaces", {"metadata": {"name": "gatelog-system"}})
+        ingest = changing["Deployment", "gatelog-ingest"]
+        await cluster.create("apps", "deployments", ingest, "gatelog-system")
+        async with Client(cluster.url, cluster.token, verified=False) as api:
+            for ready, wanted in ((1, policy), (2, registration)):
+                status = {"status": {"replicas": 2, "updatedReplicas": 2, "readyReplicas": ready}}
+                where = ("deployments.apps/v1", "gatelog-ingest", status, "gatelog-system")
+                await api.patch(*where, sub="status")
+                assert gating & set(await shown()) == {wanted}
 
 
 @pytest.mark.parametrize(

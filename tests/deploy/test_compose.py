@@ -141,6 +141,7 @@ def environment(world: World, name: str) -> list[str]:
     return ["env", "-i", *(f"{k}={v}" for k, v in world.environment(name).items())]
 
 
+@pytest.mark.slow("every container of the compose file as a process")
 @pytest.mark.timeout(180)
 async def test_the_commands_take_a_group_from_gate_to_finish(
     world: World, nats: Child, simulator: Simulator
@@ -233,6 +234,7 @@ def read(url: str, statement: str) -> list[tuple]:
         return [tuple(row) for row in connection.execute(sa.text(statement))]
 
 
+@pytest.mark.slow("every container of the compose file as a process")
 @pytest.mark.timeout(60)
 async def test_each_part_may_publish_its_own_facts_only(world: World, nats: Child):
     """The users of nats.conf: who may say what, with the real server."""

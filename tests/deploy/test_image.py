@@ -53,6 +53,7 @@ def test_the_image_runs_as_a_number_and_holds_what_each_part_imports():
     assert tuple(map(int, version.split("."))) >= tuple(map(int, lowest.split(".")))
 
 
+@pytest.mark.slow("it builds the wheel")
 @pytest.mark.timeout(300)
 def test_the_wheel_carries_migrations_and_manifests(tmp_path: Path):
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(tmp_path)]

@@ -567,3 +567,21 @@ def test_the_removal_job_only_looks_until_it_is_told_otherwise():
     assert container["args"][0] == "uninstall" and container["args"][-1] == "--dry-run"
     policy = of_kind(UNINSTALL, "NetworkPolicy")["gatelog-uninstall"]["spec"]
     assert selected(policy["podSelector"], template["metadata"]["labels"])
+
+
+def test_policies_say_what_the_api_server_would_fill_in():
+    """A policy's constraints are one field to server-side apply: a default that the server adds is
+    a conflict for helm, which applies the same manifest after `gatelog up`.
+    """
+    found = [
+        obj
+        for file in (*(DEPLOY / "admission-policy").glob("*.yaml"), DEPLOY / "base" / "fence.yaml")
+        for obj in yaml.safe_load_all(file.read_text())
+        if obj["kind"] in ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
+    ]
+    assert len(found) >= 6
+    for obj in found:
+        said = obj["spec"]["matchConstraints"]
+        assert {"matchPolicy", "namespaceSelector", "objectSelector"} <= set(said), obj["metadata"]
+        assert all("scope" in rule for rule in said["resourceRules"])
+        assert obj["spec"]["failurePolicy"]

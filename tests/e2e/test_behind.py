@@ -17,7 +17,10 @@ from tests.metrics.test_scrape import Page, scrape
 from tests.support.processes import Api, make_queue, pod
 from tests.support.stack import Stack
 
-pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+pytestmark = [
+    pytest.mark.retried("it waits for processes that share two cores with other tests"),
+    pytest.mark.slow("it waits until work is old enough to be behind"),
+]
 
 NAMESPACE = "busy"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"

@@ -92,8 +92,11 @@ async def empty(lab: Any) -> None:
     raise AssertionError(f"still there after everything was deleted: {names}")
 
 
+SLOW = pytest.mark.slow("builtin mode shows the same promises in half the time")
+
+
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("mode", ["builtin", "kueue"])
+@pytest.mark.parametrize("mode", ["builtin", pytest.param("kueue", marks=SLOW)])
 async def test_busy(mode: str, tmp_path: Path) -> None:
     print(f"seed {SEED}, {GROUPS} groups in {SECONDS} s")
     with stack(tmp_path, mode) as running:

@@ -263,6 +263,7 @@ def test_acts_of_users_are_told_from_answers_to_them() -> None:
     assert answers == {"g13-p1r", "g20-p3r", *(f"g16-p{i}" for i in range(6))}
 
 
+@pytest.mark.slow("a recorded busy namespace, in its own time")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("mode", ["builtin", "kueue"])
 async def test_a_busy_namespace_again(mode: str, tmp_path: Path) -> None:

@@ -12,7 +12,10 @@ import pytest
 from tests.e2e.conformance import SCENARIOS, verdicts
 from tests.parity.scenarios import params
 
-pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+pytestmark = [
+    pytest.mark.retried("it waits for processes that share two cores with other tests"),
+    pytest.mark.slow("every scenario once more, in kueue mode"),
+]
 
 
 @pytest.fixture(scope="module")

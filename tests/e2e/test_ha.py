@@ -36,7 +36,10 @@ from tests.support.load import Load
 from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator, make_queue
 from tests.support.shippednats import ShippedNats
 
-pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+pytestmark = [
+    pytest.mark.retried("it waits for processes that share two cores with other tests"),
+    pytest.mark.slow("two replicas of each part, each killed in turn: two minutes"),
+]
 
 NAMESPACE, PROBES, CLUSTER, QUOTA = "ha", "ha-probes", "ha", 40
 TAKEOVER_S = 20.0

@@ -36,7 +36,10 @@ from tests.support.processes import (
     pod,
 )
 
-pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+pytestmark = [
+    pytest.mark.retried("it waits for processes that share two cores with other tests"),
+    pytest.mark.slow("2,000 pods"),
+]
 
 SIZE = int(os.environ.get("GATELOG_TEST_HUGE_PODS", "2000"))
 ROLES = 2

@@ -19,7 +19,10 @@ from tests.support.load import Load
 from tests.support.natscluster import NatsCluster
 from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator, make_queue
 
-pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+pytestmark = [
+    pytest.mark.retried("it waits for processes that share two cores with other tests"),
+    pytest.mark.slow("three log servers"),
+]
 
 NAMESPACE, CLUSTER, QUOTA = "copies", "copies", 30
 

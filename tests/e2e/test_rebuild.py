@@ -37,7 +37,10 @@ from tests.support.processes import (
     migrate,
 )
 
-pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+pytestmark = [
+    pytest.mark.retried("it waits for processes that share two cores with other tests"),
+    pytest.mark.slow("rebuilds under load; tests/replay/test_rebuild.py has the short form"),
+]
 
 QUOTA = 60
 REBUILDS, CUT_SHORT, PROJECTOR_KILLS = 2, 1, 1

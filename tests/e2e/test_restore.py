@@ -19,6 +19,7 @@ from tests.support.processes import Api, make_queue, pod
 from tests.support.stack import Stack
 
 pytestmark = [
+    pytest.mark.slow("a backup, a loss and a restore of read model and log"),
     pytest.mark.timeout(240),
     pytest.mark.retried("it waits for processes that share two cores with other tests"),
 ]

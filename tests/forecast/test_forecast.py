@@ -11,11 +11,11 @@ import pytest
 import sqlalchemy as sa
 
 from gatelog import cli
-from gatelog.answers.readmodel import ReadModel
 from gatelog.forecast.beside import due, forecasting, once
 from gatelog.forecast.metering import Meters, Readings
 from gatelog.forecast.refreshing import Made, make, refresh
 from gatelog.forecast.words import rough, sentence
+from gatelog.readmodel.model import ReadModel
 from podgroup import events as e
 from podgroup.names import PRIORITY_CLASS
 from podgroup.runtime.metrics import Metrics
@@ -131,7 +131,8 @@ def test_what_nothing_that_runs_makes_room_for(url: str) -> None:
     assert names["wait-0"].never == ""
     toy.do(e.ObjectApplied(object=toy.cluster_queue(10, stop_policy="Hold")))
     made = told(url, toy, writer)
-    assert all("stopped" in one.never for one in made.forecast.estimates if one.position)
+    never = [one.never for one in made.forecast.estimates]
+    assert len(never) == 3 and sum("stopped" in one for one in never) == 2
 
 
 def test_whoever_comes_later_with_a_higher_priority_pushes_back(url: str) -> None:
@@ -180,7 +181,7 @@ def test_why_says_when(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     words = ["why", "ns/wait-1", "--db", url, "--cluster", "test"]
     assert cli.run(words) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "in line 1 before it" in out
+    assert "position 2 in ClusterQueue cq" in out
     assert " expected " in out
     refresh(url, "test", datetime.now(UTC), label="team", budget_s=0)
     assert cli.run([*words, "-o", "json"]) == 0

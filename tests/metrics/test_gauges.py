@@ -24,10 +24,10 @@ def test_who_waits_for_what() -> None:
     toy.pod("big", cpu=2)
     toy.pod("lost", labels={"kueue.x-k8s.io/queue-name": "typo"})
     waiting = gauges.pending_groups(toy.world)
-    assert waiting["cq", "WaitingForPods"] == 2
-    assert waiting["", "LocalQueueNotFound"] == 1
+    assert waiting["cq", "composing", "WaitingForPods"] == 2
+    assert waiting["", "blocked", "LocalQueueNotFound"] == 1
     assert sum(waiting.values()) == 4
-    assert [q for q, _ in waiting] == ["cq", "cq", ""]
+    assert [q for q, _, _ in waiting] == ["cq", "cq", ""]
     states = gauges.groups(toy.world)
     assert sum(states.values()) == len(toy.world.groups) == 5
     assert states[("Admitted",)] == 1

@@ -21,7 +21,7 @@ UNITS = ("seconds", "bytes", "events")
 LABELS = {
     *("cluster", "version", "mode", "cluster_queue", "flavor", "resource", "reason", "rule"),
     *("action", "status", "state", "source", "kind", "type", "outcome", "verb", "result"),
-    *("webhook", "lease", "change", "outlook", "place", "chance"),
+    *("webhook", "lease", "change", "outlook", "place", "chance", "stage"),
 }
 ABBREVIATIONS = ("_ms", "_sec", "_secs", "_millis", "_milliseconds", "_kb", "_mb", "_minutes")
 

@@ -16,6 +16,9 @@ import pytest
 
 from tests.parity.rows import ROWS
 
+COLLECTED = pytest.StashKey[list[pytest.Item]]()
+"""All that a run collected, of which `-m` and `-k` choose."""
+
 ID = re.compile(r"(?<![A-Za-z0-9])(?:(?:C|W|H|U|M|S|I|IW|IM|IF|IT|E)-\d{2,3}|B\d{1,2})(?!\d)")
 
 

@@ -5,21 +5,20 @@ import re
 import pytest
 
 from tests.parity.document import COMMAND, PAGE, ParityError, check, collect, page
-from tests.parity.plugin import ID, covered
+from tests.parity.plugin import COLLECTED, ID, covered
 from tests.parity.rows import BY_SECTION, NOT_COVERED, ROWS
 
 
 def whole(config: pytest.Config) -> bool:
     """Tell whether this run has collected every test there is."""
     asked = {config.rootpath / name for name in config.args}
-    chosen = [config.getoption(name) for name in ("keyword", "markexpr", "deselect", "lf")]
-    return asked == {config.rootpath / "tests"} and not any(chosen)
+    return asked == {config.rootpath / "tests"} and not config.getoption("lf")
 
 
 @pytest.mark.timeout(150)
 def test_the_page_is_up_to_date(request: pytest.FixtureRequest) -> None:
     # In a run of everything the tests are known; collecting them again takes long.
-    found = covered(request.session.items) if whole(request.config) else collect()
+    found = covered(request.config.stash[COLLECTED]) if whole(request.config) else collect()
     assert PAGE.exists() and PAGE.read_text() == page(found), f"run: {COMMAND}"
 
 

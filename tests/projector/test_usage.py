@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gatelog import cli
-from gatelog.answers import usage as sums
-from gatelog.answers.rates import Rates
-from gatelog.answers.readmodel import ReadModel
+from gatelog.readmodel import usage as sums
+from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.rates import Rates
 from projector import tables
 from projector.schema.dialect import POSTGRES, SQLITE
 from projector.storage.database import writer

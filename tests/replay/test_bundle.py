@@ -28,7 +28,7 @@ SYSTEM = "gatelog-system"
 PLANTED = (
     *("pl4nted-url", "pl4nted-nats", "pl4nted-log", "pl4nted-bearer", "pl4nted-env"),
     *("pl4nted-annotation", "pl4nted phrase", "pl4nted-file", "pl4nted-query", "pl4nted-metric"),
-    *("pl4nted-token", "pl4nted-pgpass", "pl4nted-kube"),
+    *("pl4nted-token", "pl4nted-pgpass", "pl4nted-kube", "plantedmounted", "planted-phrase"),
 )
 PEM = "-----BEGIN PRIVATE KEY-----\nMIIEpl4nted\n-----END PRIVATE KEY-----"
 LOG = f"""{{"event": "started", "part": "ingest", "password": "pl4nted-log"}}
@@ -37,6 +37,8 @@ LOG = f"""{{"event": "started", "part": "ingest", "password": "pl4nted-log"}}
 {{"event": "asked", "url": "https://x.example/a?token=pl4nted-query&x=1"}}
 {{"event": "said", "text": "it is pl4nted-file, they say, and pl4nted-token"}}
 {{"event": "key", "pem": {json.dumps(PEM)}}}
+{{"event": "said", "text": "the log server heard plantedmounted from ingest"}}
+{{"event": "said", "text": "opened with passphrase planted-phrase"}}
 {{"event": "caught_up", "position": 77}}
 """
 
@@ -58,6 +60,10 @@ def planted(tmp_path: Path) -> Iterator[Played]:
 async def installed(cluster: SimCluster) -> None:
     """Pods of gatelog as they are after a start, with secrets where people put them."""
     await cluster.create("", "namespaces", {"metadata": {"name": SYSTEM}})
+    data = {"ingest": base64.b64encode(b"plantedmounted\n").decode()}
+    await cluster.create(
+        "", "secrets", {"metadata": {"name": "gatelog-nats"}, "data": data}, SYSTEM
+    )
     labels = {"app.kubernetes.io/name": "gatelog", "app.kubernetes.io/component": "ingest"}
     for name, more in (("gatelog-ingest-1", labels), ("stranger", {})):
         container = {
@@ -65,9 +71,13 @@ async def installed(cluster: SimCluster) -> None:
             "image": "gatelog:1",
             "env": [{"name": "GATELOG_DATABASE_URL", "value": "postgresql://u:pl4nted-url@h/d"}],
         }
+        volumes = [{"name": "nats", "secret": {"secretName": "gatelog-nats"}}]
         meta = {"name": name, "labels": more, "annotations": {"note": PLANTED[5]}}
         await cluster.create(
-            "", "pods", {"metadata": meta, "spec": {"containers": [container]}}, SYSTEM
+            "",
+            "pods",
+            {"metadata": meta, "spec": {"containers": [container], "volumes": volumes}},
+            SYSTEM,
         )
         cluster.api.logs[SYSTEM, name, "ingest", False] = LOG
 
@@ -128,7 +138,9 @@ async def test_nothing_secret_is_in_it_wherever_it_was(
         assert cluster.server.stats["get", "pods/log", 200] == 1
     await runner.cleanup()
     assert (code, err) == (0, ""), err
+    assert target.stat().st_mode & 0o777 == 0o600
     texts, everything = read(target)
+    assert "look through it before you send it" in texts["README.txt"]
     for secret in (*PLANTED, "MIIEpl4nted", "pl4nted"):
         for form in (secret, base64.b64encode(secret.encode()).decode(), json.dumps(secret)[1:-1]):
             assert form.encode() not in everything, (form, everything.find(form.encode()))
@@ -198,6 +210,11 @@ def test_without_a_name_it_takes_the_group_that_waits_longest(
         (f"a {PEM} b", f"a {GONE} b"),
         ("pods wait for quota; cpu=3, memory: 4Gi", "pods wait for quota; cpu=3, memory: 4Gi"),
         ("see https://host/path@2", "see https://host/path@2"),
+        (
+            "the passphrase is hunter, or password Tr0ub",
+            f"the passphrase is {GONE}, or password {GONE}",
+        ),
+        ("password authentication failed for user x", "password authentication failed for user x"),
         ("to postgresql://me:s3/cr@t@db/x: no", f"to postgresql://{GONE}@db/x: no"),
         ("nats://a:b/c@one:1,nats://d:e@two:2", f"nats://{GONE}@one:1,nats://{GONE}@two:2"),
         ("DB_PASS=hunter2 bypass=no", f"DB_PASS={GONE} bypass=no"),

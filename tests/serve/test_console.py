@@ -122,10 +122,13 @@ async def test_what_pages_tell_is_what_happened(console: Any):
     address, _ = console
     _, text, _ = await get(address + "/?format=json")
     (queue,) = json.loads(text)["queues"]
-    assert (queue["name"], queue["pending"]) == ("cq", 1)
+    assert (queue["name"], queue["pending"]) == ("cq", 2), "one waits for quota, one for its pods"
     _, text, _ = await get(address + "/queues/cq?format=json")
     found = json.loads(text)
-    assert [one["name"] for one in found["waiting"]] == ["c"]
+    assert [(one["name"], one["stage"], one["position"]) for one in found["waiting"]] == [
+        ("c", "queued", 1),
+        ("d", "composing", None),
+    ]
     assert [one["name"] for one in found["holding"]] == ["a", "b"]
     assert found["usage"][0]["used"] == "6"
     _, text, _ = await get(address + "/groups/ns/a")
@@ -384,10 +387,19 @@ async def test_who_sees_one_namespace_finds_its_queues_and_no_dead_links(world: 
     ann = {"Authorization": "Bearer ann-token"}
     status, text = await ask(world, "/?namespace=ns", ann)
     assert (status, pages.problems(text)) == (200, [])
-    for words in ("Queues of ns", "holds 6 cpu (f)", "1 waiting", "ns/c", "WaitingForQuota"):
+    for words in (
+        "Queues of ns",
+        "holds 6 cpu (f)",
+        "2 pending (1 composing, 1 queued)",
+        "ns/c",
+        "WaitingForQuota",
+    ):
         assert words in text
     _, found = await ask(world, "/?namespace=ns&format=json", ann)
-    assert [(one["name"], one["place"]) for one in found["waiting"]] == [("c", 0)]
+    assert [(one["name"], one["position"]) for one in found["waiting"]] == [
+        ("c", 1),
+        ("d", None),
+    ]
     _, text = await ask(world, "/groups/ns/c", ann)
     links = re.findall(r'href="([^"#]+)"', text)
     for link in {"/?namespace=ns", "/groups?namespace=ns", "/usage?namespace=ns"}:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from gatelog.answers.readmodel import ReadModel
 from gatelog.forecast.words import short
-from gatelog.serve import lending
+from gatelog.readmodel import lending
+from gatelog.readmodel.model import ReadModel
 from gatelog.serve.bootstrap import local_console
 from gatelog.viacluster import answers
 from podgroup.runtime.settings import DatabaseSettings, ServeSettings, Settings
@@ -94,7 +94,7 @@ async def test_whoever_waits_is_told_when_by_kubectl_and_the_plugin(both: World)
     assert found["message"] == "starts in about 12 min (9 in 10: within 40 min)"
     assert set(found) == {"message", "time", "earliestTime", "latestTime", "asOf"}
     _, text, _ = await both.kubectl("get", "gpp", "-n", "ns")
-    assert re.search(r"^c\s+cq\s+0\s+lq\s.*WaitingForQuota\s+~12 min$", text, re.MULTILINE)
+    assert re.search(r"^c\s+cq\s+1\s+lq\s.*WaitingForQuota\s+~12 min$", text, re.MULTILINE)
     _, text, _ = await both.kubectl("explain", "podgroups.gatelog.io.status.expectedStart")
     assert "Nine times in ten it did before." in text
     _, text, _ = await both.kubectl("gatelog", "why", "c", "-n", "ns", user="ann")
@@ -102,7 +102,7 @@ async def test_whoever_waits_is_told_when_by_kubectl_and_the_plugin(both: World)
     _, text, _ = await both.kubectl("gatelog", "why", "-n", "ns", user="ann")
     assert re.search(r"^c .+ ~12 min .+\nd .+ never ", text, re.MULTILINE)
     _, text, _ = await both.kubectl("gatelog", "queue", "lq", "-n", "ns", user="ann")
-    assert re.search(r"^0 +c +0 .+ ~12 min ", text, re.MULTILINE)
+    assert re.search(r"^1 +c +0 .+ ~12 min ", text, re.MULTILINE)
 
 
 async def test_the_console_tells_when_and_what_it_had_told(priced: tuple[str, str]):

@@ -92,11 +92,11 @@ async def test_each_kind_tells_its_part(both: World):
     assert admission[1:3] == ["1", "cq"]
     assert "3 cpu of f" in admission
     (place,) = await table("gpp", "-n", "ns")
-    assert place[:5] == ["c", "cq", "0", "lq", "0"]
+    assert place[:5] == ["c", "cq", "1", "lq", "1"]
     (queue,) = await table("gqu", "-n", "ns")
-    assert queue[:4] == ["lq", "cq", "1", "2"]
+    assert queue[:4] == ["lq", "cq", "2", "2"]
     (cluster_queue,) = await table("gcu")
-    assert cluster_queue[2:4] == ["1", "2"]
+    assert cluster_queue[2:4] == ["2", "2"]
     assert "cpu 6/6 (f)" in cluster_queue
     days = await table("gnu", "-n", "ns")
     assert len(days) == 7

@@ -47,7 +47,7 @@ async def test_why_tells_what_waits_and_what_it_takes(gatelog: Ask):
     _, out, _ = await gatelog("why", "c", "-n", "ns")
     assert "waits for  WaitingForQuota" in out
     assert "insufficient unused quota for cpu in flavor f" in out
-    assert "nobody before it in ClusterQueue cq" in out
+    assert "1 in ClusterQueue cq" in out
     _, out, _ = await gatelog("why", "a0", "-n", "ns")
     assert re.match(r"ns/a +Running", out)
     assert "by cq, and holds it" in out
@@ -58,8 +58,8 @@ async def test_why_tells_what_waits_and_what_it_takes(gatelog: Ask):
 
 
 async def test_history_is_told_as_the_command_line_tells_it(gatelog: Ask, world: World):
-    from gatelog.answers import timeline
-    from gatelog.answers.readmodel import ReadModel
+    from gatelog.readmodel import timeline
+    from gatelog.readmodel.model import ReadModel
 
     code, out, err = await gatelog("history", "a", "-n", "ns")
     assert code == 0, err
@@ -79,7 +79,7 @@ async def test_queues_usage_and_top_by_rights(gatelog: Ask):
     _, out, _ = await gatelog("queue", "-n", "ns")
     assert re.search(r"^lq\s+cq\s+1\s+2\s", out, re.MULTILINE)
     _, out, _ = await gatelog("queue", "lq", "-n", "ns")
-    assert re.search(r"^0\s+c\s+0\s", out, re.MULTILINE)
+    assert re.search(r"^1\s+c\s+0\s", out, re.MULTILINE)
     _, out, _ = await gatelog("usage", "-n", "ns")
     assert len(out.splitlines()) == 8
     _, out, _ = await gatelog("top", "-n", "ns")

@@ -151,7 +151,28 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- $_ := set .secret "secretName" (get (dict "gatelog-nats" $v.nats.existingSecret "gatelog-database" $v.database.existingSecret "gatelog-database-reader" $v.database.readerSecret "gatelog-webhook-tls" $v.admission.webhook.secretName "gatelog-serve-tls" $v.serve.secretName) .secret.secretName | default .secret.secretName) }}
 {{- end }}
 {{- end }}
-{{- if $job }}{{- $_ := set $obj.metadata "name" (printf "%s-%s" $obj.metadata.name (toJson $obj.spec | sha256sum | trunc 8)) }}{{- end }}
+{{- if eq $component "migrate" }}
+{{- /* A Job cannot be changed, so each has its own name. */ -}}
+{{- $_ := set $obj.metadata "name" (printf "%s-%s" $obj.metadata.name (toJson $obj.spec | sha256sum | trunc 8)) }}
+{{- end }}
+{{- end }}
+
+{{/* "true" in an upgrade from policy to webhook while some ingest does not serve the webhook yet: then
+the policies stay, and the registration, which would refuse queued pods, waits for the next upgrade. */}}
+{{- define "gatelog.changesOver" -}}
+{{- if and .Release.IsUpgrade (eq .Values.admission.way "webhook") (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") }}
+{{- $ingest := lookup "apps/v1" "Deployment" .Release.Namespace "gatelog-ingest" }}
+{{- $status := dig "status" dict $ingest }}{{- $count := int (default 0 $status.replicas) }}{{- $serves := false -}}
+{{- range dig "spec" "template" "spec" "containers" list $ingest }}{{- range .ports }}{{- if eq .name "webhook" }}{{- $serves = true }}{{- end }}{{- end }}{{- end }}
+{{- range list $status.updatedReplicas $status.readyReplicas }}{{- if or (lt (int (default 0 .)) $count) (not $count) }}{{- $serves = false }}{{- end }}{{- end }}
+{{- if and (not $serves) (lookup "admissionregistration.k8s.io/v1" "MutatingAdmissionPolicy" "" "gatelog-queued-pods") }}true{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* "true" in an upgrade: then migrate is a hook, which leaves nothing behind that a rollback could
+meet. In an installation it cannot be, since the log comes with it. */}}
+{{- define "gatelog.migratesFirst" -}}
+{{- if and .Release.IsUpgrade (or (not .Values.nats.install) (lookup "apps/v1" "StatefulSet" .Release.Namespace "nats")) }}true{{ end }}
 {{- end }}
 
 {{/* Fits a policy to mode and namespaces: {root, obj}. */}}

@@ -14,17 +14,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gatelog.answers import usage as sums
-from gatelog.answers.rates import Rates
-from gatelog.answers.readmodel import ReadModel
-from gatelog.answers.rows import WaitRow
 from gatelog.forecast.words import sentence
-from gatelog.serve import lending, sql
-from gatelog.serve.api import objects as o
-from gatelog.serve.api.params import Listing, PageStart
-from gatelog.serve.api.selectors import equal, field_conditions, holds, label_conditions
-from gatelog.serve.api.status import bad
-from gatelog.serve.rows import (
+from gatelog.readmodel import lending, pages
+from gatelog.readmodel import usage as sums
+from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.rates import Rates
+from gatelog.readmodel.rows import (
     AdmissionRow,
     CountRow,
     HeldRow,
@@ -32,9 +27,15 @@ from gatelog.serve.rows import (
     LineRow,
     ObjectRow,
     UsageRow,
+    WaitRow,
 )
+from gatelog.serve.api import objects as o
+from gatelog.serve.api.params import Listing, PageStart
+from gatelog.serve.api.selectors import equal, field_conditions, holds, label_conditions
+from gatelog.serve.api.status import bad
 from gatelog.serve.words import amount, micro, rfc
 from gatelog.shell.errors import UsageFailed
+from podgroup.lifecycle import QUEUED, STAGES
 from podgroup.objects import ClusterQueueView, LocalQueueView
 from projector.schema.dialect import home
 
@@ -43,7 +44,6 @@ DETAILS = 50
 DAYS = 7
 MOST_ROWS = 100_000
 _AT_ONCE = 1000
-_COMPOSING, _BLOCKED = "Composing", "Blocked"
 
 Page = tuple[list[Any], PageStart | None]
 """Objects, and where the next page begins; None after the last."""
@@ -53,7 +53,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 def life(model: ReadModel, namespace: str, name: str) -> LifeRow | None:
     """Return the newest life of a group, by its name or that of one of its pods."""
     given = {"namespace": namespace, "name": name, "limit": 1}
-    for query in (sql.LIFE, sql.LIFE_OF_POD):
+    for query in (pages.LIFE, pages.LIFE_OF_POD):
         for row in model.rows(LifeRow, query, given):
             return row
     return None
@@ -83,15 +83,15 @@ def lives(
     conditions += also
     labels, label_values = label_conditions(asked.labels, model.dialect)
     if namespace:
-        conditions.append(sql.IN_NAMESPACE)
+        conditions.append(pages.IN_NAMESPACE)
     if equal(asked.fields, "metadata.name"):
-        conditions.append(sql.NEWEST)
+        conditions.append(pages.NEWEST)
     elif not (gone or any(equal(asked.fields, f) for f in ("metadata.uid", "status.state"))):
-        conditions.append(sql.LIVE)
+        conditions.append(pages.LIVE)
     if queued:
-        conditions.append(sql.QUEUED)
-    page = sql.group_page(conditions, labels)
-    query = sql.placed(page) if queued else page
+        conditions.append(pages.QUEUED)
+    page = pages.group_page(conditions, labels)
+    query = pages.placed(page) if queued else page
     after = asked.after
     parameters = {
         **given,
@@ -263,7 +263,7 @@ def admissions(model: ReadModel, row: LifeRow, name: str = "") -> o.PodGroupAdmi
                 for flavor, held in _document(one.resources).items()
             },
         )
-        for one in model.rows(AdmissionRow, sql.ADMISSIONS, given)
+        for one in model.rows(AdmissionRow, pages.ADMISSIONS, given)
     ]
     return o.PodGroupAdmissions(
         kind="PodGroupAdmissions",
@@ -279,7 +279,7 @@ def _document(value: Any) -> dict[str, Any]:
 
 
 def position(row: LifeRow, name: str = "") -> o.PodGroupPosition:
-    """Return the place of a group in line."""
+    """Return the position of a group that waits for quota."""
     return o.PodGroupPosition(
         kind="PodGroupPosition",
         api_version=o.API_VERSION,
@@ -288,8 +288,8 @@ def position(row: LifeRow, name: str = "") -> o.PodGroupPosition:
             cluster_queue=row.cluster_queue,
             local_queue=row.queue,
             priority=row.priority,
-            position_in_cluster_queue=row.place,
-            position_in_local_queue=row.local_place,
+            position_in_cluster_queue=row.position,
+            position_in_local_queue=row.local_position,
             queued_time=rfc(row.queued_at),
             waiting=o.Wait(
                 reason=row.wait_reason, message=row.wait_message, since=rfc(row.wait_since)
@@ -300,7 +300,7 @@ def position(row: LifeRow, name: str = "") -> o.PodGroupPosition:
 
 
 def position_of(model: ReadModel, found: LifeRow, name: str = "") -> o.PodGroupPosition | None:
-    """Return the place in line of a group, None if it does not queue."""
+    """Return the position of a group, None if it does not wait for quota."""
     from gatelog.serve.api.selectors import Term
 
     exactly = Listing(fields=(Term("metadata.uid", "in", (found.id,)),))
@@ -338,7 +338,7 @@ def details_page(
 def queues_page(model: ReadModel, namespace: str, asked: Listing) -> Page:
     """Return a page of LocalQueues with who waits and what is held."""
     rows, going_on = _objects(model, "LocalQueue", namespace, asked)
-    counts = model.rows(CountRow, sql.COUNTS, _scope(namespace, ""))
+    counts = model.rows(CountRow, pages.COUNTS, _scope(namespace, ""))
     by_queue: dict[tuple[str, str], list[CountRow]] = defaultdict(list)
     for count in counts:
         by_queue[count.namespace, count.queue].append(count)
@@ -370,7 +370,7 @@ def cluster_queues_page(model: ReadModel, _: str, asked: Listing) -> Page:
     """Return a page of ClusterQueues with quota, usage and who waits."""
     rows, going_on = _objects(model, "ClusterQueue", "", asked)
     counts: dict[str, list[CountRow]] = defaultdict(list)
-    for count in model.rows(CountRow, sql.COUNTS, _scope("", "")):
+    for count in model.rows(CountRow, pages.COUNTS, _scope("", "")):
         counts[count.cluster_queue].append(count)
     held: dict[str, list[HeldRow]] = defaultdict(list)
     for one in held_at(model, datetime.now(UTC)):
@@ -463,22 +463,19 @@ def counted(rows: Iterable[CountRow]) -> o.QueueCounts:
     found: dict[str, int] = defaultdict(int)
     oldest: datetime | None = None
     for row in rows:
-        found[row.state] += row.groups
-        if row.state == "Queued" and row.oldest is not None:
+        found[row.stage] += row.groups
+        if row.stage == QUEUED and row.oldest is not None:
             oldest = row.oldest if oldest is None else min(oldest, row.oldest)
+    stages = {one.name: found[one.name] for one in STAGES}
     return o.QueueCounts(
-        pending=found["Queued"],
-        admitted=found["Admitted"] + found["Running"],
-        composing=found[_COMPOSING],
-        blocked=found[_BLOCKED],
-        oldest=rfc(oldest),
+        pending=sum(stages.values()), admitted=found["admitted"], oldest=rfc(oldest), **stages
     )
 
 
 def held_at(model: ReadModel, at: datetime, namespace: str = "", queue: str = "") -> list[HeldRow]:
     """Return what was held at a time, by LocalQueue, flavor and resource."""
     return list(
-        model.rows(HeldRow, sql.HELD[model.dialect], {**_scope(namespace, queue), "at": at})
+        model.rows(HeldRow, pages.HELD[model.dialect], {**_scope(namespace, queue), "at": at})
     )
 
 
@@ -530,7 +527,7 @@ def queue_objects(
         "after_name": begin.name,
         "limit": limit,
     }
-    return list(model.rows(ObjectRow, sql.OBJECTS, given))
+    return list(model.rows(ObjectRow, pages.OBJECTS, given))
 
 
 def all_queues(
@@ -594,7 +591,7 @@ def usage_of(model: ReadModel, namespace: str, day: str) -> list[o.NamespaceUsag
         for one in spent_by(model, "namespace", since, until, namespace)[0]
     }
     by_namespace: dict[str, dict[str, UsageRow]] = defaultdict(dict)
-    for row in model.rows(UsageRow, sql.USAGE, given):
+    for row in model.rows(UsageRow, pages.USAGE, given):
         by_namespace[row.namespace][row.resource] = row
     for name, resource in spent:
         if resource not in by_namespace[name]:
@@ -617,7 +614,7 @@ def usage_of(model: ReadModel, namespace: str, day: str) -> list[o.NamespaceUsag
 def _resource_hours(
     row: UsageRow, share: sums.Share | None, known: Rates | None
 ) -> o.ResourceHours:
-    """As `sql.USAGE` counts: cpu in cores, all else as the tables have it."""
+    """As `pages.USAGE` counts: cpu in cores, all else as the tables have it."""
     found = o.ResourceHours(
         resource=row.resource, hours=round(float(row.resource_hours), 4), pods=row.pods
     )

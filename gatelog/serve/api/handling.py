@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from gatelog.readmodel.rows import LifeRow
 from gatelog.serve.access.callers import Caller, CannotTell, Deed, NotAllowed
 from gatelog.serve.access.reviewing import Reviews
 from gatelog.serve.api import discovery, finding, objects, openapi, params, table, visibility
@@ -22,7 +23,6 @@ from gatelog.serve.api.params import Listing
 from gatelog.serve.api.status import Refused, not_found
 from gatelog.serve.feed import Feed, TooOld, position
 from gatelog.serve.questions import Busy, Questions
-from gatelog.serve.rows import LifeRow
 from gatelog.serve.streamlimits import NoRoom, StreamLimiter, UserAtLimit
 from podgroup.runtime.log import get_logger
 

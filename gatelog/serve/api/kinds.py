@@ -12,14 +12,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from gatelog.answers.readmodel import ReadModel
 from gatelog.forecast.words import short_of
+from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.rows import LifeRow
 from gatelog.serve.api import finding as f
 from gatelog.serve.api import objects as o
 from gatelog.serve.api.finding import Page
 from gatelog.serve.api.params import Listing
 from gatelog.serve.api.selectors import Term
-from gatelog.serve.rows import LifeRow
 from gatelog.serve.words import ago, span
 
 Cells = list[list[Any]]
@@ -366,9 +366,9 @@ KINDS: tuple[Kind, ...] = (
         columns=(
             NAME,
             Column("ClusterQueue", "ClusterQueue it waits in"),
-            Column("Position", "Groups of the ClusterQueue before it", 0, "integer"),
+            Column("Position", "Position in the ClusterQueue, from 1", 0, "integer"),
             Column("LocalQueue", "LocalQueue it came through"),
-            Column("Local-Position", "Groups of the LocalQueue before it", 0, "integer"),
+            Column("Local-Position", "Position in the LocalQueue, from 1", 0, "integer"),
             Column("Priority", "Priority used for queueing", 0, "integer"),
             Column("Queued", "How long it has queued"),
             Column("Why", "What it waits for"),
@@ -387,11 +387,11 @@ KINDS: tuple[Kind, ...] = (
         columns=(
             NAME,
             Column("ClusterQueue", "ClusterQueue behind it"),
-            Column("Pending", "Groups that queue", 0, "integer"),
+            Column("Pending", "Groups that wait, for whatever reason", 0, "integer"),
             Column("Admitted", "Groups that hold quota", 0, "integer"),
-            Column("Oldest", "How long the oldest has queued"),
+            Column("Oldest", "How long the oldest that waits for quota has queued"),
             Column("Composing", "Groups whose pods are not all there", 1, "integer"),
-            Column("Blocked", "Groups that wait for somebody to mend them", 1, "integer"),
+            Column("Blocked", "Groups whose wait only a person can end", 1, "integer"),
             Column("Usage", "What its groups hold", 1),
         ),
         cells=_queue_cells,
@@ -407,12 +407,12 @@ KINDS: tuple[Kind, ...] = (
         columns=(
             NAME,
             Column("Cohort", "Cohort it borrows in"),
-            Column("Pending", "Groups that queue", 0, "integer"),
+            Column("Pending", "Groups that wait, for whatever reason", 0, "integer"),
             Column("Admitted", "Groups that hold quota", 0, "integer"),
-            Column("Oldest", "How long the oldest has queued"),
+            Column("Oldest", "How long the oldest that waits for quota has queued"),
             Column("Usage", "Held of nominal quota, by resource and flavor"),
             Column("Strategy", "Queueing strategy", 1),
-            Column("Blocked", "Groups that wait for somebody to mend them", 1, "integer"),
+            Column("Blocked", "Groups whose wait only a person can end", 1, "integer"),
         ),
         cells=_cluster_queue_cells,
         one=_named(f.cluster_queues_page),

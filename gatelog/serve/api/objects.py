@@ -198,17 +198,15 @@ class PodGroupAdmissions(Object, frozen=True, kw_only=True):
 
 
 class Position(Part, frozen=True, kw_only=True, omit_defaults=False):
-    """A place in line; 0 is next."""
+    """A position in the order of a queue; 1 is next."""
 
     cluster_queue: Annotated[str, Meta(description="ClusterQueue it waits in.")]
     local_queue: Annotated[str, Meta(description="LocalQueue it came through.")]
     priority: Annotated[int, Meta(description="Priority; higher goes first.")]
     position_in_cluster_queue: Annotated[
-        int, Meta(description="How many groups of the ClusterQueue come before it.")
+        int, Meta(description="Position in the ClusterQueue, from 1.")
     ]
-    position_in_local_queue: Annotated[
-        int, Meta(description="How many groups of the LocalQueue come before it.")
-    ]
+    position_in_local_queue: Annotated[int, Meta(description="Position in the LocalQueue, from 1.")]
     queued_time: Annotated[Time | None, Meta(description="Since when it has queued.")]
     waiting: Annotated[Wait | None, Meta(description="What it waits for.")]
     expected_start: Annotated[
@@ -219,7 +217,7 @@ class Position(Part, frozen=True, kw_only=True, omit_defaults=False):
 class PodGroupPosition(Object, frozen=True, kw_only=True):
     """Where a waiting group stands in its queue."""
 
-    position: Annotated[Position, Meta(description="Its place.")]
+    position: Annotated[Position, Meta(description="Its position.")]
 
 
 class FlavorUsage(Part, frozen=True, kw_only=True):
@@ -239,12 +237,16 @@ class FlavorUsage(Part, frozen=True, kw_only=True):
 class QueueCounts(Part, frozen=True, kw_only=True, omit_defaults=False):
     """Groups of a queue, and what they hold."""
 
-    pending: Annotated[int, Meta(description="Groups that queue.")] = 0
-    admitted: Annotated[int, Meta(description="Groups that hold quota.")] = 0
-    composing: Annotated[int, Meta(description="Groups whose pods are not all there.")] = 0
-    blocked: Annotated[int, Meta(description="Groups that wait for somebody to mend them.")] = 0
+    pending: Annotated[int, Meta(description="Groups that wait: the sum of what follows.")] = 0
+    composing: Annotated[int, Meta(description="Of these, pods are missing.")] = 0
+    queued: Annotated[int, Meta(description="They wait for quota, at a position.")] = 0
+    checks: Annotated[int, Meta(description="They hold quota and wait for admission checks.")] = 0
+    stopped: Annotated[int, Meta(description="Queue stopped, or Workload deactivated.")] = 0
+    blocked: Annotated[int, Meta(description="Only a person can end their wait.")] = 0
+    evicted: Annotated[int, Meta(description="They stop, or wait to be queued again.")] = 0
+    admitted: Annotated[int, Meta(description="Groups that are admitted: not pending.")] = 0
     oldest: Annotated[
-        Time | None, Meta(description="Since when the oldest pending one queues.")
+        Time | None, Meta(description="Since when the oldest that waits for quota queues.")
     ] = None
 
 

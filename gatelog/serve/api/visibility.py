@@ -13,12 +13,12 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from gatelog.answers.readmodel import ReadModel
-from gatelog.serve import sql
+from gatelog.readmodel import pages
+from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.rows import LineRow
 from gatelog.serve.api import finding
 from gatelog.serve.api.objects import ObjectMeta, Part
 from gatelog.serve.api.status import Refused, bad
-from gatelog.serve.rows import LineRow
 from gatelog.serve.words import rfc
 
 GROUP = "visibility.kueue.x-k8s.io"
@@ -83,7 +83,7 @@ def pending(
         singular = plural.removesuffix("s")
         details = {"name": name, "group": GROUP, "kind": singular}
         raise Refused(404, f'{singular}.{GROUP} "{name}" not found', details)
-    query = sql.IN_LOCAL_QUEUE if namespace else sql.IN_CLUSTER_QUEUE
+    query = pages.IN_LOCAL_QUEUE if namespace else pages.IN_CLUSTER_QUEUE
     rows = finding.line(model, query, limit, offset, name, namespace)
     return PendingWorkloadsSummary(
         kind="PendingWorkloadsSummary",
@@ -102,6 +102,6 @@ def _item(row: LineRow) -> PendingWorkload:
         ),
         priority=row.priority,
         local_queue_name=row.queue,
-        position_in_cluster_queue=row.place,
-        position_in_local_queue=row.local_place,
+        position_in_cluster_queue=row.position - 1,
+        position_in_local_queue=row.local_position - 1,
     )

@@ -6,7 +6,6 @@ everything can be read without JavaScript, which only keeps a page up to date.
 
     app          paths, rights, headers, server-sent events
     views        one function per page: what is asked, and how it is shown
-    queries      what is asked
     picture      the timeline of a group, and usage over time, as SVG
     html         elements, escaped
 

@@ -20,14 +20,14 @@ import msgspec
 from aiohttp import web
 from msgspec import structs
 
-from gatelog.answers.readmodel import ReadModel
+from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.moments import Asked
 from gatelog.serve.access.callers import Caller, CannotTell, Deed, NotAllowed
 from gatelog.serve.access.reviewing import Reviews
 from gatelog.serve.api import objects, params
 from gatelog.serve.api.status import Refused
 from gatelog.serve.console import views
 from gatelog.serve.console.html import Html, h
-from gatelog.serve.console.queries import Asked
 from gatelog.serve.console.views import Page, Seen
 from gatelog.serve.feed import Feed, TooOld
 from gatelog.serve.questions import Busy, Questions

@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from gatelog.answers.rows import WaitRow
+from gatelog.readmodel.lending import Series
+from gatelog.readmodel.rows import WaitRow
 from gatelog.serve.console.html import Html, h
-from gatelog.serve.lending import Series
 from gatelog.serve.words import amount, span
 
 WIDTH, LEFT, RIGHT = 1000, 180, 12

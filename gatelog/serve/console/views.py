@@ -14,23 +14,22 @@ from urllib.parse import urlencode
 
 from msgspec import Struct, structs
 
-from gatelog.answers import timeline
-from gatelog.answers import usage as sums
-from gatelog.answers.phrases import QUIET_ACTIONS
-from gatelog.answers.rates import missing, unit_name
-from gatelog.answers.rows import WaitRow
-from gatelog.answers.timeline import plain
 from gatelog.forecast.words import sentence
-from gatelog.serve import lending, sql
+from gatelog.readmodel import lending, moments, pages, timeline
+from gatelog.readmodel import usage as sums
+from gatelog.readmodel.moments import Asked
+from gatelog.readmodel.phrases import QUIET_ACTIONS
+from gatelog.readmodel.rates import missing, unit_name
+from gatelog.readmodel.rows import HeldRow, LifeRow, ObjectRow, WaitRow
+from gatelog.readmodel.timeline import plain
 from gatelog.serve.api import finding
 from gatelog.serve.api.params import Listing, read_place, token
 from gatelog.serve.api.selectors import Term, read_labels
 from gatelog.serve.api.status import Refused, bad
-from gatelog.serve.console import picture, queries
+from gatelog.serve.console import picture
 from gatelog.serve.console.html import Html, h, table
-from gatelog.serve.console.queries import Asked
-from gatelog.serve.rows import HeldRow, LifeRow, ObjectRow
 from gatelog.serve.words import amount, rfc, span
+from podgroup.lifecycle import STAGES, STATES
 
 ROWS = 50
 _MOST = 5000
@@ -43,10 +42,6 @@ _WINDOWS = {1: "hour", 6: "6 hours", 24: "day", 168: "week"}
 _FIRST_YEAR = 1971
 _DIVIDED = ("namespace", "localqueue", "queue", "flavor")
 _PARTS = ("ran", "wasted", "held", "waited")
-_STATES = (
-    *("Composing", "Queued", "Blocked", "Admitted", "Running"),
-    *("Finishing", "Finished", "Evicted", "Gone"),
-)
 
 
 class Seen(Struct, frozen=True, kw_only=True):
@@ -152,7 +147,7 @@ def queues(asked: Asked, seen: Seen) -> Page:
     held: dict[str, list[HeldRow]] = defaultdict(list)
     for one in _held(asked, seen, ""):
         held[one.cluster_queue].append(one)
-    lengths: dict[str, list[queries.LengthRow]] = defaultdict(list)
+    lengths: dict[str, list[moments.LengthRow]] = defaultdict(list)
     for row in _lengths(asked, seen, ""):
         lengths[row.cluster_queue].append(row)
     lent = finding.lending_of(objects, held)
@@ -181,7 +176,7 @@ def queues(asked: Asked, seen: Seen) -> Page:
     waiting = sum(row.groups for rows in lengths.values() for row in rows)
     body = [
         h("h1", "Queues"),
-        h("p", f"Waiting groups: {waiting:,}. ClusterQueues: {len(objects):,}.", class_="quiet"),
+        h("p", f"Pending groups: {waiting:,}. ClusterQueues: {len(objects):,}.", class_="quiet"),
         h("ul", cards, class_="cards")
         if cards
         else h("p", "No ClusterQueue is known yet.", class_="notice"),
@@ -197,7 +192,7 @@ def local_queues(asked: Asked, seen: Seen, namespace: str) -> Page:
     held: dict[str, list[HeldRow]] = defaultdict(list)
     for one in _held(asked, seen, namespace):
         held[one.queue].append(one)
-    lengths: dict[str, list[queries.LengthRow]] = defaultdict(list)
+    lengths: dict[str, list[moments.LengthRow]] = defaultdict(list)
     for row in _lengths(asked, seen, namespace):
         lengths[row.queue].append(row)
     waiting = _waiting(asked, seen, "", ROWS + 1, seen.offset, namespace)
@@ -245,20 +240,31 @@ def local_queues(asked: Asked, seen: Seen, namespace: str) -> Page:
 
 def _held(asked: Asked, seen: Seen, namespace: str) -> list[HeldRow]:
     given = {"namespace": namespace, "queue": "", "limit": finding.MOST_ROWS, "at": seen.moment}
-    return asked.rows("what is held", HeldRow, sql.HELD[asked.model.dialect], given)
+    return asked.rows("what is held", HeldRow, pages.HELD[asked.model.dialect], given)
 
 
-def _lengths(asked: Asked, seen: Seen, namespace: str) -> list[queries.LengthRow]:
-    query = queries.LENGTHS_AT if seen.at else queries.LENGTHS_NOW
+def _lengths(asked: Asked, seen: Seen, namespace: str) -> list[moments.LengthRow]:
+    query = moments.LENGTHS_AT if seen.at else moments.LENGTHS_NOW
     given = {"queue": "", "namespace": namespace, "limit": finding.MOST_ROWS, "at": seen.moment}
-    return asked.rows("how many wait", queries.LengthRow, query, given)
+    return asked.rows("how many wait", moments.LengthRow, query, given)
 
 
-def _wait_line(rows: Iterable[queries.LengthRow], seen: Seen) -> Html:
-    """Say how many wait, and for how long."""
-    since = [row.since for row in rows if row.since is not None]
+def _wait_line(rows: Iterable[moments.LengthRow], seen: Seen) -> Html:
+    """Say how many are pending in which stage, and for how long."""
+    found = list(rows)
+    since = [row.since for row in found if row.since is not None]
     longest = f", the first for {span((seen.moment - min(since)).total_seconds())}" if since else ""
-    return h("p", f"{sum(row.groups for row in rows):,} waiting{longest}")
+    count = sum(row.groups for row in found)
+    return h("p", f"{count:,} pending{_by_stage(found)}{longest}")
+
+
+def _by_stage(rows: Iterable[moments.LengthRow]) -> str:
+    counts: dict[str, int] = defaultdict(int)
+    for row in rows:
+        counts[row.stage] += row.groups
+    names = [one for one in dict.fromkeys(stage.name for stage in STAGES) if counts[one]]
+    parts = ", ".join(f"{counts[name]:,} {name}" for name in names)
+    return f" ({parts})" if parts else ""
 
 
 def _bar(flavor: str, resource: str, used: str, nominal: str) -> Html:
@@ -274,19 +280,20 @@ def _bar(flavor: str, resource: str, used: str, nominal: str) -> Html:
 
 def _waiting(
     asked: Asked, seen: Seen, queue: str, limit: int, offset: int, namespace: str = ""
-) -> list[queries.WaitingRow]:
+) -> list[moments.WaitingRow]:
     given = {"queue": queue, "namespace": namespace, "limit": limit, "offset": offset}
-    query = queries.WAITING_AT if seen.at else queries.WAITING_NOW
-    return asked.rows("who waits", queries.WaitingRow, query, {**given, "at": seen.moment})
+    query = moments.WAITING_AT if seen.at else moments.WAITING_NOW
+    return asked.rows("who waits", moments.WaitingRow, query, {**given, "at": seen.moment})
 
 
-def _line(waiting: Sequence[queries.WaitingRow], seen: Seen) -> Html:
-    """Return who waits, each with its place in the ClusterQueue."""
+def _line(waiting: Sequence[moments.WaitingRow], seen: Seen) -> Html:
+    """Return who is pending, first those that have a position in the ClusterQueue."""
     rows = [
         [
-            str(one.place),
+            str(one.position or "–"),
             group_link(seen, one.namespace, one.name, one.id),
             _start(one, seen),
+            one.stage,
             one.reason,
             when(one.since, seen),
             plain(one.message),
@@ -295,8 +302,18 @@ def _line(waiting: Sequence[queries.WaitingRow], seen: Seen) -> Html:
         ]
         for one in waiting[:ROWS]
     ]
-    head = ["position", "group", "start", "reason", "waits since", "why", "LocalQueue", "priority"]
-    return table(head, rows, "In the order of the queue", "nobody waits")
+    head = [
+        "position",
+        "group",
+        "start",
+        "stage",
+        "reason",
+        "since",
+        "why",
+        "LocalQueue",
+        "priority",
+    ]
+    return table(head, rows, "In the order of the queue", "nothing is pending")
 
 
 def queue(asked: Asked, seen: Seen, name: str) -> Page:
@@ -308,7 +325,7 @@ def queue(asked: Asked, seen: Seen, name: str) -> Page:
     given = {"queue": name, "at": seen.moment, "limit": ROWS + 1, "offset": seen.offset}
     waiting = _waiting(asked, seen, name, ROWS + 1, seen.offset)
     forecast = _forecast(asked, seen)
-    holding = asked.rows("who holds", queries.HoldingRow, queries.HOLDING, given)
+    holding = asked.rows("who holds", moments.HoldingRow, moments.HOLDING, given)
     hours = _hours(seen)
     since = seen.moment - timedelta(hours=hours)
     series, held, lent = _over_time(asked, found, since, seen.moment)
@@ -433,7 +450,7 @@ def _over_time(
 def _forecast(asked: Asked, seen: Seen) -> str:
     """Say how old expected starts are."""
     given = {"at": seen.moment, "limit": 1}
-    (found,) = asked.rows("forecast", queries.ForecastRow, queries.FORECAST, given)
+    (found,) = asked.rows("forecast", moments.ForecastRow, moments.FORECAST, given)
     if found.at is None:
         return "No forecast was made, so nobody is told a start: an operator runs gatelog forecast."
     ago = span((seen.moment - found.at).total_seconds())
@@ -442,7 +459,7 @@ def _forecast(asked: Asked, seen: Seen) -> str:
     )
 
 
-def _start(one: queries.WaitingRow, seen: Seen) -> str:
+def _start(one: moments.WaitingRow, seen: Seen) -> str:
     if one.never is None:
         return "–"
     return sentence(one.expected_at, one.latest_at, one.never, seen.moment)
@@ -516,7 +533,7 @@ def _search(seen: Seen, chosen: Mapping[str, str]) -> Html:
         return h("label", label, h("input", name=name, value=chosen.get(name, ""), **more))
 
     states = [h("option", "any", value="")] + [
-        h("option", word, value=word, selected=chosen["state"] == word) for word in _STATES
+        h("option", word, value=word, selected=chosen["state"] == word) for word in STATES
     ]
     return h(
         "form",
@@ -548,12 +565,12 @@ def group(asked: Asked, seen: Seen, namespace: str, name: str) -> Page:
     given: dict[str, Any] = {"group_id": life.id, "limit": _DRAWN, "offset": 0}
     pods = [
         pod
-        for pod in asked.rows("pods", picture.PodRow, queries.PODS, given)
+        for pod in asked.rows("pods", picture.PodRow, moments.PODS, given)
         if pod.created_at <= seen.moment
     ]
     waits = [w for w in asked.model.waits(life.id) if w.from_at <= seen.moment]
     decided = asked.rows(
-        "decisions", queries.DecidedRow, queries.DECIDED, {**given, "limit": _MOST}
+        "decisions", moments.DecidedRow, moments.DECIDED, {**given, "limit": _MOST}
     )
     decided = [one for one in decided if one.first_at <= seen.moment]
     window = {
@@ -563,11 +580,11 @@ def group(asked: Asked, seen: Seen, namespace: str, name: str) -> Page:
         "namespace": "",
         "limit": ROWS,
     }
-    preempted = asked.rows("preemptions", queries.PreemptedRow, queries.PREEMPTED, window)
+    preempted = asked.rows("preemptions", moments.PreemptedRow, moments.PREEMPTED, window)
     estimates = asked.rows(
         "expected starts it was told",
-        queries.EstimateRow,
-        queries.ESTIMATES,
+        moments.EstimateRow,
+        moments.ESTIMATES,
         {"group_id": life.id, "at": seen.moment, "limit": ROWS},
     )
     title = f"{life.namespace}/{life.name}"
@@ -674,8 +691,8 @@ def _expected(life: LifeRow, seen: Seen) -> Html | None:
     return h("p", f"{found.message[:1].upper()}{found.message[1:]}{ago}")
 
 
-def _estimates(rows: Iterable[queries.EstimateRow], seen: Seen) -> Html | None:
-    def came(one: queries.EstimateRow) -> str:
+def _estimates(rows: Iterable[moments.EstimateRow], seen: Seen) -> Html | None:
+    def came(one: moments.EstimateRow) -> str:
         if one.came_at is None or one.came_at > seen.moment:
             return "it waits still"
         return f"{one.came} at {one.came_at:%Y-%m-%d %H:%M:%S}"
@@ -710,7 +727,7 @@ def _wait_table(waits: Iterable[WaitRow], seen: Seen) -> Html:
     return table(["reason", "since", "for", "in words"], rows, "Newest first", "it never waited")
 
 
-def _preemptions(rows: Iterable[queries.PreemptedRow], seen: Seen, mine: str = "") -> Html:
+def _preemptions(rows: Iterable[moments.PreemptedRow], seen: Seen, mine: str = "") -> Html:
     shown = [
         [
             clock(one.issued_at),
@@ -738,9 +755,9 @@ def _in_line(asked: Asked, seen: Seen, life: LifeRow) -> Html | None:
         return None
     at = place.position
     link = h("a", "who holds the quota", href=seen.link(f"/queues/{at.cluster_queue}"))
-    before = at.position_in_cluster_queue or "Nobody"
     holds = [": ", link] if seen.quota else None
-    return h("p", f"{before} before it in ClusterQueue {at.cluster_queue}", holds, ".")
+    position = f"Position {at.position_in_cluster_queue} in ClusterQueue {at.cluster_queue}"
+    return h("p", position, holds, ".")
 
 
 def _story(asked: Asked, life: LifeRow, seen: Seen) -> Html:
@@ -794,7 +811,7 @@ def preemptions(asked: Asked, seen: Seen) -> Page:
         "namespace": namespace,
     }
     rows = asked.rows(
-        "preemptions", queries.PreemptedRow, queries.PREEMPTED, {**given, "limit": ROWS * 2}
+        "preemptions", moments.PreemptedRow, moments.PREEMPTED, {**given, "limit": ROWS * 2}
     )
     body = [
         h("h1", "Preemptions"),
@@ -921,11 +938,11 @@ def _cost_note(priced: bool, unpriced: Sequence[tuple[str, str]]) -> str:
 def operators(asked: Asked, seen: Seen) -> Page:
     """Return what operators look at: how far the projector is, what is parked, what is missing."""
     given = {"limit": ROWS}
-    shards = asked.rows("checkpoints", queries.ShardRow, queries.SHARDS, given)
-    parked = asked.rows("parked", queries.ParkedRow, queries.PARKED, given)
-    gaps = asked.rows("beginnings of the log", queries.GapRow, queries.GAPS, given)
+    shards = asked.rows("checkpoints", moments.ShardRow, moments.SHARDS, given)
+    parked = asked.rows("parked", moments.ParkedRow, moments.PARKED, given)
+    gaps = asked.rows("beginnings of the log", moments.GapRow, moments.GAPS, given)
     unresolved = asked.rows(
-        "decisions without outcome", queries.UnresolvedRow, queries.UNRESOLVED, given
+        "decisions without outcome", moments.UnresolvedRow, moments.UNRESOLVED, given
     )
     body = [
         h("h1", "Health"),
@@ -968,7 +985,7 @@ def operators(asked: Asked, seen: Seen) -> Page:
     return Page(title="Health", data=data, body=h("div", body))
 
 
-def _missing(gap: queries.GapRow) -> str:
+def _missing(gap: moments.GapRow) -> str:
     if gap.lost_from is None:
         return "nothing"
     return f"positions {gap.lost_from} to {gap.lost_to if gap.lost_to is not None else '?'}"

@@ -1,0 +1,169 @@
+"""The tries of one decision: what is repeated, how often, and what the log hears of it.
+
+Theory. A passing failure is tried again here, in process, because the message of a decision that
+failed is worth nothing to another actuator: the trouble is at the API server. Trouble of the whole
+server never uses up tries; trouble of one object does, and ends in a parked message and a final
+outcome, so that the projector may decide anew. The log hears of the first failure at once and then
+every ten seconds, enough to tell "late" from "lost" without writing a line per try.
+
+Invariant: a decision that leaves here as Ack or Park has a final outcome stored in EVENTS, records
+apart.
+"""
+
+import asyncio
+import time
+from typing import Final
+
+from actuator.execute import execute
+from actuator.heads import DecisionHead
+from actuator.kubeapi import KubeApi
+from actuator.kubeevents import Emitter
+from actuator.metrics import ActuatorMetrics
+from actuator.outcomelog import OutcomeLog
+from actuator.verdicts import Verdict, rejected
+from actuator.window import Held
+from podgroup.events import Decision, OutcomeRecorded
+from podgroup.runtime.backoff import Backoff
+from podgroup.runtime.disposition import Ack, Disposition, Park, Retry
+from podgroup.runtime.log import get_logger
+from podgroup.runtime.settings import ActuatorSettings
+
+REPORT_EVERY_S: Final = 10.0
+"""Seconds between two `retrying` outcomes of one decision."""
+SERVER_CEILING_S: Final = 5.0
+"""Seconds between tries at most while the whole server is in trouble: the rush is limited by
+`AdaptiveConcurrency`."""
+
+
+class RetryingExecutor:
+    """Carries decisions out; `stopping` ends the waiting between tries."""
+
+    def __init__(
+        self,
+        settings: ActuatorSettings,
+        api: KubeApi,
+        emitter: Emitter,
+        outcomes: OutcomeLog,
+        stopping: asyncio.Event,
+        metrics: ActuatorMetrics,
+    ) -> None:
+        self._settings = settings
+        self._api = api
+        self._emitter = emitter
+        self._outcomes = outcomes
+        self._stopping = stopping
+        self._metrics = metrics
+        # Bound: for a line per outcome it is worth not to be put together each time.
+        self._log = get_logger("actuator").bind()
+
+    async def carry_out(self, held: Held, decision: Decision, place: int) -> Disposition:
+        """Try until it is done, refused, or sent back; the outcome is stored on return.
+
+        `place` is the decision's among those of its message.
+        """
+        settings = self._settings
+        waits: Backoff | None = None
+        attempt = counted = 0
+        reported_at = float("-inf")
+        report: asyncio.Future[int] | None = None
+        while not self._stopping.is_set():
+            attempt += 1
+            began = time.monotonic()
+            try:
+                verdict = await execute(self._api, self._emitter, decision)
+            except Exception as error:
+                self._log.exception("execute_failed", decision=decision.id, group=decision.group)
+                reason = f"carrying it out failed: {type(error).__name__}: {error}"
+                return await self.give_up(held, reason, decision, place, attempt)
+            if verdict is None:
+                return Ack()
+            self._line(decision, verdict, attempt, began)
+            if verdict.status != "retrying":
+                await self._record(held, decision, verdict, attempt)
+                self._metrics.ended(decision, verdict.status)
+                return Ack()
+            self._metrics.retried(decision)
+            counted += not verdict.whole_server
+            if counted >= settings.max_attempts:
+                reason = f"gave up after {attempt} tries; the last: {verdict.message}"
+                return await self.give_up(held, reason, decision, place, attempt)
+            # While the log is away too, the first report waits and no further one joins it.
+            if began - reported_at >= REPORT_EVERY_S and (report is None or report.done()):
+                reported_at = began
+                report = self._record(held, decision, verdict, attempt)
+            waits = waits or Backoff(settings.retry_first_s, ceiling_s=settings.retry_ceiling_s)
+            await first(self._stopping, self._wait_s(verdict, waits))
+        return Retry(0, "the actuator is stopping")
+
+    def _wait_s(self, verdict: Verdict, waits: Backoff) -> float:
+        wait_s = next(waits)
+        if verdict.whole_server:
+            wait_s = min(wait_s, SERVER_CEILING_S)
+        return max(wait_s, verdict.retry_after_s or 0.0)
+
+    def _record(
+        self, held: Held, decision: Decision, verdict: Verdict, attempt: int
+    ) -> asyncio.Future[int]:
+        outcome = OutcomeRecorded(
+            decision=decision.id,
+            group=decision.group,
+            status=verdict.status,
+            delivery=held.delivery.delivery,
+            attempt=attempt,
+            http_status=verdict.http_status,
+            message=verdict.message,
+            uid=verdict.uid,
+            resource_version=verdict.resource_version,
+            by="actuator",
+        )
+        return self._outcomes.record(held.shard, outcome)
+
+    async def give_up(
+        self,
+        held: Held,
+        reason: str,
+        head: Decision | DecisionHead,
+        place: int,
+        attempt: int = 1,
+    ) -> Disposition:
+        """Record the final outcome of a decision, which says where it was parked; then park it."""
+        self._metrics.parked(head if isinstance(head, Decision) else None)
+        verdict = rejected(f"parked: {reason}")
+        outcome = OutcomeRecorded(
+            decision=head.id,
+            group=head.group,
+            status=verdict.status,
+            delivery=held.delivery.delivery,
+            attempt=attempt,
+            message=verdict.message,
+            by="actuator",
+            parked=f"{held.delivery.message.sequence}/{place}",
+        )
+        await self._outcomes.record(held.shard, outcome)
+        return Park(reason)
+
+    def _line(self, decision: Decision, verdict: Verdict, attempt: int, began: float) -> None:
+        target = decision.command.target
+        write = self._log.info if verdict.status in ("applied", "obsolete") else self._log.warning
+        write(
+            "outcome",
+            decision=decision.id,
+            group=decision.group,
+            rule=decision.rule,
+            action=type(decision.command).__name__,
+            target=f"{target.kind} {target.namespace}/{target.name}",
+            status=verdict.status,
+            http_status=verdict.http_status,
+            attempt=attempt,
+            duration_ms=round((time.monotonic() - began) * 1000, 1),
+            message=verdict.message,
+        )
+
+
+async def first(event: asyncio.Event, timeout_s: float) -> None:
+    """Wait for `event`, but `timeout_s` seconds at most."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            await event.wait()
+    except TimeoutError:
+        return

@@ -1,0 +1,62 @@
+"""The messages an actuator holds: how many, and which go back to the stream.
+
+Theory. A message is held until all its decisions are carried out, and there is room for so many.
+Where one namespace's objects are slow, its decisions wait for its own few slots, and as they come
+faster than they go the window would fill with them and nothing of others be taken any more. So once
+it is full, what waits for slow namespaces alone and has no request under way goes back beyond half
+of the room, to be delivered again later.
+
+Invariant: what is not slow by itself is never sent back; of decisions on one object the newer ones
+go back first.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from msgspec import Struct, field
+
+from actuator.fairqueue import Claim
+from podgroup.runtime.jetstream import Delivery
+
+PER_REQUEST: Final = 8
+"""Messages taken per request allowed in flight: those that wait for a retry must not be all."""
+MAX_HELD: Final = 640
+"""Messages taken at most, or one per request. A message has up to 32 decisions of about 11 KB each
+while they are worked on: enough that a single pod is not left in the stream behind a group of ten
+thousand, and no more than 220 MB."""
+AWAY_S: Final = 15.0
+"""Seconds after which what was sent back is delivered again."""
+
+
+class Held(Struct):
+    """A message we have and have not dealt with; `delivery` is its newest delivery.
+
+    `left` counts its decisions that are not carried out, `claims` are theirs.
+    """
+
+    delivery: Delivery
+    shard: int
+    left: int
+    claims: list[Claim] = field(default_factory=list)
+    task: asyncio.Task[None] | None = None
+
+
+def held_at_most(max_in_flight: int) -> int:
+    """Return how many messages an actuator takes that may have so many requests under way."""
+    return max(max_in_flight, min(max_in_flight * PER_REQUEST, MAX_HELD))
+
+
+def crowding(held: Iterable[Held], slow: Callable[[str], bool], most: int) -> list[Held]:
+    """Return what is to go back of a window of `most` messages, which are given oldest first.
+
+    `slow` tells of a flow whether it is slow by itself.
+    """
+    waiting: dict[str, list[Held]] = defaultdict(list)
+    for one in held:
+        flows = {claim.flow for claim in one.claims}
+        if flows and all(map(slow, flows)) and not any(claim.in_flight for claim in one.claims):
+            waiting[min(flows)].append(one)
+    room = most // 2 // max(1, len(waiting))
+    return [one for ones in waiting.values() for one in ones[room:]]

@@ -1,0 +1,47 @@
+"""What it would take: for each reason to wait, the sentence that says what would end it.
+
+Theory. A reason names what is missing; a user at three in the morning wants to know what would
+make it go away and who can do that. The sentences are in `podgroup.reasons`; here they get the
+group's own names and counts.
+
+Invariant: pure.
+"""
+
+from gatelog.readmodel.rows import GroupRow
+from podgroup.names import WAITING_FOR_REPLACEMENT_PODS
+from podgroup.reasons import reason_of
+
+
+def remedy(group: GroupRow) -> str:
+    """Return what would end the present wait of a group."""
+    return _filled(group, group.wait_reason)
+
+
+def replacements(group: GroupRow) -> str:
+    """Return who makes up for pods that ended without success, and how."""
+    return _filled(group, WAITING_FOR_REPLACEMENT_PODS)
+
+
+def _filled(group: GroupRow, reason: str) -> str:
+    return reason_of(reason).advice.format(
+        namespace=group.namespace,
+        name=group.name,
+        queue=group.queue,
+        cluster_queue=group.cluster_queue,
+        workload_name=group.workload_name,
+        priority_class=group.priority_class or "that the pods name",
+        missing_pods=_missing(group),
+        parked=group.parked.partition(" ")[0] or "SEQ/ORD",
+    )
+
+
+def _missing(group: GroupRow) -> str:
+    absent = group.total_count - (group.pods_seen - group.pods_excess - group.pods_replaced)
+    label = f"label kueue.x-k8s.io/pod-group-name={group.name}"
+    if absent <= 0:
+        return f"pods that count: those there may have ended or be going ({label})"
+    pods = "pod" if absent == 1 else "pods"
+    return (
+        f"{absent} more {pods} with {label}; "
+        f"{group.total_count - absent} of {group.total_count} are there"
+    )

@@ -1,0 +1,130 @@
+"""Which settings were in force when: what the log says by what was decided, epoch by epoch.
+
+Theory. History has a line for every time a projector said its settings: all of them at the start of
+an epoch, those that changed afterwards. Read in order, the lines give what held from each position
+on. What was pruned of history is filled in from the checkpoint, which knows what holds now: a
+setting that no later line of the epoch names has not changed since.
+
+Invariant: read-only; a setting that cannot be known any more is left out, never guessed.
+"""
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from gatelog.readmodel import statements
+from podgroup.fold.deciding import by_name
+from projector.writing.packing import unpack_meta
+
+if TYPE_CHECKING:
+    from gatelog.readmodel.model import ReadModel
+    from gatelog.readmodel.rows import GroupRow
+
+MOST = 10_000
+STARTED = "EpochStarted"
+VERSIONS = ("gatelog", "rules", "mode")
+"""What a short answer names; the rest is section `queueing` and the kinds listed first."""
+
+
+class SaidRow(Struct, frozen=True):
+    """A line of history about settings, or about the start of an epoch."""
+
+    seq: int
+    at: datetime
+    kind: str
+    reason: str
+    message: str
+
+
+class EpochLine(Struct, frozen=True):
+    """A row of table `epochs`."""
+
+    shard: int
+    number: int
+    base: int
+    at: datetime | None
+    reason: str
+    lost_from: int | None
+    lost_to: int | None
+
+
+class InForce(Struct, frozen=True):
+    """What held from position `seq` of `epoch` on, by name.
+
+    `was` has the values before of those that changed; empty for the first that is known. `seq` 0:
+    since before history begins.
+    """
+
+    epoch: int
+    seq: int
+    at: datetime | None
+    settings: dict[str, str]
+    was: dict[str, str]
+
+    def changes(self) -> str:
+        """Return what changed as a sentence, "" if nothing did."""
+        return ", ".join(
+            f"{name} {self.settings.get(name, 'gone')} (was {before})"
+            for name, before in self.was.items()
+        )
+
+
+def epochs(model: "ReadModel") -> list[EpochLine]:
+    """Return the beginnings of the log, by shard and number."""
+    return list(model.rows(EpochLine, statements.EPOCHS, {"limit": MOST}))
+
+
+def in_force(model: "ReadModel", shard: int) -> list[InForce]:
+    """Return what was in force when, oldest first."""
+    rows = list(model.rows(SaidRow, statements.SETTINGS, {"shard": shard, "limit": MOST}))[::-1]
+    checkpoint = model.checkpoint(shard)
+    if checkpoint is None:
+        return []
+    starts = [row for row in rows if row.kind == STARTED]
+    epoch = checkpoint.epoch - len(starts)  # of what comes before the first start that is left
+    found: list[InForce] = []
+    now = unpack_meta(checkpoint.folded).settings
+    if not starts and now is not None:
+        changed = {name for row in rows for name in _parsed(row.message)}
+        kept = {name: value for name, value in by_name(now).items() if name not in changed}
+        if kept:
+            found.append(InForce(epoch, 0, None, kept, {}))
+    for row in rows:
+        if row.kind == STARTED:
+            epoch += 1
+            continue
+        before = found[-1] if found else None
+        whole = before is None or before.epoch != epoch
+        said = _parsed(row.message)
+        held = {} if before is None else before.settings
+        settings = said if whole else {**held, **said}
+        names = list(dict.fromkeys((*held, *settings))) if whole else list(said)
+        was = {n: held[n] for n in names if n in held and held[n] != settings.get(n)}
+        if before is None or whole or was:
+            found.append(InForce(epoch, row.seq, row.at, settings, was))
+    return found
+
+
+def of_group(model: "ReadModel", group: "GroupRow") -> list[InForce]:
+    """Return what was in force when a group came, and what changed while it lived."""
+    known = in_force(model, model.shard_of(group.id))
+    end = group.gone_at
+    came = [one for one in known if one.at is None or one.at <= group.created_at][-1:]
+    lived = [
+        one
+        for one in known
+        if one.at is not None and one.at > group.created_at and (end is None or one.at <= end)
+    ]
+    return came + [one for one in lived if one.was]
+
+
+def briefly(one: InForce) -> str:
+    """Return the versions and the mode of what was in force as a phrase."""
+    return ", ".join(f"{name} {one.settings[name]}" for name in VERSIONS if name in one.settings)
+
+
+def _parsed(message: str) -> dict[str, str]:
+    """Return name -> value of a line of history, as `podgroup.fold.deciding` words it."""
+    parts = (part.partition(" ") for part in message.split(", ") if part)
+    return {name: value for name, _, value in parts}

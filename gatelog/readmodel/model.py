@@ -1,0 +1,345 @@
+"""What the command line asks of the read model: plain SQL over the public tables.
+
+Theory. The tables are a public contract, so the commands use them as any client could: every
+statement here can be printed (`statement`) and pasted into sqlite3 or psql. Both databases take
+the same text; what differs (times as text or as values, documents) is evened out on reading.
+
+Invariant: read-only, parameterised, and bounded: every list has a LIMIT.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from gatelog.readmodel import repeats, statements
+from gatelog.readmodel.rates import Rates
+from gatelog.readmodel.rows import (
+    BorrowerRow,
+    ChangeRow,
+    CheckpointRow,
+    ExpectedRow,
+    FlavorRow,
+    GroupRow,
+    HolderRow,
+    HoldsRow,
+    ParkedOfRow,
+    PendingRow,
+    PoolRow,
+    QueueRow,
+    RepeatedRow,
+    ShortRow,
+    StandingRow,
+    SummaryRow,
+    UnreplacedRow,
+    UnstartedRow,
+    WaitRow,
+)
+from gatelog.readmodel.shared import Shared
+from gatelog.readmodel.timeline import TimelineEntry
+from gatelog.shell.errors import CommandFailed
+from gatelog.shell.whereabouts import read_model_at
+from podgroup.objects import ClusterQueueView
+from projector.storage import database
+from projector.tables.base import utc_text
+
+MOST_ENTRIES = 20_000
+MOST_HELD = 200_000
+"""Admissions that are added up; a cluster has fewer groups that run."""
+
+Held = dict[str, dict[str, int]]
+"""Amounts by flavor (or queue) and resource: cpu in thousandths, others in whole units."""
+
+_NO_TABLE = re.compile(r'no such (table|column)|(relation|column) "[^"]+" does not exist')
+"""What either database says of a schema that is not there; a missing role or database is not."""
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class ReadModel:
+    """Read access for one cluster. Blocking calls; close it."""
+
+    def __init__(
+        self,
+        url: str,
+        cluster: str,
+        *,
+        statement_timeout_s: float = 60.0,
+        connections: int = 4,
+        rates: Rates | None = None,
+    ) -> None:
+        self.place = read_model_at(url)
+        self.rates = rates
+        self.cluster = cluster
+        self._engine: Engine = database.reader(url, statement_timeout_s, connections, brief=True)
+
+    @property
+    def dialect(self) -> str:
+        """`postgresql` or `sqlite`."""
+        return self._engine.dialect.name
+
+    def close(self) -> None:
+        """Close connections."""
+        self._engine.dispose()
+
+    def __enter__(self) -> "ReadModel":
+        """Nothing to do: connections are made on demand."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+    def groups(self, namespace: str, name: str, limit: int = 100) -> list[GroupRow]:
+        """Return the lives of a name, newest first; the name of a pod finds its group."""
+        given = {"namespace": namespace, "name": name, "limit": limit}
+        found = list(self.rows(GroupRow, statements.GROUPS, given))
+        return found or list(self.rows(GroupRow, statements.GROUPS_OF_POD, given))
+
+    def similar(self, namespace: str, name: str) -> list[str]:
+        """Return `namespace/name` of groups that may have been meant, best first."""
+        import difflib
+
+        with self._asked(statements.RECENT_NAMES, {"limit": 2000}) as rows:
+            known = [f"{row['namespace']}/{row['name']}" for row in rows]
+        wanted = f"{namespace}/{name}"
+        same_name = [title for title in known if title.partition("/")[2] == name]
+        close = difflib.get_close_matches(wanted, known, n=4, cutoff=0.6)
+        return list(dict.fromkeys([*same_name[:3], *close]))[:4]
+
+    def knows(self, namespace: str) -> bool:
+        """Tell whether a group of a namespace was ever seen."""
+        return bool(self._value(statements.KNOWS, {"namespace": namespace}))
+
+    def pending(self, namespace: str = "", limit: int = 1000) -> list[PendingRow]:
+        """Return what is not admitted, in a namespace or everywhere, by queue and its order."""
+        return list(
+            self.rows(PendingRow, statements.PENDING, {"namespace": namespace, "limit": limit})
+        )
+
+    def listed(
+        self, namespace: str, queue: str = "", state: str = "", *, gone: bool = False, limit: int
+    ) -> list[GroupRow]:
+        """Return groups by namespace and name, newest life first; `gone`: ended ones as well."""
+        given = {"namespace": namespace, "queue": queue, "state": state, "gone": int(gone)}
+        return list(self.rows(GroupRow, statements.LISTED_GROUPS, {**given, "limit": limit}))
+
+    def queues(self, namespace: str, limit: int) -> list[QueueRow]:
+        """Return ClusterQueues (not with a namespace) and LocalQueues, by kind and name."""
+        given = {"namespace": namespace, "limit": limit}
+        rows = list(self.rows(QueueRow, statements.LISTED_QUEUES, given))
+        held: dict[str, Held] = {}
+        for row in self._held():
+            _add(held.setdefault(row.cluster_queue, {}), row.resources)
+        return [
+            msgspec.structs.replace(row, held=held.get(row.name, {}))
+            if row.kind == "ClusterQueue"
+            else row
+            for row in rows
+        ]
+
+    def flavors(self, limit: int) -> list[FlavorRow]:
+        """Return ResourceFlavors by name, with what each ClusterQueue holds of them."""
+        held: dict[str, Held] = {}
+        for row in self._held():
+            for flavor, resources in row.resources.items():
+                _add(held.setdefault(flavor, {}), {row.cluster_queue: resources})
+        with self._asked(statements.LISTED_FLAVORS, {"limit": limit}) as rows:
+            names = [str(row["name"]) for row in rows]
+        return [FlavorRow(name=name, held=held.get(name, {})) for name in names]
+
+    def _held(self) -> Iterator[HoldsRow]:
+        return self.rows(HoldsRow, statements.HELD, {"limit": MOST_HELD})
+
+    def entries(self, group_id: str) -> list[TimelineEntry]:
+        """Return a group's whole history, in order of the log."""
+        given = {"group_id": group_id, "limit": MOST_ENTRIES}
+        with self._asked(statements.ENTRIES, given) as rows:
+            return [_entry(row) for row in rows]
+
+    def waits(self, group_id: str) -> list[WaitRow]:
+        """Return the waits of a group, newest first."""
+        return list(self.rows(WaitRow, statements.WAITS, {"group_id": group_id, "limit": 50}))
+
+    def holders(self, cluster_queue: str, limit: int = 5) -> list[HolderRow]:
+        """Return who holds quota of a ClusterQueue, oldest admission first."""
+        given = {"cluster_queue": cluster_queue, "limit": limit}
+        return list(self.rows(HolderRow, statements.HOLDERS, given))
+
+    def shared(self, group_id: str, limit: int = 200) -> Shared:
+        """Return what a group that waits is short of, how its tree stands, and who could give."""
+        given = {"group_id": group_id, "limit": limit}
+        short = list(self.rows(ShortRow, statements.SHORT, given))
+        if not short:
+            return Shared([], [], [])
+        return Shared(
+            short,
+            list(self.rows(PoolRow, statements.POOLS, given)),
+            list(self.rows(BorrowerRow, statements.BORROWERS, given)),
+            self._reclaims(short[0].cluster_queue),
+        )
+
+    def _reclaims(self, cluster_queue: str) -> str:
+        """Return whom a ClusterQueue takes its own back from, "" if it is not known."""
+        from projector.writing.packing import unpack_object
+
+        with self._asked(statements.QUEUE_OBJECT, {"name": cluster_queue}) as rows:
+            found = next((row["folded"] for row in rows if row["folded"] is not None), None)
+        view = None if found is None else unpack_object(found)
+        return view.reclaim_within_cohort if isinstance(view, ClusterQueueView) else ""
+
+    def position(self, group_id: str) -> int | None:
+        """Return the position of a group in its ClusterQueue, from 1; None: it has none."""
+        with self._asked(statements.POSITION, {"group_id": group_id}) as rows:
+            return int(rows[0]["position"]) if rows else None
+
+    def expected(self, group_id: str) -> ExpectedRow | None:
+        """Return when a group that waits is expected to start, None without a forecast."""
+        return next(self.rows(ExpectedRow, statements.EXPECTED, {"group_id": group_id}), None)
+
+    def spared(self) -> int:
+        """Return how many single pods do without a Workload."""
+        return int(self._value(statements.SPARED, {}))
+
+    def waiting(self) -> int:
+        """Return how many groups wait for quota."""
+        return int(self._value(statements.WAITING, {}))
+
+    def summary(self, since_seq: int = 0, limit: int = 1000) -> list[SummaryRow]:
+        """Return the groups first seen after a position, in that order."""
+        given = {"since": since_seq, "limit": limit}
+        return list(self.rows(SummaryRow, statements.SUMMARY, given))
+
+    def changes(self, after: int, shard: int = 0, limit: int = 500) -> list[ChangeRow]:
+        """Return changes of groups' states at positions above `after`, oldest first."""
+        given = {"after": after, "shard": shard, "limit": limit}
+        return list(self.rows(ChangeRow, statements.CHANGES, given))
+
+    def checkpoint(self, shard: int = 0) -> CheckpointRow | None:
+        """Return the checkpoint of a shard, None before the first one."""
+        return next(self.rows(CheckpointRow, statements.CHECKPOINT, {"shard": shard}), None)
+
+    def shard_of(self, group_id: str) -> int:
+        """Return the shard in whose log a group is."""
+        return int(self._value(statements.SHARD, {"group_id": group_id}))
+
+    def clusters(self) -> list[str]:
+        """Return the clusters this database knows."""
+        with self._asked(statements.CLUSTERS, {}) as rows:
+            return [str(row["cluster"]) for row in rows]
+
+    def pruned(self) -> datetime | None:
+        """Return the time before which history was pruned, None if it never was."""
+        with self._asked(statements.PRUNED, {}) as rows:
+            found = next((row["before"] for row in rows), None)
+        return datetime.fromisoformat(found) if isinstance(found, str) else found
+
+    def parked(self) -> int:
+        """Return how many events are parked and wait for a person."""
+        return int(self._value(statements.PARKED, {}))
+
+    def parked_of(self, namespace: str, name: str, group_id: str = "") -> list[ParkedOfRow]:
+        """Return what was parked of a group or pod and not accepted since, newest first.
+
+        A refused pod is known by its own name and by that of the group it bears.
+        """
+        pods = f"Pod {namespace}/"
+        given = {"group_id": group_id or "-", "name": name, "pods": pods, "pod": pods + name}
+        return list(self.rows(ParkedOfRow, statements.PARKED_OF, {**given, "limit": 5}))
+
+    def unstarted(self, group_id: str) -> list[UnstartedRow]:
+        """Return pods of a group that are there and at their gate, newest first; five at most."""
+        return list(
+            self.rows(UnstartedRow, statements.UNSTARTED, {"group_id": group_id, "limit": 5})
+        )
+
+    def unreplaced(self, group_id: str) -> list[UnreplacedRow]:
+        """Return pods of a group that failed and are kept for a replacement; five at most."""
+        given = {"group_id": group_id, "limit": 5}
+        return list(self.rows(UnreplacedRow, statements.UNREPLACED, given))
+
+    def unresolved(self, before: datetime) -> int:
+        """Return how many decisions from before a time have no outcome yet."""
+        return int(self._value(statements.UNRESOLVED, {"before": before}))
+
+    def repeated(self, now: datetime, group_id: str = "", limit: int = 100) -> list[RepeatedRow]:
+        """Return writes that go on without effect, of a group or of all, most often tried first."""
+        query = statements.REPEATED_OF_GROUP if group_id else statements.REPEATED
+        given = {"group_id": group_id, "times": repeats.TIMES, "limit": limit}
+        times = {"since": now - repeats.WINDOW, "lately": now - repeats.LATELY}
+        return list(self.rows(RepeatedRow, query, {**given, **times}))
+
+    def standing(self, before: datetime, limit: int = 100) -> list[StandingRow]:
+        """Return groups that are parked, or over since before a time and not released yet."""
+        return list(self.rows(StandingRow, statements.STANDING, {"before": before, "limit": limit}))
+
+    def statement(self, query: str, given: Mapping[str, Any]) -> str:
+        """Return a statement as it may be pasted into sqlite3 or psql."""
+        return statements.filled(query, {"cluster": self.cluster, "limit": MOST_ENTRIES, **given})
+
+    def rows(self, kind: type[T], query: str, given: Mapping[str, Any]) -> Iterator[T]:
+        """Run a statement; its columns are the fields of `kind`."""
+        with self._asked(query, given) as rows:
+            for row in rows:
+                yield msgspec.convert(row, kind, strict=False)
+
+    def dicts(self, query: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Run a statement that says how many rows it gives at most."""
+        with self._asked(query, given) as rows:
+            return rows
+
+    def _value(self, query: str, given: Mapping[str, Any]) -> Any:
+        with self._asked(query, given) as rows:
+            return next(iter(rows[0].values()))
+
+    @contextmanager
+    def _asked(self, query: str, given: Mapping[str, Any]) -> Iterator[list[dict[str, Any]]]:
+        sqlite = self.dialect == "sqlite"
+        values = {
+            name: utc_text(value) if sqlite and isinstance(value, datetime) else value
+            for name, value in {"cluster": self.cluster, **given}.items()
+        }
+        try:
+            with self._engine.connect() as connection:
+                found = connection.execute(text(query), values).mappings().all()
+        except SQLAlchemyError as error:
+            raise CommandFailed(self._why(error)) from error
+        yield [{name: _plain(name, value) for name, value in row.items()} for row in found]
+
+    def _why(self, error: SQLAlchemyError) -> str:
+        said = str(getattr(error, "orig", None) or error).splitlines()[0]
+        if _NO_TABLE.search(said):
+            return f"{self.place} has no read model of gatelog yet: run `gatelog migrate`"
+        if "interrupted" in said or "statement timeout" in said:
+            return f"{self.place} took too long to answer: ask for less at once"
+        return f"cannot read {self.place}: {said}"
+
+
+def _add(total: Held, more: Held) -> None:
+    for key, resources in more.items():
+        amounts = total.setdefault(key, {})
+        for resource, amount in resources.items():
+            amounts[resource] = amounts.get(resource, 0) + amount
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Even out what the two databases and drivers give."""
+    if isinstance(value, memoryview):
+        return bytes(value)
+    if name == "resources" and isinstance(value, str):
+        return msgspec.json.decode(value)
+    return value
+
+
+def _entry(row: Mapping[str, Any]) -> TimelineEntry:
+    values = dict(row)
+    target = str(values.pop("target") or "").split(" ")
+    if target[0] == "Pod" and len(target) > 1:
+        values["pod"] = target[1].rpartition("/")[2]
+    values["pod"] = values["pod"] or ""
+    return msgspec.convert(values, TimelineEntry, strict=False)

@@ -1,0 +1,298 @@
+"""What the console asks, over the public tables; each statement can be shown and pasted.
+
+Theory. A page may ask about a past moment: what had begun by then and was not over. Now is asked
+of columns that say how things stand, a past moment of the intervals that tables keep for ever.
+
+Invariant: parameters are named, every list has a LIMIT, and order ends in an id.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.pages import STANDING
+from projector.schema.pending import in_line, stage
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+_EXPECTED = "e.expected_at, e.latest_at, e.never"
+
+_NOW = """
+WITH pending AS (
+SELECT w.group_id AS id, w.namespace, w.name, w.queue, w.cluster_queue, w.priority, w.stage,
+       w.position, w.reason, w.message, coalesce(w.queued_at, w.created_at) AS since
+  FROM v_why_pending w
+ WHERE w.cluster = :cluster AND (w.cluster_queue = :queue OR :queue = ''))"""
+_AT = f"""
+WITH waited AS (
+SELECT g.id, g.namespace, g.name, g.queue, g.cluster_queue, g.priority, w.reason, w.message,
+       coalesce((SELECT a.queued_at FROM admissions a
+                  WHERE a.cluster = g.cluster AND a.group_id = g.id AND a.admitted_at > :at
+                  ORDER BY a.number LIMIT 1), g.queued_at, g.created_at) AS since,
+       (SELECT h.reason FROM history h
+         WHERE h.cluster = g.cluster AND h.group_id = g.id AND h.kind = 'StateChanged'
+           AND h.at <= :at
+         ORDER BY h.seq DESC, h.ord DESC LIMIT 1) AS state
+  FROM waits w JOIN groups g ON g.cluster = w.cluster AND g.id = w.group_id
+ WHERE w.cluster = :cluster AND w.from_at <= :at AND (w.to_at IS NULL OR w.to_at > :at)
+   AND (g.cluster_queue = :queue OR :queue = '')),
+pending AS (
+SELECT w.id, w.namespace, w.name, w.queue, w.cluster_queue, w.priority,
+       {stage("w.state", "w.reason")} AS stage,
+       CASE WHEN {in_line("w.state", "w.reason")} THEN row_number() OVER (
+            PARTITION BY w.cluster_queue, {in_line("w.state", "w.reason")}
+                ORDER BY w.priority DESC, w.since, w.id) END AS position,
+       w.reason, w.message, w.since
+  FROM waited w)"""
+"""Who had preempted others, and who had used least, is not kept: only priority and time count."""
+
+_WAITING = """{line}
+SELECT g.*, {expected}
+  FROM pending g
+  LEFT JOIN estimates e ON e.cluster = :cluster AND e.group_id = g.id AND {standing}
+ WHERE (g.namespace = :namespace OR :namespace = '')
+ ORDER BY g.cluster_queue, CASE WHEN g.position IS NULL THEN 1 ELSE 0 END, g.position, g.since,
+       g.id LIMIT :limit OFFSET :offset
+"""
+_STOOD = """e.given_at <= :at
+   AND (e.replaced_at IS NULL OR e.replaced_at > :at) AND (e.came_at IS NULL OR e.came_at > :at)"""
+
+WAITING_AT = _WAITING.format(line=_AT, expected=_EXPECTED, standing=_STOOD)
+WAITING_NOW = _WAITING.format(line=_NOW, expected=_EXPECTED, standing=STANDING)
+
+_LENGTHS = """{line}
+SELECT cluster_queue, namespace, queue, stage, count(*) AS groups, min(since) AS since
+  FROM pending
+ WHERE (namespace = :namespace OR :namespace = '')
+ GROUP BY cluster_queue, namespace, queue, stage
+ ORDER BY cluster_queue, namespace, queue, stage LIMIT :limit
+"""
+LENGTHS_AT = _LENGTHS.format(line=_AT)
+LENGTHS_NOW = _LENGTHS.format(line=_NOW)
+
+HOLDING = """
+SELECT g.id, g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resources
+  FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
+ WHERE a.cluster = :cluster AND a.cluster_queue = :queue AND a.admitted_at <= :at
+   AND (a.released_at IS NULL OR a.released_at > :at)
+ ORDER BY a.admitted_at, g.id LIMIT :limit OFFSET :offset
+"""
+
+FORECAST = """
+SELECT max(at) AS at FROM forecasts WHERE cluster = :cluster AND at <= :at LIMIT :limit
+"""
+
+ESTIMATES = """
+SELECT given_at, expected_at, latest_at, never, came, came_at
+  FROM estimates
+ WHERE cluster = :cluster AND group_id = :group_id AND given_at <= :at
+ ORDER BY given_at DESC LIMIT :limit
+"""
+
+PODS = """
+SELECT name, role, phase, node, fate, exit_reason, created_at, ungated_at, started_at, ended_at,
+       gone_at
+  FROM pods
+ WHERE cluster = :cluster AND group_id = :group_id
+ ORDER BY created_at, name, uid LIMIT :limit OFFSET :offset
+"""
+
+DECIDED = """
+SELECT d.rule, d.action, d.reason, min(d.message) AS message, count(*) AS decisions,
+       min(d.issued_at) AS first_at, max(d.issued_at) AS last_at,
+       sum(CASE WHEN d.status = 'rejected' THEN 1 ELSE 0 END) AS rejected
+  FROM decisions d
+ WHERE d.cluster = :cluster AND d.group_id = :group_id
+ GROUP BY d.rule, d.action, d.reason
+ ORDER BY min(d.as_of_seq), d.rule, d.action, d.reason LIMIT :limit
+"""
+
+PREEMPTED = """
+SELECT d.issued_at, d.group_id AS victim_id, d.namespace AS victim_namespace, d.name AS victim,
+       p.id AS preemptor_id, p.namespace AS preemptor_namespace, p.name AS preemptor,
+       p.priority, d.message
+  FROM decisions d JOIN groups p ON p.cluster = d.cluster
+   AND p.id = d.command ->> 'preempted_by'
+ WHERE d.cluster = :cluster AND d.rule = 'preempt' AND d.issued_at >= :since
+   AND d.issued_at <= :until
+   AND (d.group_id = :group_id OR p.id = :group_id OR :group_id = '')
+   AND (d.namespace = :namespace OR p.namespace = :namespace OR :namespace = '')
+ ORDER BY d.issued_at DESC, d.id LIMIT :limit
+"""
+
+PARKED = """
+SELECT seq, ord, at, reason, object, message
+  FROM parked
+ WHERE cluster = :cluster AND resolution = ''
+ ORDER BY seq DESC, ord LIMIT :limit
+"""
+
+SHARDS = """
+SELECT shard, seq, epoch, mode, at, written_at
+  FROM checkpoints
+ WHERE cluster = :cluster
+ ORDER BY shard LIMIT :limit
+"""
+
+GAPS = """
+SELECT shard, number, at, reason, lost_from, lost_to
+  FROM epochs
+ WHERE cluster = :cluster
+ ORDER BY shard, number DESC LIMIT :limit
+"""
+
+UNRESOLVED = """
+SELECT action, count(*) AS decisions, min(issued_at) AS oldest
+  FROM decisions
+ WHERE cluster = :cluster AND status IS NULL
+ GROUP BY action
+ ORDER BY action LIMIT :limit
+"""
+
+
+class Asked:
+    """One page's questions: runs them and remembers their statements."""
+
+    def __init__(self, model: ReadModel) -> None:
+        self.model = model
+        self.statements: list[tuple[str, str]] = []
+
+    def rows(self, title: str, kind: type[T], query: str, given: Mapping[str, Any]) -> list[T]:
+        """Return the rows of a statement and note it under a title."""
+        self.note(title, query, given)
+        return list(self.model.rows(kind, query, given))
+
+    def note(self, title: str, query: str, given: Mapping[str, Any]) -> None:
+        """Note a statement that another module runs."""
+        self.statements.append((title, self.model.statement(query, given)))
+
+
+class LengthRow(msgspec.Struct, frozen=True):
+    """How many of a LocalQueue are in a stage of waiting, and since when the first of them."""
+
+    cluster_queue: str
+    namespace: str
+    queue: str
+    stage: str
+    groups: int
+    since: datetime | None
+
+
+class WaitingRow(msgspec.Struct, frozen=True):
+    """A group or pod that is pending; only one that waits for quota has a position."""
+
+    id: str
+    namespace: str
+    name: str
+    queue: str
+    cluster_queue: str
+    priority: int
+    reason: str
+    message: str
+    since: datetime | None
+    stage: str
+    position: int | None
+    expected_at: datetime | None
+    latest_at: datetime | None
+    never: str | None
+    """None: no forecast knows it."""
+
+
+class ForecastRow(msgspec.Struct, frozen=True):
+    """When the latest forecast was made."""
+
+    at: datetime | None
+
+
+class EstimateRow(msgspec.Struct, frozen=True):
+    """An estimate, and what came true."""
+
+    given_at: datetime
+    expected_at: datetime | None
+    latest_at: datetime | None
+    never: str
+    came: str
+    came_at: datetime | None
+
+
+class HoldingRow(msgspec.Struct, frozen=True):
+    """A group or pod that holds quota; amounts by flavor and resource."""
+
+    id: str
+    namespace: str
+    name: str
+    state: str
+    priority: int
+    admitted_at: datetime
+    resources: dict[str, dict[str, int]]
+
+
+class DecidedRow(msgspec.Struct, frozen=True):
+    """Decisions of one rule with one reason, counted."""
+
+    rule: str
+    action: str
+    reason: str
+    message: str
+    decisions: int
+    first_at: datetime
+    last_at: datetime
+    rejected: int
+
+
+class PreemptedRow(msgspec.Struct, frozen=True):
+    """Who had to go, and for whom."""
+
+    issued_at: datetime
+    victim_id: str
+    victim_namespace: str
+    victim: str
+    preemptor_id: str
+    preemptor_namespace: str
+    preemptor: str
+    priority: int
+    message: str
+
+
+class ParkedRow(msgspec.Struct, frozen=True):
+    """A parked event."""
+
+    seq: int
+    ord: int
+    at: datetime
+    reason: str
+    object: str
+    message: str
+
+
+class ShardRow(msgspec.Struct, frozen=True):
+    """How far a projector is."""
+
+    shard: int
+    seq: int
+    epoch: int
+    mode: str
+    at: datetime | None
+    written_at: datetime
+
+
+class GapRow(msgspec.Struct, frozen=True):
+    """A beginning of the log, and what may be missing before it."""
+
+    shard: int
+    number: int
+    at: datetime | None
+    reason: str
+    lost_from: int | None
+    lost_to: int | None
+
+
+class UnresolvedRow(msgspec.Struct, frozen=True):
+    """Decisions without outcome."""
+
+    action: str
+    decisions: int
+    oldest: datetime

@@ -1,0 +1,187 @@
+"""The statements of `gatelog serve`, over the public tables.
+
+Theory. Most have the same text for both databases; those that open a document take the spelling
+from `projector.schema.views`. A filter of a user is one of the fragments here with its value as a
+parameter, never text of theirs. Lists are read in pages by key, so that the last page costs what
+the first does.
+
+Invariant: parameters are named, every list has a LIMIT, and order ends in the id.
+"""
+
+from collections.abc import Sequence
+
+from projector.schema.dialect import POSTGRES, SQLITE, Dialect
+from projector.schema.pending import in_line, is_admitted, is_pending
+
+GROUP_COLUMNS = """g.id, g.namespace, g.name, g.kind, g.queue, g.cluster_queue, g.priority,
+       g.priority_class, g.total_count, g.state, g.reason, g.message, g.workload_name,
+       g.pods_seen, g.pods_gated, g.pods_ungated, g.pods_running, g.pods_succeeded, g.pods_failed,
+       g.pods_excess, g.pods_replaced, g.wait_reason, g.wait_message, g.wait_since, g.parked,
+       g.created_at, g.complete_at, g.queued_at, g.admitted_at, g.finished_at, g.gone_at,
+       g.created_seq, g.as_of_seq, g.shard,
+       (SELECT p.labels FROM pods p WHERE p.cluster = g.cluster AND p.group_id = g.id
+         ORDER BY p.seen_seq, p.uid LIMIT 1) AS labels,
+       e.expected_at, e.earliest_at, e.latest_at, e.never, f.at AS forecast_at"""
+
+STANDING = "e.came = '' AND e.replaced_at IS NULL"
+"""Condition on an estimate: it stands now."""
+_GROUPS = f"""groups g
+  LEFT JOIN estimates e ON e.cluster = g.cluster AND e.group_id = g.id AND {STANDING}
+   AND {is_pending("g.state")}
+  LEFT JOIN forecasts f ON f.cluster = e.cluster AND f.shard = e.shard"""
+
+_IN_LINE = """
+SELECT q.group_id AS id, q.namespace, q.name, q.queue, q.cluster_queue, q.priority,
+       q.position, q.local_position, g.workload_name, g.created_at, g.complete_at, q.queued_at
+  FROM v_queue_position q JOIN groups g ON g.cluster = q.cluster AND g.id = q.group_id
+ WHERE q.cluster = :cluster"""
+
+IN_CLUSTER_QUEUE = f"""{_IN_LINE} AND q.cluster_queue = :queue
+ ORDER BY q.position LIMIT :limit OFFSET :offset
+"""
+
+IN_LOCAL_QUEUE = f"""{_IN_LINE} AND q.namespace = :namespace AND q.queue = :queue
+ ORDER BY q.local_position LIMIT :limit OFFSET :offset
+"""
+
+OBJECTS = """
+SELECT namespace, name, uid, folded
+  FROM objects
+ WHERE cluster = :cluster AND kind = :kind AND (namespace = :namespace OR :namespace = '')
+   AND (name = :name OR :name = '')
+   AND (namespace > :after_namespace OR (namespace = :after_namespace AND name > :after_name))
+ ORDER BY namespace, name LIMIT :limit
+"""
+
+COUNTS = f"""
+SELECT cluster_queue, namespace, queue, stage, groups, oldest
+  FROM v_pending
+ WHERE cluster = :cluster AND (namespace = :namespace OR :namespace = '')
+   AND (cluster_queue = :queue OR :queue = '')
+UNION ALL
+SELECT g.cluster_queue, g.namespace, g.queue, 'admitted', count(*), NULL
+  FROM groups g
+ WHERE g.cluster = :cluster AND g.gone_at IS NULL AND {is_admitted("g.state")}
+   AND (g.namespace = :namespace OR :namespace = '')
+   AND (g.cluster_queue = :queue OR :queue = '')
+ GROUP BY g.cluster_queue, g.namespace, g.queue
+ ORDER BY 1, 2, 3, 4 LIMIT :limit
+"""
+"""Groups that are pending, by stage, and those that are admitted."""
+
+ADMISSIONS = """
+SELECT number, cluster_queue, flavors, resources, queued_at, admitted_at, released_at,
+       release_reason, decided_by
+  FROM admissions
+ WHERE cluster = :cluster AND group_id = :group_id
+ ORDER BY number DESC LIMIT :limit
+"""
+
+POSITIONS = """
+SELECT shard, seq, written_at
+  FROM checkpoints
+ WHERE cluster = :cluster
+ ORDER BY shard LIMIT :limit
+"""
+
+CHANGED = f"""
+SELECT {GROUP_COLUMNS}
+  FROM {_GROUPS}
+ WHERE g.cluster = :cluster AND g.id IN (
+       SELECT c.id FROM groups c
+        WHERE c.cluster = :cluster AND c.shard = :shard AND c.gone_at IS NULL
+          AND c.as_of_seq > :after
+       UNION
+       SELECT h.group_id FROM history h
+        WHERE h.cluster = :cluster AND h.shard = :shard AND h.seq > :after AND h.group_id <> '')
+ ORDER BY g.as_of_seq, g.id LIMIT :limit
+"""
+
+LIFE = f"""
+SELECT {GROUP_COLUMNS}
+  FROM {_GROUPS}
+ WHERE g.cluster = :cluster AND g.namespace = :namespace AND g.name = :name
+ ORDER BY g.created_seq DESC, g.id LIMIT :limit
+"""
+
+LIFE_OF_POD = f"""
+SELECT {GROUP_COLUMNS}
+  FROM {_GROUPS}
+ WHERE g.cluster = :cluster AND g.id IN (
+       SELECT p.group_id FROM pods p
+        WHERE p.cluster = :cluster AND p.namespace = :namespace AND p.name = :name)
+ ORDER BY g.created_seq DESC, g.id LIMIT :limit
+"""
+
+LIVE = "g.gone_at IS NULL"
+NEWEST = """NOT EXISTS (
+       SELECT 1 FROM groups n
+        WHERE n.cluster = g.cluster AND n.namespace = g.namespace AND n.name = g.name
+          AND n.created_seq > g.created_seq)"""
+QUEUED = in_line("g.state", "g.wait_reason")
+IN_NAMESPACE = "g.namespace = :namespace"
+
+_HELD = """
+SELECT a.cluster_queue, g.namespace, g.queue, f.key AS flavor, r.key AS resource,
+       sum({amount}) AS amount, count(*) AS groups
+  FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
+  {flavors}
+  {resources}
+ WHERE a.cluster = :cluster AND a.admitted_at <= :at
+   AND (a.released_at IS NULL OR a.released_at > :at)
+   AND (g.namespace = :namespace OR :namespace = '')
+   AND (a.cluster_queue = :queue OR :queue = '')
+ GROUP BY a.cluster_queue, g.namespace, g.queue, f.key, r.key
+ ORDER BY a.cluster_queue, g.namespace, g.queue, f.key, r.key LIMIT :limit
+"""
+
+USAGE = """
+SELECT namespace, day, resource, resource_hours, pods
+  FROM v_namespace_cost
+ WHERE cluster = :cluster AND (namespace = :namespace OR :namespace = '') AND day = :day
+ ORDER BY namespace, resource LIMIT :limit
+"""
+
+
+def _held(dialect: Dialect) -> str:
+    return _HELD.format(
+        amount=dialect.value.format(doc="r.value"),
+        flavors=dialect.each.format(doc="a.resources", alias="f"),
+        resources=dialect.each.format(doc=dialect.nested.format(doc="f.value"), alias="r"),
+    )
+
+
+HELD = {"postgresql": _held(POSTGRES), "sqlite": _held(SQLITE)}
+"""What was held of a quota at a time, by LocalQueue; amounts as in table `admissions`."""
+
+
+def group_page(conditions: Sequence[str], labels: Sequence[str]) -> str:
+    """Return the statement of one page of lives of groups, in order of namespace, name and id.
+
+    `conditions` and `labels` are fragments of `api.selectors`, on `g` and on `x.labels`. The page
+    begins behind :after_namespace, :after_name, :after_id.
+    """
+    where = "".join(f"\n   AND {one}" for one in conditions)
+    inner = f"""
+SELECT {GROUP_COLUMNS}
+  FROM {_GROUPS}
+ WHERE g.cluster = :cluster{where}
+   AND (g.namespace > :after_namespace
+        OR (g.namespace = :after_namespace AND (g.name > :after_name
+            OR (g.name = :after_name AND g.id > :after_id))))"""
+    if not labels:
+        return f"{inner}\n ORDER BY g.namespace, g.name, g.id LIMIT :limit"
+    kept = " AND ".join(labels)
+    return (
+        f"SELECT x.* FROM ({inner}) x\n WHERE {kept}\n"
+        " ORDER BY x.namespace, x.name, x.id LIMIT :limit"
+    )
+
+
+def placed(page: str) -> str:
+    """Return the statement of those of a page of `group_page` that have a position."""
+    return f"""
+SELECT x.*, q.position, q.local_position
+  FROM ({page}) x JOIN v_queue_position q ON q.cluster = :cluster AND q.group_id = x.id
+ ORDER BY x.namespace, x.name, x.id LIMIT :limit
+"""

@@ -1,0 +1,89 @@
+"""When is it ready? When every kind was listed once and the log is folded up to its end.
+
+Theory. The parts say themselves whether they follow (their checks), and the projector's checkpoint
+says how far the tables are that people read: once both are satisfied, so is a query.
+
+Invariant: only reads; returns once and never for a log that is still being caught up with.
+"""
+
+import asyncio
+
+from msgspec import Struct
+
+from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.rows import CheckpointRow
+from podgroup import subjects
+from podgroup.runtime.health import Checks
+from podgroup.runtime.jetstream import Bus
+from podgroup.runtime.settings import Settings
+
+_POLL_S = 0.1
+LISTS_REMEDY = (
+    "does an ingester run, and may it list them? One that is older than the projector may not "
+    "watch them: upgrade it (docs/operations.md)"
+)
+
+
+class Ready(Struct, frozen=True):
+    """What is known once it is ready. `missing` are kinds that are not installed.
+
+    `sequence` is that of the stream, `position` that of the read model: they differ after an epoch.
+    """
+
+    kinds: int
+    missing: tuple[str, ...]
+    sequence: int
+    position: int
+
+
+def expecting(*parts: str) -> Checks:
+    """Return checks by which parts are not ready before they say so."""
+    checks = Checks()
+    for part in parts:
+        checks.ready(part, lambda: "not started yet")
+    return checks
+
+
+async def wait_ready(settings: Settings, bus: Bus, checks: Checks) -> Ready:
+    """Wait until all parts follow, every kind was listed, and the log is folded up to its end."""
+    from projector.storage.database import database_url
+
+    model = ReadModel(database_url(settings), settings.cluster)
+    try:
+        while True:
+            row = None
+            if not await checks.readiness():
+                row = await asyncio.to_thread(model.checkpoint, settings.projector.shard)
+            if row is not None:
+                ready = _ready(row)
+                last = (await bus.stream_state(subjects.EVENTS)).last_sequence
+                if ready is not None and row.stream_seq >= last:
+                    return ready
+            await asyncio.sleep(_POLL_S)
+    finally:
+        model.close()
+
+
+def awaited(row: CheckpointRow | None) -> str:
+    """Say which kinds have to be listed before anything is decided, and were not; "" for none."""
+    from projector.writing.packing import unpack_meta
+
+    meta = unpack_meta(row.folded) if row is not None else None
+    if meta is None or meta.settings is None or meta.frames:
+        return ""
+    kinds = sorted(set(meta.settings.kinds) - meta.synced)
+    return f"nothing is decided before these kinds are listed: {', '.join(kinds)}" if kinds else ""
+
+
+def _ready(row: CheckpointRow) -> Ready | None:
+    from projector.writing.packing import unpack_meta
+
+    meta = unpack_meta(row.folded)
+    if meta.settings is None or not meta.synced.issuperset(meta.settings.kinds):
+        return None
+    return Ready(
+        kinds=len(meta.synced - meta.missing),
+        missing=tuple(sorted(meta.missing)),
+        sequence=row.stream_seq,
+        position=row.seq,
+    )

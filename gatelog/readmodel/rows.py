@@ -1,0 +1,394 @@
+"""Rows of the read model as people are shown them.
+
+Invariant: fields are named as the columns they come from; times are aware and in UTC.
+"""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+
+class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One life of a group, as in table `groups`."""
+
+    id: str
+    namespace: str
+    name: str
+    kind: str
+    queue: str
+    cluster_queue: str
+    priority: int
+    priority_class: str
+    total_count: int
+    state: str
+    reason: str
+    message: str
+    workload_name: str
+    pods_seen: int
+    pods_gated: int
+    pods_ungated: int
+    pods_running: int
+    pods_succeeded: int
+    pods_failed: int
+    pods_excess: int
+    pods_replaced: int
+    wait_reason: str
+    wait_message: str
+    wait_since: datetime | None
+    parked: str
+    created_at: datetime
+    complete_at: datetime | None
+    queued_at: datetime | None
+    admitted_at: datetime | None
+    finished_at: datetime | None
+    gone_at: datetime | None
+    as_of_seq: int
+
+    @property
+    def title(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def spared(self) -> bool:
+        """Whether it is a single pod that does without a Workload."""
+        return self.complete_at is not None and not self.workload_name
+
+
+class PendingRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A group that is not admitted, as in view `v_why_pending`."""
+
+    namespace: str
+    name: str
+    kind: str
+    state: str
+    stage: str
+    queue: str
+    cluster_queue: str
+    position: int | None
+    """From 1; None: it has none, as it does not wait for quota."""
+    priority: int
+    reason: str
+    message: str
+    since: datetime | None
+
+
+class ExpectedRow(msgspec.Struct, frozen=True):
+    """When a group is expected to start, as in view `v_expected_starts`."""
+
+    expected_at: datetime | None
+    earliest_at: datetime | None
+    latest_at: datetime | None
+    never: str
+    position: int | None
+    as_of: datetime
+
+
+class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A ClusterQueue or LocalQueue, and how many groups wait in it and hold its quota."""
+
+    kind: str
+    namespace: str
+    name: str
+    pending: int
+    admitted: int
+    oldest: datetime | None
+    """Since when the one that waits longest has queued."""
+    held: dict[str, dict[str, int]] = {}
+    """Quota of a ClusterQueue that is held, by flavor and resource."""
+
+
+class FlavorRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A ResourceFlavor, and what is held of it by ClusterQueue and resource."""
+
+    name: str
+    held: dict[str, dict[str, int]] = {}
+
+
+class HoldsRow(msgspec.Struct, frozen=True):
+    """What an admission that lasts holds, by flavor and resource."""
+
+    cluster_queue: str
+    resources: dict[str, dict[str, int]]
+
+
+class WaitRow(msgspec.Struct, frozen=True):
+    """A wait that is over or goes on (`to_at` None)."""
+
+    reason: str
+    message: str
+    from_at: datetime
+    to_at: datetime | None
+
+
+class HolderRow(msgspec.Struct, frozen=True):
+    """A group that holds quota of a ClusterQueue; amounts by flavor and resource."""
+
+    namespace: str
+    name: str
+    state: str
+    priority: int
+    admitted_at: datetime
+    resources: dict[str, dict[str, int]]
+
+
+class ShortRow(msgspec.Struct, frozen=True):
+    """What a group falls short of, as in table `shortages`."""
+
+    cluster_queue: str
+    kind: str
+    name: str
+    flavor: str
+    resource: str
+    requested: int
+    available: int
+    limited_by: str
+    without_limit: int
+    lender: str
+    ever: bool
+    from_at: datetime
+
+
+class PoolRow(msgspec.Struct, frozen=True):
+    """A ClusterQueue or Cohort of the tree that a group waits in, and how it stands now."""
+
+    kind: str
+    name: str
+    flavor: str
+    resource: str
+    nominal: int
+    quota: int
+    reserved: int
+    borrowed: int
+    spare: int
+
+
+class BorrowerRow(msgspec.Struct, frozen=True):
+    """A group that holds quota of a ClusterQueue that borrows; amounts by flavor and resource."""
+
+    cluster_queue: str
+    namespace: str
+    name: str
+    priority: int
+    resources: dict[str, dict[str, int]]
+
+
+class CheckpointRow(msgspec.Struct, frozen=True):
+    """Where a projector is. `folded` is its private record of the log."""
+
+    seq: int
+    base: int
+    epoch: int
+    mode: str
+    at: datetime | None
+    written_at: datetime
+    published: int
+    folded: bytes
+
+    @property
+    def stream_seq(self) -> int:
+        """Sequence in the stream EVENTS up to which it has folded."""
+        return self.seq - self.base
+
+
+class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A group in a list: its state, its admissions and how many decisions it took."""
+
+    id: str
+    namespace: str
+    name: str
+    kind: str
+    state: str
+    reason: str
+    total_count: int
+    pods_seen: int
+    pods_excess: int
+    pods_replaced: int
+    created_at: datetime
+    finished_at: datetime | None
+    admissions: int
+    first_admitted_at: datetime | None
+    decisions: int
+
+    @property
+    def waited_s(self) -> float | None:
+        """Seconds from its first pod to its first admission; None while there was none."""
+        if self.first_admitted_at is None:
+            return None
+        return (self.first_admitted_at - self.created_at).total_seconds()
+
+
+class ChangeRow(msgspec.Struct, frozen=True):
+    """A group that came into a state; reason and message are those of its state by now."""
+
+    seq: int
+    ord: int
+    at: datetime
+    namespace: str
+    name: str
+    state: str
+    state_now: str
+    reason: str
+    message: str
+
+    @property
+    def why(self) -> str:
+        """Why it is in this state, "" when it has gone on since."""
+        if self.state != self.state_now:
+            return ""
+        known = self.reason and self.reason not in self.message
+        return f"{self.reason}: {self.message}" if known else self.message
+
+
+class UnstartedRow(msgspec.Struct, frozen=True):
+    """A pod that is at its gate in a group that is over."""
+
+    name: str
+    created_at: datetime
+
+
+class UnreplacedRow(msgspec.Struct, frozen=True):
+    """A pod that failed and has no replacement."""
+
+    name: str
+    ended_at: datetime
+    exit_reason: str
+
+
+class ParkedOfRow(msgspec.Struct, frozen=True):
+    """An object that could not be taken, and what is wrong with it (the field and why)."""
+
+    object: str
+    message: str
+
+
+class RepeatedRow(msgspec.Struct, frozen=True):
+    """A write of a group that was tried several times without effect.
+
+    `status`, `http_status` and `said` are those of the last try.
+    """
+
+    namespace: str
+    name: str
+    state: str
+    action: str
+    target: str
+    times: int
+    since: datetime
+    last_at: datetime
+    status: str
+    http_status: int
+    said: str
+
+
+class StandingRow(msgspec.Struct, frozen=True):
+    """A group that has not moved on; `parked` says why, where that is known."""
+
+    namespace: str
+    name: str
+    state: str
+    since: datetime | None
+    parked: str
+
+
+class LifeRow(GroupRow, frozen=True, kw_only=True):
+    """One life of a group, the labels of its first pod, and its position if it waits for quota."""
+
+    created_seq: int
+    shard: int
+    labels: Any = None
+    position: int = 0
+    local_position: int = 0
+    expected_at: datetime | None = None
+    earliest_at: datetime | None = None
+    latest_at: datetime | None = None
+    never: str | None = None
+    """Of an estimate: while what it does not start; None: there is no estimate."""
+    forecast_at: datetime | None = None
+
+    def label_texts(self) -> dict[str, str]:
+        """Labels by key; SQLite keeps a document as text."""
+        found = msgspec.json.decode(self.labels) if isinstance(self.labels, str) else self.labels
+        return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+
+
+class LineRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A group in line."""
+
+    id: str
+    namespace: str
+    name: str
+    queue: str
+    cluster_queue: str
+    priority: int
+    workload_name: str
+    created_at: datetime
+    complete_at: datetime | None
+    queued_at: datetime | None
+    position: int
+    local_position: int
+
+
+class ObjectRow(msgspec.Struct, frozen=True):
+    """A queue object and the projector's record of it."""
+
+    namespace: str
+    name: str
+    uid: str
+    folded: bytes | None
+
+
+class CountRow(msgspec.Struct, frozen=True):
+    """How many groups of a LocalQueue are in a stage of `podgroup.lifecycle`, or admitted."""
+
+    cluster_queue: str
+    namespace: str
+    queue: str
+    stage: str
+    groups: int
+    oldest: datetime | None
+
+
+class HeldRow(msgspec.Struct, frozen=True):
+    """What the groups of a LocalQueue hold of one resource of one flavor."""
+
+    cluster_queue: str
+    namespace: str
+    queue: str
+    flavor: str
+    resource: str
+    amount: float
+    groups: int
+
+
+class AdmissionRow(msgspec.Struct, frozen=True):
+    """One admission of a group; `flavors` and `resources` are documents."""
+
+    number: int
+    cluster_queue: str
+    flavors: Any
+    resources: Any
+    queued_at: datetime | None
+    admitted_at: datetime
+    released_at: datetime | None
+    release_reason: str
+    decided_by: str
+
+
+class UsageRow(msgspec.Struct, frozen=True):
+    """What pods of a namespace used on a day."""
+
+    namespace: str
+    day: str
+    resource: str
+    resource_hours: float
+    pods: int
+
+
+class PositionRow(msgspec.Struct, frozen=True):
+    """How far a shard is folded."""
+
+    shard: int
+    seq: int
+    written_at: datetime

@@ -1,0 +1,93 @@
+"""Owners and shapes: who asks for more than they use, and whose pods fail or start again.
+
+Theory. Pods of one controller and role hash ask for the same and do the same work, so what is wrong
+with one is wrong with all, and their owner can mend it in one place. What a pod used is the
+mean of its samples; the mean of several goes by their samples, which are so far apart as those of
+any other.
+
+Invariant: reads only; the requests in `failures` were in force at the time of the failure.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from gatelog.readmodel.rates import unit
+from podgroup.quantities import format_amount
+from projector.schema.dialect import Dialect
+
+Row = dict[str, Any]
+
+RESTARTED = "Restarted"
+"""What is reported of pods whose containers were started again, however they had ended."""
+
+_USED = """
+SELECT namespace, owner, role, resource, count(*) AS pods, sum(samples) AS samples,
+       sum(asked * 1.0 * samples) / sum(samples) AS asked,
+       sum(used * 1.0 * samples) / sum(samples) AS used, max(peak) AS peak
+  FROM v_pod_used
+ WHERE cluster = :cluster AND to_at >= {since} AND from_at < {until}
+ GROUP BY namespace, owner, role, resource
+ ORDER BY resource, sum((asked - used) * 1.0 * samples) DESC, namespace, owner, role
+ LIMIT :limit
+"""
+
+_FAILURES = """
+SELECT p.namespace, p.owner, p.role, f.reason AS what, f.requests, count(*) AS times,
+       count(DISTINCT f.pod_uid) AS pods, max(f.at) AS last_at
+  FROM failures f
+  JOIN pods p ON p.cluster = f.cluster AND p.uid = f.pod_uid
+ WHERE f.cluster = :cluster AND f.at >= {since} AND f.at < {until}
+ GROUP BY p.namespace, p.owner, p.role, f.reason, f.requests
+UNION ALL
+SELECT p.namespace, p.owner, p.role, '{restarted}', p.requests, sum(p.restarts), count(*), NULL
+  FROM pods p
+ WHERE p.cluster = :cluster AND p.restarts > 0 AND p.created_at < {until}
+   AND coalesce(p.ended_at, p.gone_at, {until}) >= {since}
+ GROUP BY p.namespace, p.owner, p.role, p.requests
+ ORDER BY times DESC, namespace, owner, role, what LIMIT :limit
+"""
+
+
+def used_query(d: Dialect) -> str:
+    """Return the statement; parameters `cluster`, `since`, `until` and `limit`."""
+    return _USED.format(since=d.time.format(name="since"), until=d.time.format(name="until"))
+
+
+def failures_query(d: Dialect) -> str:
+    """Return the statement; parameters as `used_query`."""
+    times = {name: d.time.format(name=name) for name in ("since", "until")}
+    return _FAILURES.format(restarted=RESTARTED, **times)
+
+
+def used(row: Mapping[str, Any]) -> Row:
+    """Return a row of `used_query` in people's units; `times` is asked by used, None of nothing."""
+    one = unit(row["resource"])
+    asked, used = float(row["asked"]) / one, float(row["used"]) / one
+    return {
+        **{name: row[name] for name in ("namespace", "owner", "role", "resource")},
+        "pods": int(row["pods"]),
+        "samples": int(row["samples"]),
+        "asked": asked,
+        "used": used,
+        "peak": float(row["peak"] or 0) / one,
+        "times": asked / used if used else None,
+    }
+
+
+def failure(row: Mapping[str, Any]) -> Row:
+    """Return a row of `failures_query`, with what was asked for as quantities."""
+    requests, last = row["requests"], row["last_at"]
+    if isinstance(requests, str):
+        requests = msgspec.json.decode(requests)
+    if isinstance(last, str):
+        last = datetime.fromisoformat(last)
+    return {
+        **{name: row[name] for name in ("namespace", "owner", "role", "what")},
+        "times": int(row["times"]),
+        "pods": int(row["pods"]),
+        "last_at": None if last is None else last.astimezone(UTC),
+        "asked": {name: format_amount(name, int(v)) for name, v in sorted(requests.items())},
+    }

@@ -1,0 +1,115 @@
+"""Words for shared quota: what a group is short of, what its cohort has left, who could give back.
+
+Theory. What it fell short of when it was tried is in `shortages`; how full its tree is now is in
+`usage`; whose it is are the admissions of the ClusterQueues that borrow. By right a ClusterQueue
+takes back what it has of its own and does not hold, of whom its policy names; what it asks for
+beyond that is a matter of shares and priorities, which are not guessed at here.
+
+Invariant: pure.
+"""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from gatelog.readmodel.rows import BorrowerRow, PoolRow, ShortRow
+from gatelog.readmodel.timeline import amount
+from podgroup.quantities import MAX_INT64
+from podgroup.shortage import BORROWING, LENDING, NOMINAL
+
+_MOST = 5
+"""Groups that are named of each ClusterQueue that borrows."""
+
+
+class Shared(Struct, frozen=True):
+    """What is known of the quota a group waits for. `reclaims` is its queue's policy."""
+
+    short: list[ShortRow]
+    pools: list[PoolRow]
+    borrowers: list[BorrowerRow]
+    reclaims: str = ""
+
+
+def sentences(shared: Shared, priority: int) -> Iterator[tuple[str, str]]:
+    """Yield label and sentence of each, for a group of `priority`."""
+    for short in shared.short:
+        yield "short of", _short(short)
+        mine = [p for p in shared.pools if (p.flavor, p.resource) == (short.flavor, short.resource)]
+        for pool in mine:
+            if pool.kind == "Cohort":
+                yield "cohort", f"{pool.name} has {_of(pool, pool.spare, pool.quota)} left"
+        owners = [p for p in mine if p.kind == "ClusterQueue" and p.name != short.cluster_queue]
+        for pool in owners:
+            if pool.borrowed:
+                yield "borrowed", _borrowed(pool, shared.borrowers)
+        own = [p for p in mine if p.kind == "ClusterQueue" and p.name == short.cluster_queue]
+        if own and any(pool.borrowed for pool in owners):
+            yield "reclaim", _reclaim(own[0], short, shared, priority)
+
+
+def _short(short: ShortRow) -> str:
+    what = f"{short.resource} of {short.flavor}"
+    if short.ever:
+        most = _amount(short.resource, short.available)
+        said = (
+            f"{_amount(short.resource, short.requested)} {what}: there are never more than {most}"
+        )
+    else:
+        left = _amount(short.resource, short.available)
+        said = f"{_amount(short.resource, short.requested)} {what}, of which it could have {left}"
+    place = f"{short.kind} {short.name}"
+    without = _amount(short.resource, short.without_limit)
+    match short.limited_by:
+        case str(limit) if limit == NOMINAL:
+            why = f"{place} has its own quota only"
+        case str(limit) if limit == BORROWING:
+            why = f"{place} may not borrow more; without borrowing limits it could have {without}"
+        case str(limit) if limit == LENDING:
+            why = f"{short.lender} keeps what it does not use; if all was lent, {without}"
+        case _ if short.ever:
+            why = f"{place} has no more in all"
+        case _:
+            why = f"what {place} has is taken"
+    return f"{said}: {why}"
+
+
+def _borrowed(pool: PoolRow, borrowers: list[BorrowerRow]) -> str:
+    named = []
+    for one in borrowers:
+        held = one.resources.get(pool.flavor, {}).get(pool.resource, 0)
+        if one.cluster_queue == pool.name and held:
+            shown = _amount(pool.resource, held)
+            named.append(f"{one.namespace}/{one.name} {shown} (priority {one.priority})")
+    more = f" and {len(named) - _MOST} more" if len(named) > _MOST else ""
+    groups = f", held by {', '.join(named[:_MOST])}{more}" if named else ""
+    return f"ClusterQueue {pool.name} borrows {_of(pool, pool.borrowed)}{groups}"
+
+
+def _reclaim(own: PoolRow, short: ShortRow, shared: Shared, priority: int) -> str:
+    free = own.nominal - own.reserved
+    holds = f"ClusterQueue {own.name} holds {_of(own, own.reserved, own.nominal)} of its own"
+    if shared.reclaims in ("", "Never"):
+        return f"{holds}, and takes nothing back: its reclaimWithinCohort is Never"
+    if free <= 0:
+        return f"{holds}: by right it can take back nothing"
+    whom = {
+        "LowerPriority": f"groups of a priority below {priority}",
+        "LowerOrNewerEqualPriority": f"groups of a priority below {priority}, or equal and newer",
+    }.get(shared.reclaims, "any group")
+    said = (
+        f"{holds}: it can take back {_amount(own.resource, free)} from {whom} of a ClusterQueue "
+        "that borrows"
+    )
+    if short.requested > free:
+        asked = _amount(own.resource, short.requested)
+        said += f"; this group asks for {asked}, and beyond its own shares and priorities decide"
+    return said
+
+
+def _of(pool: PoolRow, value: int, whole: int | None = None) -> str:
+    of = "" if whole is None else f" of {_amount(pool.resource, whole)}"
+    return f"{_amount(pool.resource, value)}{of} {pool.resource} of {pool.flavor}"
+
+
+def _amount(resource: str, value: int) -> str:
+    return "any amount" if value >= MAX_INT64 else amount(resource, value)

@@ -1,0 +1,337 @@
+"""The statements of the command line, the same text for SQLite and PostgreSQL.
+
+Invariant: parameters are named; nothing of a user ever becomes part of a statement's text, except
+in `filled`, whose result is printed and never run.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from projector.schema.pending import is_admitted
+
+_GROUP_COLUMNS = """id, namespace, name, kind, queue, cluster_queue, priority, priority_class,
+       total_count, state, reason, message, workload_name, pods_seen, pods_gated, pods_ungated,
+       pods_running, pods_succeeded, pods_failed, pods_excess, pods_replaced, wait_reason,
+       wait_message, wait_since, parked, created_at, complete_at, queued_at, admitted_at,
+       finished_at, gone_at, as_of_seq"""
+
+GROUPS = f"""
+SELECT {_GROUP_COLUMNS}
+  FROM groups
+ WHERE cluster = :cluster AND namespace = :namespace AND name = :name
+ ORDER BY created_seq DESC, id LIMIT :limit
+"""
+
+GROUPS_OF_POD = f"""
+SELECT {_GROUP_COLUMNS}
+  FROM groups
+ WHERE cluster = :cluster AND id IN (
+       SELECT group_id FROM pods
+        WHERE cluster = :cluster AND namespace = :namespace AND name = :name)
+ ORDER BY created_seq DESC, id LIMIT :limit
+"""
+
+RECENT_NAMES = """
+SELECT namespace, name, max(created_seq) AS seen
+  FROM groups
+ WHERE cluster = :cluster
+ GROUP BY namespace, name ORDER BY seen DESC LIMIT :limit
+"""
+
+ENTRIES = """
+SELECT from_seq AS seq, 0 AS ord, from_at AS at, 'wait' AS source, 'Waiting' AS kind, reason,
+       message, '' AS pod, '' AS rule, '' AS status, '' AS decision, '' AS target, to_at AS until
+  FROM waits
+ WHERE cluster = :cluster AND group_id = :group_id
+UNION ALL
+SELECT h.seq, h.ord, h.at, 'history', h.kind, h.reason, h.message, coalesce(p.name, ''), '', '',
+       h.decision_id, '', NULL
+  FROM history h LEFT JOIN pods p ON p.cluster = h.cluster AND p.uid = h.pod_uid
+ WHERE h.cluster = :cluster AND h.group_id = :group_id
+UNION ALL
+SELECT as_of_seq, number, issued_at, 'decision', action, reason, message, '', rule,
+       coalesce(status, 'pending'), id, target, NULL
+  FROM decisions
+ WHERE cluster = :cluster AND group_id = :group_id
+UNION ALL
+SELECT o.seq, o.delivery * 1000 + o.attempt, o.at, 'outcome', d.action, d.reason, o.message, '',
+       d.rule, o.status, d.id, d.target, NULL
+  FROM outcomes o JOIN decisions d ON d.cluster = o.cluster AND d.id = o.decision_id
+ WHERE d.cluster = :cluster AND d.group_id = :group_id AND o.status IN ('rejected', 'retrying')
+ ORDER BY 1, 2 LIMIT :limit
+"""
+
+KNOWS = "SELECT count(*) FROM groups WHERE cluster = :cluster AND namespace = :namespace"
+
+PENDING = """
+SELECT namespace, name, kind, state, stage, queue, cluster_queue, position, priority, reason,
+       message, since
+  FROM v_why_pending
+ WHERE cluster = :cluster AND (namespace = :namespace OR :namespace = '')
+ ORDER BY cluster_queue, CASE WHEN position IS NULL THEN 1 ELSE 0 END, position,
+       coalesce(since, created_at), group_id LIMIT :limit
+"""
+
+LISTED_GROUPS = f"""
+SELECT {_GROUP_COLUMNS}
+  FROM groups
+ WHERE cluster = :cluster AND (namespace = :namespace OR :namespace = '')
+   AND (queue = :queue OR cluster_queue = :queue OR :queue = '')
+   AND (state = :state OR :state = '') AND (gone_at IS NULL OR :gone = 1)
+ ORDER BY namespace, name, created_seq DESC, id LIMIT :limit
+"""
+
+LISTED_QUEUES = f"""
+WITH live AS (
+    SELECT namespace, queue, cluster_queue, groups AS pending, 0 AS admitted, oldest
+      FROM v_pending WHERE cluster = :cluster
+    UNION ALL
+    SELECT namespace, queue, cluster_queue, 0, 1, NULL
+      FROM groups
+     WHERE cluster = :cluster AND gone_at IS NULL AND {is_admitted("state")})
+SELECT o.kind, o.namespace, o.name, CAST(coalesce(sum(l.pending), 0) AS BIGINT) AS pending,
+       CAST(coalesce(sum(l.admitted), 0) AS BIGINT) AS admitted, min(l.oldest) AS oldest
+  FROM objects o
+  LEFT JOIN live l
+    ON (o.kind = 'ClusterQueue' AND l.cluster_queue = o.name)
+    OR (o.kind = 'LocalQueue' AND l.queue = o.name AND l.namespace = o.namespace)
+ WHERE o.cluster = :cluster
+   AND ((o.kind = 'ClusterQueue' AND :namespace = '')
+        OR (o.kind = 'LocalQueue' AND (o.namespace = :namespace OR :namespace = '')))
+ GROUP BY o.kind, o.namespace, o.name
+ ORDER BY o.kind, o.namespace, o.name LIMIT :limit
+"""
+
+LISTED_FLAVORS = """
+SELECT DISTINCT name FROM objects
+ WHERE cluster = :cluster AND kind = 'ResourceFlavor' ORDER BY name LIMIT :limit
+"""
+
+HELD = """
+SELECT cluster_queue, resources
+  FROM admissions
+ WHERE cluster = :cluster AND released_at IS NULL
+ ORDER BY admitted_at, group_id LIMIT :limit
+"""
+
+WAITS = """
+SELECT reason, message, from_at, to_at
+  FROM waits
+ WHERE cluster = :cluster AND group_id = :group_id
+ ORDER BY from_seq DESC LIMIT :limit
+"""
+
+WHY = """
+SELECT g.state, w.reason, w.message, w.from_at AS since, w.to_at AS until,
+       CASE WHEN w.to_at IS NULL THEN q.position END AS position
+  FROM groups g LEFT JOIN waits w ON w.cluster = g.cluster AND w.group_id = g.id
+  LEFT JOIN v_queue_position q ON q.cluster = g.cluster AND q.group_id = g.id
+ WHERE g.cluster = :cluster AND g.id = :group_id
+ ORDER BY w.from_seq DESC LIMIT :limit
+"""
+
+HOLDERS = """
+SELECT g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resources
+  FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
+ WHERE a.cluster = :cluster AND a.cluster_queue = :cluster_queue AND a.released_at IS NULL
+   AND g.gone_at IS NULL
+ ORDER BY a.admitted_at, g.id LIMIT :limit
+"""
+
+SHORT = """
+SELECT cluster_queue, kind, name, flavor, resource, requested, available, limited_by,
+       without_limit, lender, ever, from_at
+  FROM shortages
+ WHERE cluster = :cluster AND group_id = :group_id AND to_at IS NULL
+ ORDER BY from_seq, flavor, resource LIMIT :limit
+"""
+
+_POOLS = """
+  FROM shortages s
+  JOIN usage q ON q.cluster = s.cluster AND q.kind = 'ClusterQueue' AND q.namespace = ''
+   AND q.name = s.cluster_queue AND q.flavor = s.flavor AND q.resource = s.resource
+   AND q.to_at IS NULL AND q.root <> ''
+  JOIN usage u ON u.cluster = q.cluster AND u.root = q.root AND u.flavor = q.flavor
+   AND u.resource = q.resource AND u.to_at IS NULL AND u.kind <> 'LocalQueue'
+"""
+
+POOLS = f"""
+SELECT u.kind, u.name, u.flavor, u.resource, u.nominal, u.quota, u.reserved, u.borrowed, u.spare
+{_POOLS}
+ WHERE s.cluster = :cluster AND s.group_id = :group_id AND s.to_at IS NULL
+ ORDER BY u.kind DESC, u.name, u.flavor, u.resource LIMIT :limit
+"""
+
+BORROWERS = f"""
+SELECT DISTINCT a.cluster_queue, g.namespace, g.name, g.priority, g.id, a.admitted_at,
+       CAST(a.resources AS TEXT) AS resources
+{_POOLS}
+  JOIN admissions a ON a.cluster = u.cluster AND a.cluster_queue = u.name AND a.released_at IS NULL
+  JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
+ WHERE s.cluster = :cluster AND s.group_id = :group_id AND s.to_at IS NULL
+   AND u.kind = 'ClusterQueue' AND u.borrowed > 0 AND u.name <> s.cluster_queue
+ ORDER BY g.priority, a.admitted_at DESC, g.id LIMIT :limit
+"""
+
+QUEUE_OBJECT = """
+SELECT folded FROM objects
+ WHERE cluster = :cluster AND kind = 'ClusterQueue' AND name = :name LIMIT 1
+"""
+
+POSITION = "SELECT position FROM v_queue_position WHERE cluster = :cluster AND group_id = :group_id"
+
+SUMMARY = """
+SELECT g.id, g.namespace, g.name, g.kind, g.state, g.reason, g.total_count, g.pods_seen,
+       g.pods_excess, g.pods_replaced, g.created_at, g.finished_at,
+       (SELECT count(*) FROM admissions a
+         WHERE a.cluster = g.cluster AND a.group_id = g.id) AS admissions,
+       (SELECT min(a.admitted_at) FROM admissions a
+         WHERE a.cluster = g.cluster AND a.group_id = g.id) AS first_admitted_at,
+       (SELECT count(*) FROM decisions d
+         WHERE d.cluster = g.cluster AND d.group_id = g.id) AS decisions
+  FROM groups g
+ WHERE g.cluster = :cluster AND g.created_seq > :since
+ ORDER BY g.created_seq, g.id LIMIT :limit
+"""
+
+CHANGES = """
+SELECT h.seq, h.ord, h.at, g.namespace, g.name, h.reason AS state, g.state AS state_now,
+       g.reason, g.message
+  FROM history h JOIN groups g ON g.cluster = h.cluster AND g.id = h.group_id
+ WHERE h.cluster = :cluster AND h.shard = :shard AND h.seq > :after AND h.kind = 'StateChanged'
+ ORDER BY h.seq, h.ord LIMIT :limit
+"""
+
+CHECKPOINT = """
+SELECT seq, base, epoch, mode, at, written_at, published, folded
+  FROM checkpoints
+ WHERE cluster = :cluster AND shard = :shard
+"""
+
+SETTINGS = """
+SELECT seq, at, kind, reason, message
+  FROM history
+ WHERE cluster = :cluster AND shard = :shard AND group_id = ''
+   AND kind IN ('SettingsRecorded', 'EpochStarted')
+ ORDER BY seq DESC, ord DESC LIMIT :limit
+"""
+
+EPOCHS = """
+SELECT shard, number, base, at, reason, lost_from, lost_to
+  FROM epochs
+ WHERE cluster = :cluster
+ ORDER BY shard, number LIMIT :limit
+"""
+
+SHARD = "SELECT shard FROM groups WHERE cluster = :cluster AND id = :group_id"
+
+CLUSTERS = "SELECT DISTINCT cluster FROM checkpoints ORDER BY cluster"
+
+PRUNED = "SELECT before FROM pruned WHERE cluster = :cluster AND name = 'history'"
+
+PARKED = "SELECT count(*) FROM parked WHERE cluster = :cluster AND resolution = ''"
+
+PARKED_OF = """
+SELECT p.object, p.message, max(p.seq) AS seq
+  FROM parked p
+ WHERE p.cluster = :cluster AND p.resolution = ''
+   AND (p.group_id = :group_id OR p.object = :pod
+        OR (p.group_id = :name
+            AND substr(p.object, 1, length(CAST(:pods AS TEXT))) = CAST(:pods AS TEXT)))
+   AND NOT EXISTS (
+       SELECT 1 FROM pods q
+        WHERE q.cluster = p.cluster AND q.as_of_seq > p.seq
+          AND 'Pod ' || q.namespace || '/' || q.name = p.object)
+ GROUP BY p.object, p.message ORDER BY seq DESC LIMIT :limit
+"""
+
+UNSTARTED = """
+SELECT name, created_at
+  FROM pods
+ WHERE cluster = :cluster AND group_id = :group_id AND gone_at IS NULL
+   AND ungated_at IS NULL AND gated
+ ORDER BY created_at DESC, uid LIMIT :limit
+"""
+
+UNREPLACED = """
+SELECT name, ended_at, exit_reason
+  FROM pods
+ WHERE cluster = :cluster AND group_id = :group_id AND gone_at IS NULL
+   AND finalizer AND phase = 'Failed' AND fate = '' AND ended_at IS NOT NULL
+ ORDER BY ended_at, uid LIMIT :limit
+"""
+
+UNRESOLVED = """
+SELECT count(*)
+  FROM decisions
+ WHERE cluster = :cluster AND status IS NULL AND issued_at < :before
+"""
+
+REPEATED = """
+WITH vain AS (
+    SELECT group_id, action, target, count(*) AS times, min(issued_at) AS since,
+           max(issued_at) AS last_at, max(shard) AS shard, max(number) AS number
+      FROM decisions
+     WHERE cluster = :cluster AND issued_at >= :since
+       AND (status IN ('rejected', 'obsolete') OR action = 'KeepPod')
+     GROUP BY group_id, action, target
+    HAVING count(*) >= :times AND max(issued_at) >= :lately)
+SELECT g.namespace, g.name, g.state, v.action, v.target, v.times, v.since, v.last_at,
+       coalesce(d.status, '') AS status,
+       coalesce((SELECT http_status FROM outcomes o
+                  WHERE o.cluster = :cluster AND o.decision_id = d.id
+                  ORDER BY seq DESC, attempt DESC LIMIT 1), 0) AS http_status,
+       coalesce((SELECT message FROM outcomes o
+                  WHERE o.cluster = :cluster AND o.decision_id = d.id
+                  ORDER BY seq DESC, attempt DESC LIMIT 1), '') AS said
+  FROM vain v
+  JOIN groups g ON g.cluster = :cluster AND g.id = v.group_id AND g.gone_at IS NULL
+  JOIN decisions d ON d.cluster = :cluster AND d.shard = v.shard AND d.number = v.number
+ WHERE NOT EXISTS (
+       SELECT 1 FROM decisions l
+        WHERE l.cluster = :cluster AND l.group_id = v.group_id AND l.target = v.target
+          AND l.action = v.action AND l.status = 'applied' AND l.number > v.number)
+ ORDER BY v.times DESC, g.namespace, g.name, v.target, v.action LIMIT :limit
+"""
+
+REPEATED_OF_GROUP = REPEATED.replace(
+    "cluster = :cluster AND issued_at >=",
+    "cluster = :cluster AND group_id = :group_id AND issued_at >=",
+    1,
+)
+
+STANDING = """
+SELECT namespace, name, state,
+       CASE WHEN state = 'Finishing' THEN finished_at ELSE wait_since END AS since, parked
+  FROM groups
+ WHERE cluster = :cluster AND gone_at IS NULL
+   AND (parked <> '' OR (state = 'Finishing' AND finished_at < :before))
+ ORDER BY created_seq, id LIMIT :limit
+"""
+
+
+def filled(query: str, values: Mapping[str, Any]) -> str:
+    """Return a statement with its parameters written in, for printing only."""
+
+    def literal(match: re.Match[str]) -> str:
+        value = values[match[1]]
+        if isinstance(value, datetime):
+            value = value.isoformat()
+        return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
+
+    return re.sub(r"(?<!:):([a-z_][a-z0-9_]*)\b", literal, query).strip() + ";"
+
+
+EXPECTED = """
+SELECT expected_at, earliest_at, latest_at, never, position, as_of
+  FROM v_expected_starts
+ WHERE cluster = :cluster AND group_id = :group_id
+"""
+
+SPARED = """
+SELECT count(*) FROM groups
+ WHERE cluster = :cluster AND gone_at IS NULL AND workload_name = '' AND complete_at IS NOT NULL
+"""
+WAITING = "SELECT count(*) FROM v_queue_position WHERE cluster = :cluster"

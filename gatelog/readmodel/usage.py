@@ -1,0 +1,271 @@
+"""Who used, held, wasted and waited for how much, and what it cost, between two moments.
+
+Theory. Everything is a sum over the spans of view `v_usage_spans`, cut at the two moments. The
+database adds up microseconds per amount, as whole numbers; amounts times microseconds are added up
+here, where whole numbers have no end. So sums by namespace, queue, flavor, hour or anything else
+are not about equal but equal.
+
+Invariant: of one period, the totals of any two ways to divide it are the same.
+"""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from msgspec import Struct, field
+
+from gatelog.readmodel.rates import Rates, unit
+from gatelog.shell.errors import UsageFailed
+from projector.schema import usage_views
+from projector.schema.dialect import Dialect
+
+KEYS = ("namespace", "queue", "localqueue", "flavor", "user", "group", "hour", "day")
+LABEL = "label:"
+MOST_ROWS = 500_000
+MOST_PERIODS = 20_000
+_LABEL_KEY = re.compile(r"([A-Za-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_US_PER_HOUR = 3_600_000_000
+
+WASTES = ("failed", "preempted", "evicted", "surplus")
+HOLDS = ("starting", "terminating", "incomplete")
+
+
+class Spent(Struct, kw_only=True):
+    """Amounts times microseconds, in the tables' amounts, by what became of them."""
+
+    running: int = 0
+    held: dict[str, int] = field(default_factory=dict)
+    wasted: dict[str, int] = field(default_factory=dict)
+    waited: int = 0
+
+    def add(self, what: str, why: str, amount: int) -> None:
+        """Add amounts times microseconds of one kind (`projector.schema.usage_views`)."""
+        match what:
+            case "running":
+                self.running += amount
+            case "waited":
+                self.waited += amount
+            case "held":
+                self.held[why] = self.held.get(why, 0) + amount
+            case "wasted":
+                self.wasted[why] = self.wasted.get(why, 0) + amount
+            case _:
+                raise ValueError(f"a view tells of {what!r}, which this version does not know")
+
+    @property
+    def taken(self) -> int:
+        """All that nothing else could have."""
+        return self.running + sum(self.held.values()) + sum(self.wasted.values())
+
+
+class Share(Struct, kw_only=True):
+    """What was spent of one resource by one key; `cost` of what was taken, waiting is free."""
+
+    key: str
+    resource: str
+    spent: Spent = field(default_factory=Spent)
+    cost: Fraction = Fraction(0)
+    cost_of_held: Fraction = Fraction(0)
+    cost_of_wasted: Fraction = Fraction(0)
+
+
+class Idle(Struct, kw_only=True):
+    """Quota and what was taken of it, in amounts times microseconds; below zero: borrowed."""
+
+    cluster_queue: str
+    flavor: str
+    resource: str
+    quota: int = 0
+    taken: int = 0
+
+    @property
+    def idle(self) -> int:
+        """Quota that nothing was taken of, on balance."""
+        return self.quota - self.taken
+
+    def cost(self, rates: Rates) -> Fraction:
+        """Return what was idle, priced as if it had been taken; below zero: borrowed."""
+        rate = Fraction(rates.rate(self.flavor, self.resource))
+        return Fraction(self.idle, unit(self.resource) * _US_PER_HOUR) * rate
+
+
+def key_expression(by: str, d: Dialect) -> str:
+    """Return the SQL of a key as `usage_views.sums` takes it; a label's name is parameter `key`.
+
+    Hours and days are keys of periods `b` instead.
+
+    Raises:
+        UsageFailed: no such key.
+    """
+    if by.startswith(LABEL):
+        if not _LABEL_KEY.fullmatch(by.removeprefix(LABEL)):
+            raise UsageFailed(f"--by {by}: {by.removeprefix(LABEL)!r} is no label's key")
+        return d.label.format(doc="{labels}", name="key")
+    match by:
+        case "flavor":
+            return ""
+        case "namespace":
+            return "o.namespace"
+        case "queue":
+            return "o.cluster_queue"
+        case "localqueue":
+            return "o.namespace || '/' || o.queue"
+        case "group":
+            return "o.group_id"
+        case "hour" | "day":
+            return "b.begins"
+        case _:
+            raise UsageFailed(f"--by {by}: choose one of {', '.join(KEYS)} or label:KEY")
+
+
+def query(by: str, d: Dialect, *, one_namespace: bool = False) -> str:
+    """Return the statement; parameters `cluster`, `since`, `until`, `cut` (end of the first
+    period) and, for a label, `key`; `one_namespace`: that of parameter `namespace` alone.
+
+    Raises:
+        UsageFailed: no such key.
+    """
+    key = key_expression(by, d)
+    if by not in ("hour", "day"):
+        only = OF_CLUSTER + (" AND o.namespace = :namespace" if one_namespace else "")
+        return usage_views.sums(d, key, only=only) + " LIMIT :limit"
+    following = d.next_hour if by == "hour" else d.next_day
+    within = "AND s.namespace = :namespace" if one_namespace else ""
+    since, until = d.time.format(name="since"), d.time.format(name="until")
+    step = d.first.format(a=following.format(t="ends"), b=until)
+    begin = d.last.format(a="s.from_at", b="b.begins")
+    end = d.first.format(a="s.to_at", b="b.ends")
+    length = f"{d.micros.format(t=end)} - {d.micros.format(t=begin)}"
+    return f"""
+WITH RECURSIVE periods(begins, ends) AS (
+SELECT {since}, {d.time.format(name="cut")}
+UNION ALL
+SELECT ends, {step} FROM periods WHERE ends < {until})
+SELECT {key} AS key, s.flavor, s.resource,
+       s.what, s.why, s.amount, CAST(sum({length}) AS BIGINT) AS micros
+  FROM periods b JOIN ({usage_views.spans(d, window=True)}) s
+    ON s.from_at < b.ends AND s.to_at > b.begins
+ WHERE s.cluster = :cluster {within}
+ GROUP BY 1, s.flavor, s.resource, s.what, s.why, s.amount
+ LIMIT :limit
+"""
+
+
+OF_CLUSTER = "o.cluster = :cluster"
+
+
+def quota_query(d: Dialect) -> str:
+    """Return the statement for quota and what was taken of it; parameters as `query`."""
+    since, until = d.time.format(name="since"), d.time.format(name="until")
+    begin, end = d.last.format(a="s.from_at", b=since), d.first.format(a="s.to_at", b=until)
+    length = f"{d.micros.format(t=end)} - {d.micros.format(t=begin)}"
+    return f"""
+SELECT s.cluster_queue, s.flavor, s.resource, s.amount, 'quota' AS what,
+       CAST(sum({length}) AS BIGINT) AS micros
+  FROM v_quota_spans s
+ WHERE s.cluster = :cluster AND s.from_at < {until} AND s.to_at > {since}
+ GROUP BY s.cluster_queue, s.flavor, s.resource, s.amount
+UNION ALL
+SELECT t.key, t.flavor, t.resource, t.amount, 'taken', t.micros
+  FROM ({usage_views.sums(d, key_expression("queue", d), only=OF_CLUSTER)}) t
+ WHERE t.what <> 'waited' AND t.flavor <> ''
+"""
+
+
+def first_cut(by: str, since: datetime, until: datetime) -> datetime:
+    """Return the end of the first period.
+
+    Raises:
+        UsageFailed: there would be more than `MOST_PERIODS`.
+    """
+    match by:
+        case "hour":
+            size = timedelta(hours=1)
+            cut = since.replace(minute=0, second=0, microsecond=0) + size
+        case "day":
+            size = timedelta(days=1)
+            cut = since.replace(hour=0, minute=0, second=0, microsecond=0) + size
+        case _:
+            return until
+    if (until - since) / size > MOST_PERIODS:
+        raise UsageFailed(f"--by {by}: that are more than {MOST_PERIODS}; ask for less at once")
+    return min(cut, until)
+
+
+def added_up(
+    rows: Iterable[dict[str, Any]], rates: Rates | None
+) -> tuple[list[Share], list[tuple[str, str]]]:
+    """Return shares by key and resource, in this order, and the unpriced (flavor, resource)."""
+    shares: dict[tuple[str, str], Share] = {}
+    unpriced: set[tuple[str, str]] = set()
+    for row in rows:
+        key, resource, flavor = _text(row["key"]), str(row["resource"]), str(row["flavor"])
+        share = shares.setdefault((key, resource), Share(key=key, resource=resource))
+        taken = int(row["amount"]) * int(row["micros"])
+        share.spent.add(row["what"], row["why"], taken)
+        if rates is None or row["what"] == "waited":
+            continue
+        if rates.unknown(flavor, resource):
+            unpriced.add((flavor, resource))
+        cost = Fraction(taken, unit(resource) * _US_PER_HOUR) * Fraction(
+            rates.rate(flavor, resource)
+        )
+        share.cost += cost
+        if row["what"] == "held":
+            share.cost_of_held += cost
+        elif row["what"] == "wasted":
+            share.cost_of_wasted += cost
+    return [shares[key] for key in sorted(shares)], sorted(unpriced)
+
+
+def totals(shares: Iterable[Share]) -> list[Share]:
+    """Return the sum of shares, by resource."""
+    found: dict[str, Share] = {}
+    for share in shares:
+        total = found.setdefault(share.resource, Share(key="", resource=share.resource))
+        total.spent.add("running", "", share.spent.running)
+        total.spent.add("waited", "", share.spent.waited)
+        for what, parts in (("held", share.spent.held), ("wasted", share.spent.wasted)):
+            for why, amount in parts.items():
+                total.spent.add(what, why, amount)
+        total.cost += share.cost
+        total.cost_of_held += share.cost_of_held
+        total.cost_of_wasted += share.cost_of_wasted
+    return [found[resource] for resource in sorted(found)]
+
+
+def idle(rows: Iterable[dict[str, Any]]) -> list[Idle]:
+    """Return quota and what was taken of it, by ClusterQueue, flavor and resource."""
+    found: dict[tuple[str, str, str], Idle] = {}
+    for row in rows:
+        key = (str(row["cluster_queue"]), str(row["flavor"]), str(row["resource"]))
+        one = found.setdefault(key, Idle(cluster_queue=key[0], flavor=key[1], resource=key[2]))
+        amount = int(row["amount"]) * int(row["micros"])
+        if row["what"] == "quota":
+            one.quota += amount
+        else:
+            one.taken += amount
+    return [found[key] for key in sorted(found)]
+
+
+def hours(resource: str, amount: int) -> Decimal:
+    """Return amounts times microseconds as hours of the resource's unit, to six places."""
+    exact = Fraction(amount, unit(resource) * _US_PER_HOUR)
+    return (Decimal(exact.numerator) / Decimal(exact.denominator)).quantize(Decimal("0.000001"))
+
+
+def money(cost: Fraction) -> Decimal:
+    """Return a cost to four places."""
+    return (Decimal(cost.numerator) / Decimal(cost.denominator)).quantize(Decimal("0.0001"))
+
+
+def _text(key: Any) -> str:
+    if isinstance(key, datetime):
+        key = key.astimezone(UTC).isoformat()
+    text = "" if key is None else str(key)
+    if re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|\+00:00)", text):
+        return datetime.fromisoformat(text).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return text

@@ -1,0 +1,55 @@
+"""Who is pending and in which order queues take them: conditions and an order, as SQL.
+
+Theory. The states are those of `podgroup.lifecycle`, the order is that of `admission.book.line`:
+first for whom quota is kept until others have stopped; then, where LocalQueues share by use, the
+LocalQueue that used least; then for whom others stopped; priority, highest first; since when; id.
+Views and questions of the read side take both from here, so a position is the same everywhere.
+
+Invariant: texts of our own only, nothing of a user; an order ends in the id.
+"""
+
+from typing import Final
+
+from podgroup.lifecycle import ADMITTED, PENDING, QUEUED, STAGES
+
+
+def _texts(words: tuple[str, ...]) -> str:
+    return ", ".join(f"'{word}'" for word in words)
+
+
+def is_pending(state: str) -> str:
+    """Return the condition that a group in `state` (a column) asks for quota and may not run."""
+    return f"{state} IN ({_texts(PENDING)})"
+
+
+def is_admitted(state: str) -> str:
+    """Return the condition that a group in `state` is admitted, and its pods may run."""
+    return f"{state} IN ({_texts(ADMITTED)})"
+
+
+def stage(state: str, reason: str) -> str:
+    """Return the stage of a group that is pending, by columns of its state and reason to wait."""
+    cases = []
+    for one in STAGES:
+        waits = f" AND {reason} IN ({_texts(one.reasons)})" if one.reasons else ""
+        cases.append(f"WHEN {state} = '{one.state}'{waits} THEN '{one.name}'")
+    return f"CASE {' '.join(cases)} ELSE '' END"
+
+
+def in_line(state: str, reason: str) -> str:
+    """Return the condition that a group has a position in its queue."""
+    (queued,) = (one for one in STAGES if one.name == QUEUED)
+    others = tuple(word for one in STAGES if one.state == queued.state for word in one.reasons)
+    return f"{state} = '{queued.state}' AND {reason} NOT IN ({_texts(others)})"
+
+
+USE: Final = """LEFT JOIN objects cq ON cq.cluster = g.cluster AND cq.shard = g.shard
+   AND cq.kind = 'ClusterQueue' AND cq.namespace = '' AND cq.name = g.cluster_queue
+  LEFT JOIN objects lq ON lq.cluster = g.cluster AND lq.shard = g.shard
+   AND lq.kind = 'LocalQueue' AND lq.namespace = g.namespace AND lq.name = g.queue"""
+"""What `ORDER` needs of the queues of groups `g`."""
+
+ORDER: Final = """CASE WHEN g.precedence = 2 THEN 0 ELSE 1 END,
+                CASE WHEN cq.used IS NULL THEN 0 ELSE coalesce(lq.used, 0) END,
+                g.precedence DESC, g.priority DESC, coalesce(g.queued_at, g.created_at), g.id"""
+"""The order of `g` in its queue."""
