@@ -29,7 +29,6 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ingest.webhook.admission import Admission
-from ingest.webhook.certs import OwnCertificates, server_context
 from ingest.webhook.install import (
     CONFIGURATION_NAME,
     Registration,
@@ -38,14 +37,15 @@ from ingest.webhook.install import (
     configurations,
 )
 from ingest.webhook.lookup import ApiLookup
-from ingest.webhook.rotation import GivenFiles, keep_fresh
 from ingest.webhook.server import WebhookServer
 from ingest.webhook.settings import actuator_user, label_kinds, policy_for
 from ingest.webhook.trusting import merged, registered, trusts
+from podgroup.runtime.certificates import OwnCertificates, server_context
 from podgroup.runtime.health import Checks
 from podgroup.runtime.kube_answer import HttpAnswer
 from podgroup.runtime.kube_errors import KubeError
 from podgroup.runtime.log import get_logger
+from podgroup.runtime.rotation import GivenFiles, keep_fresh
 from podgroup.runtime.settings import Settings
 
 RENEW_S = 12 * 3600.0

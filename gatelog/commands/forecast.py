@@ -116,7 +116,7 @@ def forecast(
 
 
 def _seconds(option: str, text: str, least: float, most: float) -> float:
-    from gatelog.whatif.since import span
+    from gatelog.shell.since import span
 
     found = span(text)
     seconds = found.total_seconds() if found is not None else -1.0

@@ -39,26 +39,13 @@ def sql(
     assign: options.Assign = None,
 ) -> None:
     """Run `gatelog sql`; see HELP."""
-    from sqlalchemy import text
-    from sqlalchemy.exc import SQLAlchemyError
-
-    from gatelog.shell.errors import CommandFailed
+    from gatelog.readmodel import freehand
     from gatelog.terminal import lookup, printing
-    from projector.storage.database import database_url, reader
+    from projector.storage.database import database_url
 
     output = options.form(output, as_json=as_json)
     settings = lookup.read_settings(config, assign, state_dir, db, None, search=True)
-    engine = reader(database_url(settings))
-    try:
-        # A colon in the query is SQL (a cast, a time), never a parameter of ours.
-        with engine.connect() as connection:
-            result = connection.execute(text(query.replace(":", "\\:")))
-            names = list(result.keys())
-            rows = result.fetchmany(limit + 1)
-    except SQLAlchemyError as error:
-        raise CommandFailed(f"the database refused the query: {_cause(error)}") from error
-    finally:
-        engine.dispose()
+    names, rows = freehand.run(database_url(settings), query, limit + 1)
     more = len(rows) > limit
     found = [dict(zip(names, row, strict=True)) for row in rows[:limit]]
     if output == "yaml":
@@ -74,8 +61,3 @@ def sql(
 
 def _cell(value: Any) -> str:
     return "" if value is None else str(value)
-
-
-def _cause(error: Exception) -> str:
-    cause = getattr(error, "orig", None) or error
-    return str(cause).strip().splitlines()[0]

@@ -104,8 +104,8 @@ def usage(
     """Run `gatelog usage`; see HELP."""
     from gatelog.readmodel import rates as prices
     from gatelog.readmodel import usage as sums
+    from gatelog.shell.since import moment
     from gatelog.terminal import lookup
-    from gatelog.whatif.since import moment
     from projector.schema.dialect import SQLITE, home
 
     svg.check(picture)

@@ -250,9 +250,9 @@ def _of_log(
 ) -> int | None:
     import asyncio
 
+    from gatelog.shell.since import moment
     from gatelog.whatif import reading, replaying
     from gatelog.whatif.progress import Shown
-    from gatelog.whatif.since import moment
 
     console = Console(stderr=True)
     asked = reading.Asked(since, until, wanted.label, measured, wanted.picture is not None)

@@ -158,8 +158,8 @@ HELD = {"postgresql": _held(POSTGRES), "sqlite": _held(SQLITE)}
 def group_page(conditions: Sequence[str], labels: Sequence[str]) -> str:
     """Return the statement of one page of lives of groups, in order of namespace, name and id.
 
-    `conditions` and `labels` are fragments of `api.selectors`, on `g` and on `x.labels`. The page
-    begins behind :after_namespace, :after_name, :after_id.
+    `conditions` and `labels` are fragments of `gatelog.serve.api.selectors`, on `g` and on
+    `x.labels`. The page begins behind :after_namespace, :after_name, :after_id.
     """
     where = "".join(f"\n   AND {one}" for one in conditions)
     inner = f"""

@@ -21,8 +21,8 @@ from gatelog.serve.feed import Feed, position
 from gatelog.serve.questions import Busy, Questions
 from gatelog.serve.server import Door, on_loopback, serving
 from gatelog.serve.tls import Certificates, announce
-from ingest.webhook.certs import CertificateError
 from podgroup.runtime import kube as kubernetes
+from podgroup.runtime.certificates import CertificateError
 from podgroup.runtime.health import Checks
 from podgroup.runtime.kube import KubeClient
 from podgroup.runtime.kube_errors import KubeError

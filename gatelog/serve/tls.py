@@ -17,10 +17,10 @@ from typing import Any, Protocol
 import msgspec
 
 from gatelog.serve.api.discovery import VERSIONS
-from ingest.webhook.certs import OwnCertificates, server_context
-from ingest.webhook.rotation import GivenFiles
+from podgroup.runtime.certificates import OwnCertificates, server_context
 from podgroup.runtime.kube_errors import KubeError
 from podgroup.runtime.log import get_logger
+from podgroup.runtime.rotation import GivenFiles
 from podgroup.runtime.settings import Settings
 
 _APISERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"

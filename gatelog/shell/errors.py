@@ -29,7 +29,7 @@ _SENTENCES = (
     ("projector.storage.store", "StoreDamaged"),
     ("projector.storage.store", "StoreUnavailable"),
     ("projector.storage.store", "StaleProjector"),
-    ("ingest.webhook.certs", "CertificateError"),
+    ("podgroup.runtime.certificates", "CertificateError"),
 )
 """(module, class) of errors whose message is meant for people."""
 

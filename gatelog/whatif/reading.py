@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from gatelog.replay.offline import open_source
 from gatelog.replay.running import SNAPSHOT, live_position, log_of, open_bus
+from gatelog.shell.since import moment
 from gatelog.whatif.courses import Courses
 from gatelog.whatif.history import Gathered
-from gatelog.whatif.since import moment
 from gatelog.whatif.tallying import Counting, Tally
 from podgroup.decide.unadmitted import ran_unadmitted
 from podgroup.fold.workloads import charge_of

@@ -7,7 +7,7 @@ from the pod, the settings and a handful of facts looked up beforehand, and it a
     request bytes -> review -> pod -> facts (the only I/O) -> mutate / validate -> response
 
 `mutate` and `validate` are pure; `facts` asks the API server through the `owners.Lookup`
-protocol; `server` speaks HTTPS and AdmissionReview v1; `certs` and `install` are what a cluster
+protocol; `server` speaks HTTPS and AdmissionReview v1; `install` is what a cluster
 needs to find and to trust it.
 
 Invariant: an answer is either a decision about this pod or a clear error; the webhook keeps no

@@ -47,7 +47,7 @@ class WebhookServer:
 
     Args:
         admission: the decisions.
-        tls: server context with a certificate; see `certs`.
+        tls: server context with a certificate; see `podgroup.runtime.certificates`.
         host: address to listen on; loopback by default.
         port: port, 0 for any free one.
         timeout_s: seconds for one request; keep it below the registration's timeoutSeconds.

@@ -16,12 +16,12 @@ import msgspec
 import pytest
 
 from ingest.registration import own_certificates, register, registration, webhook
-from ingest.webhook.certs import OwnCertificates, server_context
-from ingest.webhook.rotation import GivenFiles, keep_fresh
 from ingest.webhook.server import WebhookServer
 from ingest.webhook.trusting import MOST, merged, registered, trusts
+from podgroup.runtime.certificates import OwnCertificates, server_context
 from podgroup.runtime.health import Checks
 from podgroup.runtime.kube import KubeClient, connect
+from podgroup.runtime.rotation import GivenFiles, keep_fresh
 from podgroup.runtime.settings import KubernetesSettings, Settings, WebhookSettings
 from simcluster.cluster import SimCluster
 from tests.ingest.world import until

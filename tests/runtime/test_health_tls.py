@@ -7,7 +7,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from ingest.webhook.certs import OwnCertificates
+from podgroup.runtime.certificates import OwnCertificates
 from podgroup.runtime.health import Checks, serve_health
 from podgroup.runtime.settings import HealthSettings, SettingsError
 from tests.deploy.compose import free_port

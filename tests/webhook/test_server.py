@@ -14,12 +14,12 @@ import aiohttp
 import pytest
 
 from ingest.webhook.admission import Admission
-from ingest.webhook.certs import OwnCertificates, server_context
 from ingest.webhook.owners import Owner
 from ingest.webhook.pod import OwnerRef
 from ingest.webhook.policy import ACTUATOR_USER, OwnerKind, WebhookPolicy
 from ingest.webhook.server import MUTATE_PATH, VALIDATE_PATH, WebhookServer
 from podgroup import names
+from podgroup.runtime.certificates import OwnCertificates, server_context
 from podgroup.runtime.listening import ListenError
 from tests.webhook.cluster import (
     RAW,

@@ -15,7 +15,7 @@ import ssl
 from collections.abc import Callable
 from pathlib import Path
 
-from ingest.webhook.certs import CertificateError, load_files
+from podgroup.runtime.certificates import CertificateError, load_files
 from podgroup.runtime.log import get_logger
 
 _log = get_logger("webhook")
