@@ -32,6 +32,8 @@ class Policy(Struct, frozen=True, kw_only=True):
     `status_interval_s` is how long at least lies between two reports of how a queue
     stands, in its status and in the ledger; 0: it is not reported. Builtin mode only.
 
+    `stop_unadmitted` stops pods of queues that were never at a gate.
+
     `topology_aware_scheduling`, `elastic_jobs`, `fast_quota_release` and `skip_reassignment` stand
     for Kueue's feature gates TopologyAwareScheduling, ElasticJobsViaWorkloadSlices,
     FastQuotaReleaseInPodIntegration and SkipReassignmentForPodOwnedWorkloads, with Kueue's
@@ -50,6 +52,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     topology_aware_scheduling: bool = True
     elastic_jobs: bool = False
     fast_quota_release: bool = False
+    stop_unadmitted: bool = False
     skip_reassignment: bool = True
     retention_after_deactivation_s: int = -1
     compatibility: str = "better"

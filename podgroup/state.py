@@ -197,6 +197,8 @@ class Holding(Struct, frozen=True, gc=False):
     decided_by: str = ""
     admitted_at: datetime | None = None
     """When the checks were through, if there were any; `at` is when quota was reserved."""
+    taken_over: bool = False
+    """Its pods ran already and bore the marks of a start, which others can write as well."""
 
 
 class Eviction(Struct, frozen=True, gc=False):

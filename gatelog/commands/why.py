@@ -422,6 +422,8 @@ def _holding(holder: "HolderRow", now: datetime) -> str:
         for resource, amount in resources.items()
     )
     since = duration((now - holder.admitted_at).total_seconds())
+    if holder.state == "Blocked":
+        return f"{holder.namespace}/{holder.name} runs without admission, {amounts} for {since}"
     return (
         f"{holder.namespace}/{holder.name} {amounts} for {since} "
         f"({holder.state}, priority {holder.priority})"

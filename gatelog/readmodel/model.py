@@ -28,7 +28,6 @@ from gatelog.readmodel.rows import (
     GroupRow,
     HolderRow,
     HoldsRow,
-    ParkedCount,
     ParkedOfRow,
     PendingRow,
     PoolRow,
@@ -37,6 +36,7 @@ from gatelog.readmodel.rows import (
     ShortRow,
     StandingRow,
     SummaryRow,
+    UnadmittedRow,
     UnreplacedRow,
     UnstartedRow,
     WaitRow,
@@ -50,6 +50,8 @@ from projector.storage import database
 from projector.tables.base import utc_text
 
 MOST_ENTRIES = 20_000
+MOST_UNADMITTED = 500
+"""Pods that run unadmitted and are looked at as holders."""
 MOST_HELD = 200_000
 """Admissions that are added up; a cluster has fewer groups that run."""
 
@@ -168,9 +170,17 @@ class ReadModel:
         return list(self.rows(WaitRow, statements.WAITS, {"group_id": group_id, "limit": 50}))
 
     def holders(self, cluster_queue: str, limit: int = 5) -> list[HolderRow]:
-        """Return who holds quota of a ClusterQueue, oldest admission first."""
-        given = {"cluster_queue": cluster_queue, "limit": limit}
-        return list(self.rows(HolderRow, statements.HOLDERS, given))
+        """Return who holds quota of a ClusterQueue, oldest admission first.
+
+        Before them who runs in it or its cohort without having been admitted.
+        """
+        given = {"cluster_queue": cluster_queue, "limit": MOST_UNADMITTED}
+        found: dict[tuple[str, str], HolderRow] = {}
+        for pod in self.rows(UnadmittedRow, statements.UNADMITTED, given):
+            new = HolderRow(pod.namespace, pod.name, pod.state, pod.priority, pod.since, {})
+            _add(found.setdefault((pod.namespace, pod.name), new).resources, {"": pod.resources})
+        admitted = self.rows(HolderRow, statements.HOLDERS, given | {"limit": limit})
+        return [*list(found.values())[:limit], *admitted]
 
     def shared(self, group_id: str, limit: int = 200) -> Shared:
         """Return what a group that waits is short of, how its tree stands, and who could give."""
@@ -240,9 +250,9 @@ class ReadModel:
             found = next((row["before"] for row in rows), None)
         return datetime.fromisoformat(found) if isinstance(found, str) else found
 
-    def parked(self) -> ParkedCount:
-        """Return how many events are parked and wait for a person, and how many stop a group."""
-        return next(self.rows(ParkedCount, statements.PARKED, {}))
+    def parked(self) -> int:
+        """Return how many events are parked and wait for a person."""
+        return int(self._value(statements.PARKED, {}))
 
     def parked_of(self, namespace: str, name: str, group_id: str = "") -> list[ParkedOfRow]:
         """Return what was parked of a group or pod and not accepted since, newest first.

@@ -123,7 +123,10 @@ class WaitRow(msgspec.Struct, frozen=True):
 
 
 class HolderRow(msgspec.Struct, frozen=True):
-    """A group that holds quota of a ClusterQueue; amounts by flavor and resource."""
+    """A group that holds quota of a ClusterQueue; amounts by flavor and resource.
+
+    One that runs without having been admitted holds some of no flavor, since `admitted_at`.
+    """
 
     namespace: str
     name: str
@@ -131,6 +134,17 @@ class HolderRow(msgspec.Struct, frozen=True):
     priority: int
     admitted_at: datetime
     resources: dict[str, dict[str, int]]
+
+
+class UnadmittedRow(msgspec.Struct, frozen=True):
+    """A pod that runs without having been admitted, and its group; amounts by resource."""
+
+    namespace: str
+    name: str
+    state: str
+    priority: int
+    since: datetime
+    resources: dict[str, int]
 
 
 class ShortRow(msgspec.Struct, frozen=True):
@@ -254,14 +268,6 @@ class UnreplacedRow(msgspec.Struct, frozen=True):
     name: str
     ended_at: datetime
     exit_reason: str
-
-
-class ParkedCount(msgspec.Struct, frozen=True):
-    """What is parked: how many, how many of them stop their group, when the newest came."""
-
-    kept: int
-    standing: int
-    newest_at: datetime | None
 
 
 class ParkedOfRow(msgspec.Struct, frozen=True):

@@ -140,6 +140,21 @@ SELECT g.namespace, g.name, g.state, g.priority, a.admitted_at, a.resources
  ORDER BY a.admitted_at, g.id LIMIT :limit
 """
 
+UNADMITTED = """
+SELECT g.namespace, g.name, g.state, g.priority, w.from_at AS since,
+       p.requests AS resources
+  FROM groups g
+  JOIN waits w ON w.cluster = g.cluster AND w.group_id = g.id AND w.to_at IS NULL
+  JOIN pods p ON p.cluster = g.cluster AND p.group_id = g.id
+ WHERE g.cluster = :cluster AND w.reason = 'RunningUnadmitted' AND p.gone_at IS NULL
+   AND (g.cluster_queue = :cluster_queue OR g.cluster_queue IN (
+       SELECT u.name FROM usage q
+         JOIN usage u ON u.cluster = q.cluster AND u.root = q.root AND u.kind = q.kind
+        WHERE q.cluster = :cluster AND q.kind = 'ClusterQueue' AND q.name = :cluster_queue
+          AND q.root <> '' AND q.to_at IS NULL AND u.to_at IS NULL))
+ ORDER BY w.from_at, g.id, p.uid LIMIT :limit
+"""
+
 SHORT = """
 SELECT cluster_queue, kind, name, flavor, resource, requested, available, limited_by,
        without_limit, lender, ever, from_at
@@ -231,12 +246,7 @@ CLUSTERS = "SELECT DISTINCT cluster FROM checkpoints ORDER BY cluster"
 
 PRUNED = "SELECT before FROM pruned WHERE cluster = :cluster AND name = 'history'"
 
-PARKED = """
-SELECT count(*) AS kept, count(g.id) AS standing, max(p.at) AS newest_at
-  FROM parked p
-  LEFT JOIN groups g ON g.cluster = p.cluster AND g.id = p.group_id AND g.parked <> ''
- WHERE p.cluster = :cluster AND p.resolution = ''
-"""
+PARKED = "SELECT count(*) FROM parked WHERE cluster = :cluster AND resolution = ''"
 
 PARKED_OF = """
 SELECT p.object, p.message, max(p.seq) AS seq

@@ -8,7 +8,8 @@ an equal one's failure answers for all, that is derived from the verdicts they g
 
 A group that waits while pods of it run without an admission is both in the line and charged: what
 its pods take is entered apart, and counts as free for the group itself. It takes no more than its
-own ClusterQueue has, unless the group was started by an admission once.
+own ClusterQueue has, unless the group was started by an admission once; nor does what was taken
+over for the marks of a start, since others can write those.
 
 Invariant: after `follow` queues, holders and who waits are those of the world.
 """
@@ -136,7 +137,9 @@ class Lineup:
             return True
         if group.quota.holding is not None and charge is not None:
             book.remove(own(identity))
-            self._hold(snapshot.workload(world, group), charge)
+            known = snapshot.workload(world, group)
+            over = group.quota.holding.taken_over
+            self._hold(msgspec.structs.replace(known, unadmitted=over) if over else known, charge)
             eviction = snapshot.eviction(group)
             if eviction is not None:
                 by = (

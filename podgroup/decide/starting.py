@@ -5,10 +5,10 @@ Rules, in this order:
 1. evict     the group was evicted: stop its running pods; gated and ended pods stay
 2. yield     an evicted group has nothing running any more: its quota is released
 3. unadmit   a pod is past the gate without an admission: it is stopped, if our log has seen the
-             gate on it; a pod that never had one is left to run and reported (B17), and so is one
-             that we let in while Kueue has yet to decide about a Workload that was made again
-             (`takeover`). One that we never let in has `UNADMITTED_GRACE_S` to end, whatever grace
-             period it asks for
+             gate on it; a pod that never had one is left to run and reported (B17) unless an
+             operator wants it stopped (`Policy.stop_unadmitted`), and so is one that we let in
+             while Kueue has yet to decide about a Workload that was made again (`takeover`). One
+             that we never let in has `UNADMITTED_GRACE_S` to end, whatever grace period it asks for
 4. ungate    the group is admitted: gated pods start, oldest first, one per free place of their role
 
 Invariant: open pods plus pods being opened never exceed a role's count.
@@ -30,7 +30,7 @@ from podgroup.decide.rule import Line, Rule
 from podgroup.decide.sparing import spared
 from podgroup.decide.takeover import precedes
 from podgroup.decide.timing import may_run, still_running
-from podgroup.facts import role_of
+from podgroup.facts import role_of, started_before
 from podgroup.members import Flag
 from podgroup.names import (
     ADMISSION_GATE,
@@ -78,10 +78,22 @@ def _unadmit(d: Deciding, group: Group) -> None:
     # Who was never let in is not about to be held, and may have been deleted with a long grace.
     known = group.composition.done and not _about_to_be_held(group)
     going = [d.pod(uid) for uid in members.listed(Flag.DELETING)]
+    unwanted = bool(started) and _unwanted(d, group)
     for pod in [*started, *(pod for pod in going if _lingers(d, pod))]:
-        if pod.opened and pod.free and (known or not pod.let_in) and not precedes(d, group, pod):
+        if (
+            (pod.opened or (unwanted and not pod.let_in))
+            and pod.free
+            and (known or not pod.let_in)
+            and not precedes(d, group, pod)
+        ):
             grace_s = short_grace(pod)
             _stop(d, group, pod, "unadmit", REASON_NOT_ADMITTED, NOT_ADMITTED_MESSAGE, grace_s)
+
+
+def _unwanted(d: Deciding, group: Group) -> bool:
+    """Tell whether pods that were never at a gate are to be stopped: none was started before."""
+    wanted = d.world.policy.stop_unadmitted and bool(group.spec.queue)
+    return wanted and not started_before(d.world, group)
 
 
 def _lingers(d: Deciding, pod: Pod) -> bool:

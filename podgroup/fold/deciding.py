@@ -64,6 +64,7 @@ _LATER = {
     "queueing.usage_weights": "none",
     "queueing.status_interval_s": "0",
     "queueing.workloads": "all",
+    "queueing.stop_unadmitted": "false",
 }
 """Settings that came after the first logs with settings, and what held before: a log from then
 still says what it said."""

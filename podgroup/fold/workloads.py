@@ -396,6 +396,7 @@ def admit(
         seq=here.position,
         admitted=not checks,
         decided_by=decided_by,
+        taken_over=runs_since_before(world, group),
     )
     quota.held(group, holding)
     requeueing.admitted(group)

@@ -34,6 +34,12 @@ def declare(metrics: Metrics, world: Callable[[], World]) -> None:
         ("gatelog_pods", "Pods that exist.", (), pods),
         ("gatelog_gated_pods", "Pods that carry our gate.", ("cluster_queue",), gated_pods),
         (
+            "gatelog_unadmitted_pods",
+            "Pods of queues that run without having been admitted.",
+            ("cluster_queue",),
+            unadmitted_pods,
+        ),
+        (
             "gatelog_quota_used",
             "Quota held by groups (builtin mode): cores, bytes or a count.",
             quota,
@@ -78,6 +84,17 @@ def gated_pods(world: World) -> Counter[Labels]:
         gated = members.count(Flag.GATED)
         if gated:
             found[(cluster_queue_name(world, world.groups[identity]),)] += gated
+    return found
+
+
+def unadmitted_pods(world: World) -> Counter[Labels]:
+    """Return the pods that run in groups which were never admitted, by ClusterQueue."""
+    found: Counter[Labels] = Counter()
+    for identity, members in world.members.items():
+        group = world.groups[identity]
+        live = members.count(Flag.LIVE)
+        if live and group.spec.queue and group.quota.holding is None and not group.quota.held_in:
+            found[(cluster_queue_name(world, group),)] += live
     return found
 
 

@@ -39,6 +39,7 @@ def policy_of(settings: QueueingSettings) -> Policy:
         topology_aware_scheduling=settings.topology_aware_scheduling,
         elastic_jobs=settings.elastic_jobs,
         fast_quota_release=settings.fast_quota_release,
+        stop_unadmitted=settings.stop_unadmitted,
         skip_reassignment=settings.skip_reassignment,
         retention_after_deactivation_s=settings.retention_after_deactivation_s,
         compatibility=settings.compatibility,

@@ -264,7 +264,7 @@ def test_summary_and_checkpoint_agree_with_the_world(busy_db: Db) -> None:
         checkpoint = model.checkpoint()
         unresolved = model.unresolved(datetime(2027, 1, 1, tzinfo=UTC))
         assert model.unresolved(datetime(2020, 1, 1, tzinfo=UTC)) == 0
-        assert model.parked().kept == 0
+        assert model.parked() == 0
     assert set(rows) == {"single", "a", "b", "c", "d"}
     assert rows["a"].decisions == len([d for d in toy.decisions if d.name == "a"])
     assert rows["c"].waited_s is None and rows["a"].admissions == 1
@@ -297,6 +297,24 @@ def test_changes_of_state_come_once_and_in_order(busy_db: Db) -> None:
     (last,) = [c for c in changes if c.name == "c" and c.state == "Queued"]
     assert change(last).plain.endswith(f"ns/c  Queued  {last.why}")
     assert last.why.startswith("WaitingForQuota: ")
+
+
+def test_why_names_who_runs_without_admission(gatelog: Gatelog, tmp_path: Path) -> None:
+    """In the ClusterQueue that waits, and in another one of its cohort."""
+    toy = Toy(policy=Policy(status_interval_s=5))
+    team(toy, "red", 4)
+    team(toy, "blue", 4)
+    toy.pod("sly", cpu=100, labels=of("red"), gated=False)
+    toy.run("sly")
+    toy.wait(6)
+    toy.pod("r", labels=of("red"))
+    toy.pod("b", cpu=5, labels=of("blue"))
+    url, writer = written(tmp_path, toy)
+    writer.store.close()
+    for name in ("ns/r", "ns/b"):
+        code, out, _ = gatelog("why", name, "--db", url, "--cluster", "test")
+        text = " ".join(out.split())
+        assert code == 0 and "held by ns/sly runs without admission, 100 cpu" in text, text
 
 
 def test_why_says_what_is_short_where_and_who_could_give_it_back(

@@ -12,6 +12,8 @@ from podgroup.admission.model import FlavorResource
 from podgroup.admission.tree import Node
 from podgroup.decide.lineup import Lineup
 from podgroup.objects import NamespaceView, Requirement, Selector
+from podgroup.policy import Policy
+from projector.measures import gauges
 from tests.core.test_laws import reloaded, replayed
 from tests.core.test_shared_quota import of, started, team
 from tests.support.toy import Toy
@@ -97,6 +99,33 @@ def test_a_queue_that_does_not_select_the_namespace_is_not_charged(allowed: bool
     toy.pod("sly", cpu=3, gated=False)
     toy.run("sly")
     assert bool(toy.world.quotas.charges) is allowed
+
+
+@pytest.mark.parametrize("forged", [False, True])
+def test_marks_of_a_start_that_a_user_writes_cost_no_neighbour(forged: bool) -> None:
+    toy = Toy()
+    team(toy, "red", 10)
+    team(toy, "blue", 10, reclaim_within_cohort="Never")
+    marks = {"kueue.x-k8s.io/podset": "main"} if forged else {}
+    toy.pod("sly", cpu=100_000, labels=of("red") | marks, gated=False)
+    toy.run("sly")
+    assert (toy.group("sly").quota.holding is not None) is forged
+    toy.pod("mine", cpu=10, labels=of("blue"))
+    assert not toy.gated("mine")
+    reloaded(toy.world)
+
+
+@pytest.mark.parametrize("stop", [False, True])
+def test_an_operator_may_have_them_stopped(stop: bool) -> None:
+    toy = Toy(policy=Policy(stop_unadmitted=stop))
+    toy.pod("before", labels=of("lq") | {"kueue.x-k8s.io/podset": "main"}, gated=False)
+    toy.pod("sly", gated=False)
+    toy.pod("free", labels=of(""), gated=False)
+    toy.run("before", "free", *([] if stop else ["sly"]))
+    assert toy.there() == {"before", "free"} | ({"sly"} if not stop else set())
+    assert ("unadmit" in toy.rules()) is stop
+    if not stop:
+        assert gauges.unadmitted_pods(toy.world) == {("cq",): 1}
 
 
 KEY: FlavorResource = ("f", "cpu")
