@@ -1,17 +1,20 @@
-"""Changes of pods that decide nothing: the last one matters, and a namespace gets so many.
+"""What of a watch of pods goes into the log now and what later: bytes of a namespace are bounded.
 
-Theory. A user who may label a pod may do so a thousand times a second, and each change would stay
-in the log and push what others did out of it. So changes are of two kinds. *Decisive* ones go at
-once: the first sight of a pod, its end, and whatever admission, accounting or diagnosis turns on
-(gates, phase, node, requests, conditions, how containers ended, whether it is ours). All else
-(labels, annotations, owners, ...) is *minor*: of one pod some go at once, then one in a while; of
-one namespace many go at once, then so many a second. Our finalizer is between the two: a group is
-not over before it is off all its pods, so it waits for its own pod's turn only, never for a
-neighbour's (a namespace of thousands of pods that end must not stand still); but a user who may
-write pods can put it on and off for ever. A minor change that may not go yet is held,
-a later one of the same pod takes its place, and it goes when it is due, or with the next decisive
-change, which shows it too. What is allowed when is the generic cell rate algorithm (ITU-T I.371):
-one time per pod and one per namespace, and what is held has its turn reserved.
+Theory. A user who may write pods can change one a thousand times a second, and each change would
+stay in the log and push what others did out of it. So a change may go at once a few times, then it
+waits for a turn; a later one of the same pod takes its place, and the last state always follows.
+Changes are of two kinds. *Decisive* is what admission, accounting or diagnosis turns on (gates,
+phase, node, requests, conditions, how containers ended, our finalizer, whether it is ours, whether
+it can be read). A life has about twelve of these: the first `DECISIVE_BURST` of a pod go at once,
+then one in `interval_s`. All else (labels, annotations, owners, ...) is *minor*: `MINOR_BURST` go
+at once, then one in `interval_s`. Minor changes, and decisive ones that are too many, share the
+turns of their namespace too, one for `UNIT_BYTES`. A pod that ends or goes waits for its own turn
+alone, because quota hangs on it. What is held has its turns reserved (`cellrate`).
+
+The first sight of a pod goes at once, in the order of all pods, as the fold wants it. Of pods that
+come faster than `CREATED_PER_S` no decisive change goes at once: one that comes and goes within
+`interval_s` is two events. A pod that leaves our selector and is back before that had its turn was
+never away.
 
 Holding changes the order among pods, never that of one pod; the fold compares versions pod by pod.
 What was held and is lost in a crash must come again: while something is held, the position that is
@@ -28,16 +31,25 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
+from ingest.cellrate import CellRate
+from ingest.decisive import Known, OfPod, known_of, namespace_of, uid_of
 from ingest.metrics import IngestMetrics
+from podgroup.codec import encode_event
 from podgroup.events import DeltaRefused, Event, PodApplied, PodDeleted, RelistStarted
-from podgroup.names import ADMITTED_CONDITION, MANAGED_LABEL, POD_FINALIZER, QUEUE_NAME
-from podgroup.objects import Kind, PodView
+from podgroup.objects import Kind
 from podgroup.runtime.log import get_logger
 
-POD_BURST: Final = 5
+MINOR_BURST: Final = 5
 """Minor changes of a pod that go at once after a pause."""
+DECISIVE_BURST: Final = 20
+"""Decisive changes of a pod that go at once after a pause, its first sight among them."""
 NAMESPACE_BURST: Final = 1_000
-"""Minor changes of a namespace that go at once after a pause."""
+"""Turns of a namespace that go at once after a pause."""
+UNIT_BYTES: Final = 2_048
+"""Bytes of an event that take one turn of its namespace; a larger one takes several."""
+CREATED_BURST: Final = 20_000
+CREATED_PER_S: Final = 100.0
+"""Pods of a namespace that come at once, and then in a second, and have a life told in full."""
 MAX_KNOWN: Final = 100_000
 """Pods whose decisive part is remembered, about 210 bytes each; the change of another goes at once.
 """
@@ -55,37 +67,15 @@ log = get_logger("ingest")
 class Held(NamedTuple):
     """A change that waits for its turn at `due_s`; `before` is the position that it follows.
 
-    `shared`: it has a turn of its namespace too.
+    `reserved` is what is given back if it is not needed; `sharing`: a turn of its namespace too.
     """
 
-    event: PodApplied
+    event: OfPod
     before: str
     due_s: float
-    shared: bool
-
-
-class Rate:
-    """When things of one key may happen: `burst` at once, then one in `interval_s` seconds."""
-
-    def __init__(self, interval_s: float, burst: int) -> None:
-        self._interval_s = interval_s
-        self._ahead_s = (burst - 1) * interval_s
-        self._used: OrderedDict[str, float] = OrderedDict()
-
-    def reserve(self, key: str, now: float) -> float:
-        """Return when the next one of `key` may happen, `now` or later, and count it as done."""
-        # Keys whose time has come are as good as unknown; the oldest used stand in front.
-        for _ in range(2):
-            if self._used and next(iter(self._used.values())) <= now:
-                self._used.popitem(last=False)
-        used_s = max(now, self._used.pop(key, 0.0))
-        self._used[key] = used_s + self._interval_s
-        return max(now, used_s - self._ahead_s)
-
-    def give_back(self, key: str) -> None:
-        """Take back a reservation that is not needed any more."""
-        if key in self._used:
-            self._used[key] -= self._interval_s
+    decisive: bool
+    sharing: bool
+    reserved: tuple[tuple[CellRate, str, int], ...]
 
 
 class Conflater:
@@ -101,11 +91,13 @@ class Conflater:
         position: str | None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._pods = Rate(interval_s, POD_BURST)
-        self._namespaces = Rate(1 / per_s if per_s else 0.0, NAMESPACE_BURST)
+        self._minor = CellRate(interval_s, MINOR_BURST)
+        self._decisive = CellRate(interval_s, DECISIVE_BURST)
+        self._namespaces = CellRate(1 / per_s if per_s else 0.0, NAMESPACE_BURST)
+        self._created = CellRate(1 / CREATED_PER_S, CREATED_BURST)
         self._clock = clock
         self._seen = position
-        self._known: OrderedDict[int, tuple[int, bool]] = OrderedDict()
+        self._known: OrderedDict[int, Known] = OrderedDict()
         self._held: OrderedDict[str, Held] = OrderedDict()
         self._turns: list[tuple[float, str]] = []
         self.conflated = 0
@@ -147,7 +139,7 @@ class Conflater:
         now, going = self._clock() + ROUNDING_S, list[Event]()
         while (due_s := self.due_s) is not None and due_s <= now:
             event = self._held.pop(heapq.heappop(self._turns)[1]).event
-            self._note_minor(event.pod)
+            self._note(event)
             going.append(event)
         return going, self._position()
 
@@ -159,18 +151,14 @@ class Conflater:
     def _going(self, events: Iterable[Event]) -> Iterator[Event]:
         for event in events:
             match event:
-                case PodApplied(pod=pod, relist=relist):
-                    if not relist and self._seen is not None and self._minor(pod):
-                        if self._wait(event, self._seen):
-                            continue
-                    else:
-                        self._note(pod)
-                    self._supersede(pod.uid)
-                case PodDeleted(pod=pod):
-                    self._known.pop(hash(pod.uid), None)
-                    self._supersede(pod.uid)
-                case DeltaRefused(uid=uid):
-                    self._supersede(uid)
+                case PodApplied(relist="") | PodDeleted() | DeltaRefused(kind="Pod"):
+                    if self._seen is not None and self._wait(event, self._seen):
+                        continue
+                    self._supersede(uid_of(event))
+                    self._note(event)
+                case PodApplied():
+                    self._supersede(event.pod.uid)
+                    self._note(event)
                 case RelistStarted():
                     # The list shows all of it again, or that it is gone.
                     self.conflated += len(self._held)
@@ -180,22 +168,13 @@ class Conflater:
                     pass
             yield event
 
-    def _minor(self, pod: PodView) -> bool:
-        known = self._known.get(hash(pod.uid))
-        return known is not None and known[0] == _decisive(pod)
-
-    def _note(self, pod: PodView) -> None:
-        """Remember a pod that goes as it is."""
-        self._remember(pod, _decisive(pod))
-
-    def _note_minor(self, pod: PodView) -> None:
-        """The same where what decides is as it was: it need not be worked out again."""
-        known = self._known.get(hash(pod.uid))
-        self._remember(pod, known[0] if known is not None else _decisive(pod))
-
-    def _remember(self, pod: PodView, decisive: int) -> None:
-        key = hash(pod.uid)
-        self._known[key] = (decisive, POD_FINALIZER in pod.finalizers)
+    def _note(self, event: OfPod) -> None:
+        """Remember what goes: it is what the log shows from now on."""
+        key, known = hash(uid_of(event)), known_of(event)
+        if isinstance(event, PodDeleted) and not known.away:
+            self._known.pop(key, None)
+            return
+        self._known[key] = known
         self._known.move_to_end(key)
         if len(self._known) > MAX_KNOWN:
             self._known.popitem(last=False)
@@ -204,35 +183,73 @@ class Conflater:
         waiting = self._held.pop(uid, None)
         if waiting is not None:
             self.conflated += 1
-            self._pods.give_back(uid)
-            if waiting.shared:
-                self._namespaces.give_back(waiting.event.pod.namespace)
+            for rate, key, cost in waiting.reserved:
+                rate.give_back(key, cost)
 
-    def _wait(self, event: PodApplied, before: str) -> bool:
-        """Hold a minor change if it has to wait; tell whether it has."""
-        uid, namespace = event.pod.uid, event.pod.namespace
-        shared = self._known[hash(uid)][1] == (POD_FINALIZER in event.pod.finalizers)
+    def _wait(self, event: OfPod, before: str) -> bool:
+        """Hold a change if it has to wait; tell whether it has."""
+        uid = uid_of(event)
+        known = self._known.get(hash(uid))
+        if known is None or known.away:
+            self._first_sight(event, back=known is not None)
+            return False
+        after = known_of(event)
+        decisive = isinstance(event, PodDeleted) or after.decisive != known.decisive
+        sharing = after.stage <= known.stage
         waiting = self._held.get(uid)
-        if waiting is not None and (shared or not waiting.shared):
+        if waiting is not None and (waiting.decisive, waiting.sharing) == (decisive, sharing):
             self.conflated += 1
             del self._held[uid]
-            self._held[uid] = waiting._replace(event=event, before=before)
+            self._held[uid] = self._grown(waiting, event)._replace(event=event, before=before)
             return True
         self._supersede(uid)
-        now = self._clock()
-        due_s = self._pods.reserve(uid, now)
-        if shared:
-            shared_s = self._namespaces.reserve(namespace, now)
+        held = self._reserve(event, before, decisive=decisive, sharing=sharing)
+        if held.due_s <= self._clock() + ROUNDING_S:
+            return False
+        self.deferred += 1
+        self._held[uid] = held
+        heapq.heappush(self._turns, (held.due_s, uid))
+        return True
+
+    def _grown(self, waiting: Held, event: OfPod) -> Held:
+        """Take more turns of the namespace where a larger event takes the place of a smaller."""
+        *own, (rate, key, cost) = waiting.reserved
+        more = units(event) - cost
+        if rate is not self._namespaces or more <= 0:
+            return waiting
+        rate.reserve(key, self._clock(), more)
+        return waiting._replace(reserved=(*own, (rate, key, cost + more)))
+
+    def _first_sight(self, event: OfPod, *, back: bool) -> None:
+        now, uid = self._clock(), uid_of(event)
+        if back:  # it goes at once, and takes the turns of what follows
+            self._namespaces.reserve(namespace_of(event), now, units(event))
+        if isinstance(event, PodApplied) and (
+            self._created.reserve(event.pod.namespace, now) > now + ROUNDING_S
+        ):
+            self._decisive.exhaust(uid, now)
+        else:
+            self._decisive.reserve(uid, now)
+
+    def _reserve(self, event: OfPod, before: str, *, decisive: bool, sharing: bool) -> Held:
+        now, uid = self._clock(), uid_of(event)
+        own = self._decisive if decisive else self._minor
+        due_s = own.reserve(uid, now)
+        reserved = [(own, uid, 1)]
+        if sharing and (not decisive or due_s > now + ROUNDING_S):
+            namespace = namespace_of(event)
+            cost = units(event)
+            shared_s = self._namespaces.reserve(namespace, now, cost)
+            reserved.append((self._namespaces, namespace, cost))
             if shared_s > now + ROUNDING_S:
                 self.late[namespace] = shared_s
             due_s = max(due_s, shared_s)
-        if due_s <= now + ROUNDING_S:
-            self._note_minor(event.pod)
-            return False
-        self.deferred += 1
-        self._held[uid] = Held(event, before, due_s, shared)
-        heapq.heappush(self._turns, (due_s, uid))
-        return True
+        return Held(event, before, due_s, decisive, sharing, tuple(reserved))
+
+
+def units(event: OfPod) -> int:
+    """Return how many turns of its namespace an event takes."""
+    return len(encode_event(event)) // UNIT_BYTES + 1
 
 
 class Conflating:
@@ -299,30 +316,3 @@ class Conflating:
                     "(ingest.namespace_changes_per_s); their last state follows, and what "
                     "decisions need is not held back",
                 )
-
-
-def _decisive(pod: PodView) -> int:
-    """Return a digest of what of a pod must be known at once.
-
-    Of labels, whether the pod is ours at all: the fold forgets one that is not, and takes news of
-    a pod that it does not know in the order of all pods only.
-    """
-    labels = pod.labels
-    return hash(
-        (
-            pod.deleted_at,
-            pod.grace_s,
-            pod.gates,
-            pod.phase,
-            pod.node,
-            pod.reason,
-            pod.started_at,
-            pod.ends,
-            tuple(sorted(pod.requests.items())),
-            tuple(
-                (c.type, c.status, c.reason) for c in pod.conditions if c.type != ADMITTED_CONDITION
-            ),
-            labels.get(MANAGED_LABEL),
-            bool(labels.get(QUEUE_NAME)),
-        )
-    )

@@ -19,6 +19,8 @@ from gatelog.shell.errors import CommandFailed
 from podgroup.runtime.kube import KubeClient
 
 NAME_LABEL, COMPONENT_LABEL = "app.kubernetes.io/name", "app.kubernetes.io/component"
+SHARD_LABEL = "gatelog.io/shard"
+"""Label of the projector of another shard than the first."""
 OWN_NAME = "gatelog"
 PAGE = 500
 """Objects that one answer brings."""

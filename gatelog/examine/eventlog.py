@@ -79,12 +79,12 @@ def _durability(settings: Settings) -> Finding:
         return ok(AREA, "durability", "the embedded server syncs every write to disk")
     if settings.streams.replicas >= 3:
         return ok(AREA, "durability", f"{settings.streams.replicas} replicas")
-    return warn(
+    return skip(
         AREA,
         "durability",
-        f"{settings.streams.replicas} replica: by default such a server syncs every two minutes, "
-        "and a power cut can lose what came since",
-        "streams.replicas = 3 on a NATS cluster, or jetstream { sync_interval: always }",
+        f"{settings.streams.replicas} replica, and the server does not say how often it syncs: "
+        "deploy/components/nats every write (sync_interval: always), others by default every two "
+        "minutes, and a power cut loses what came since",
     )
 
 

@@ -7,11 +7,11 @@ serve` is installed, which groups wait.
 Invariant: nothing is written; what may not be looked at is skipped and said, never called absent.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gatelog.cluster import clusterinfo
-from gatelog.cluster.ownership import COMPONENT_LABEL, NAME_LABEL, OWN_NAME
+from gatelog.cluster.ownership import COMPONENT_LABEL, NAME_LABEL, OWN_NAME, SHARD_LABEL
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
 from gatelog.viacluster.apiserver import BASE
 from podgroup.names import ACTIVE, FINISHED
@@ -33,8 +33,10 @@ async def deployments(kube: KubeClient, namespace: str) -> list[Finding]:
         return [skip(AREA, "parts", f"this account may not look at deployments in {namespace}")]
     by_part: dict[str, dict[str, Any]] = {}
     for obj in found.get("items") or ():
-        part = (obj["metadata"].get("labels") or {}).get(COMPONENT_LABEL, obj["metadata"]["name"])
-        by_part[part] = obj
+        labels, name = obj["metadata"].get("labels") or {}, obj["metadata"]["name"]
+        shard = labels.get(SHARD_LABEL)
+        part = labels.get(COMPONENT_LABEL, name)
+        by_part[f"{part} {shard}" if shard else part] = obj
     if not by_part:
         return []
     findings = [_deployment(part, obj, namespace) for part, obj in sorted(by_part.items())]
@@ -85,6 +87,16 @@ async def _queues(kube: KubeClient, api: str, plural: str) -> Finding:
             "there is none: nobody can be admitted",
             f"gatelog create {plural.removesuffix('s')}, or apply deploy/examples/first-queue.yaml",
         )
+    broken = [said for obj in items if plural == "clusterqueues" for said in _incomplete(obj)]
+    if broken:
+        more = f"; and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
+        return fail(
+            QUEUES,
+            plural,
+            f"{'; '.join(broken[:_NAMED])}{more}",
+            "set spec.namespaceSelector ({} selects every namespace) and spec.resourceGroups, or "
+            "spec.stopPolicy: Hold where nothing is to be admitted",
+        )
     ending = any(_ends(obj) for obj in items)
     workloads = await clusterinfo.seen(kube, f"{api}/workloads?limit={MOST}") if ending else None
     idle = [
@@ -103,6 +115,17 @@ async def _queues(kube: KubeClient, api: str, plural: str) -> Finding:
         "gatelog resume one that was stopped; one that is being deleted goes when those that hold "
         "its quota have ended; of the others the message says what is missing",
     )
+
+
+def _incomplete(obj: Mapping[str, Any]) -> Iterator[str]:
+    """Say what a ClusterQueue lacks without which it admits nothing, though it counts as active."""
+    spec, name = obj.get("spec") or {}, obj["metadata"]["name"]
+    if spec.get("stopPolicy", "None") != "None":
+        return
+    if spec.get("namespaceSelector") is None:
+        yield f"ClusterQueue {name} has no namespaceSelector, so it admits from no namespace"
+    if not spec.get("resourceGroups"):
+        yield f"ClusterQueue {name} has no resourceGroups, so it has no quota for any resource"
 
 
 def _ends(obj: Mapping[str, Any]) -> bool:

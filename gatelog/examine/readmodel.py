@@ -18,6 +18,8 @@ from gatelog.shell.whereabouts import read_model_at
 from podgroup.runtime.settings import Settings
 
 AREA = "database"
+NEWS = timedelta(hours=1)
+"""For so long something that was parked is worth a warning though no group stands still."""
 MOST_READ = 1 << 30
 """Bytes of a SQLite file that is read from end to end: a second or two."""
 
@@ -43,7 +45,11 @@ def examine(settings: Settings) -> Seen:
             findings = [schema, *_integrity(url), _checkpoint(model, row)]
             if row is not None:
                 findings += _lists(row)
-                findings += [_parked(model), _unresolved(model, settings), *_spared(model)]
+                findings += [
+                    _parked(model, datetime.now(UTC)),
+                    _unresolved(model, settings),
+                    *_spared(model),
+                ]
                 findings += stuck.examine(model, datetime.now(UTC))
             return Seen(findings, row)
     except (CommandFailed, DatabaseError) as error:
@@ -117,16 +123,29 @@ def _lists(row: CheckpointRow) -> list[Finding]:
     return [fail(AREA, "lists", waits, LISTS_REMEDY)] if waits else []
 
 
-def _parked(model: ReadModel) -> Finding:
-    count = model.parked()
-    if not count:
-        return ok(AREA, "parked", "nothing is set aside")
-    return warn(
-        AREA,
-        "parked",
-        f"{count} set aside; a group that one of them names stands still",
-        "look: gatelog parked; then gatelog parked release or discard",
+def _parked(model: ReadModel, now: datetime) -> Finding:
+    found = model.parked()
+    if found.newest_at is None:
+        return ok(AREA, "parked", "nothing is parked")
+    said = (
+        f"{found.kept} parked, the newest {duration((now - found.newest_at).total_seconds())} ago"
     )
+    if found.standing:
+        return warn(
+            AREA,
+            "parked",
+            f"{said}; for {found.standing} of them a group stands still",
+            "look: gatelog parked; then gatelog parked release or discard",
+        )
+    if now - found.newest_at < NEWS:
+        return warn(
+            AREA,
+            "parked",
+            f"{said}; no group stands still for it",
+            f"look: gatelog parked. This is no warning any more {duration(NEWS.total_seconds())} "
+            "after the newest, or after gatelog parked discard",
+        )
+    return ok(AREA, "parked", f"{said}; no group stands still for it (gatelog parked lists them)")
 
 
 def _spared(model: ReadModel) -> list[Finding]:

@@ -8,12 +8,30 @@ Invariant: pure.
 """
 
 from gatelog.readmodel.rows import GroupRow
+from podgroup.admission.wording import NOT_SELECTED, UNAVAILABLE
 from podgroup.names import WAITING_FOR_REPLACEMENT_PODS
 from podgroup.reasons import reason_of
+
+_BY_MESSAGE = (
+    (
+        NOT_SELECTED,
+        "that spec.namespaceSelector of ClusterQueue {cluster_queue} selects namespace "
+        "{namespace}: without one it selects none, and an empty one ({{}}) selects all",
+    ),
+    (
+        UNAVAILABLE,
+        "that spec.resourceGroups of ClusterQueue {cluster_queue} has quota for that resource (or "
+        "none is meant for it: queueing.exclude_resource_prefixes)",
+    ),
+)
+"""Advice that the words of a wait allow, beyond that of its reason."""
 
 
 def remedy(group: GroupRow) -> str:
     """Return what would end the present wait of a group."""
+    for said, advice in _BY_MESSAGE:
+        if said in group.wait_message:
+            return _worded(group, advice)
     return _filled(group, group.wait_reason)
 
 
@@ -23,7 +41,11 @@ def replacements(group: GroupRow) -> str:
 
 
 def _filled(group: GroupRow, reason: str) -> str:
-    return reason_of(reason).advice.format(
+    return _worded(group, reason_of(reason).advice)
+
+
+def _worded(group: GroupRow, advice: str) -> str:
+    return advice.format(
         namespace=group.namespace,
         name=group.name,
         queue=group.queue,

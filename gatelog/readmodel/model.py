@@ -28,6 +28,7 @@ from gatelog.readmodel.rows import (
     GroupRow,
     HolderRow,
     HoldsRow,
+    ParkedCount,
     ParkedOfRow,
     PendingRow,
     PoolRow,
@@ -250,9 +251,9 @@ class ReadModel:
             found = next((row["before"] for row in rows), None)
         return datetime.fromisoformat(found) if isinstance(found, str) else found
 
-    def parked(self) -> int:
-        """Return how many events are parked and wait for a person."""
-        return int(self._value(statements.PARKED, {}))
+    def parked(self) -> ParkedCount:
+        """Return how many events are parked and wait for a person, and how many stop a group."""
+        return next(self.rows(ParkedCount, statements.PARKED, {}))
 
     def parked_of(self, namespace: str, name: str, group_id: str = "") -> list[ParkedOfRow]:
         """Return what was parked of a group or pod and not accepted since, newest first.

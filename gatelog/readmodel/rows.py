@@ -270,6 +270,14 @@ class UnreplacedRow(msgspec.Struct, frozen=True):
     exit_reason: str
 
 
+class ParkedCount(msgspec.Struct, frozen=True):
+    """What is parked: how many, how many of them stop their group, when the newest came."""
+
+    kept: int
+    standing: int
+    newest_at: datetime | None
+
+
 class ParkedOfRow(msgspec.Struct, frozen=True):
     """An object that could not be taken, and what is wrong with it (the field and why)."""
 

@@ -246,7 +246,12 @@ CLUSTERS = "SELECT DISTINCT cluster FROM checkpoints ORDER BY cluster"
 
 PRUNED = "SELECT before FROM pruned WHERE cluster = :cluster AND name = 'history'"
 
-PARKED = "SELECT count(*) FROM parked WHERE cluster = :cluster AND resolution = ''"
+PARKED = """
+SELECT count(*) AS kept, count(g.id) AS standing, max(p.at) AS newest_at
+  FROM parked p
+  LEFT JOIN groups g ON g.cluster = p.cluster AND g.id = p.group_id AND g.parked <> ''
+ WHERE p.cluster = :cluster AND p.resolution = ''
+"""
 
 PARKED_OF = """
 SELECT p.object, p.message, max(p.seq) AS seq

@@ -5,7 +5,8 @@ do. This module knows their names, looks them up among the modules that are load
 was never imported cannot have been raised, so no extra is imported for it), and falls back to a
 sentence that asks for `--debug` for everything unexpected.
 
-Exit codes: 0 done, 1 it failed, 2 it was asked wrongly (usage, settings), 130 interrupted.
+Exit codes: 0 done, 1 it failed, 2 it was asked wrongly (usage, settings, a
+login that the log server refuses), 130 interrupted.
 
 Invariant: `explain` returns one line without a trailing newline, for every exception.
 """
@@ -32,6 +33,14 @@ _SENTENCES = (
     ("podgroup.runtime.certificates", "CertificateError"),
 )
 """(module, class) of errors whose message is meant for people."""
+
+_SURROUNDINGS = (
+    ("podgroup.runtime.settings", "SettingsError"),
+    ("podgroup.runtime.jetstream", "LoginRefused"),
+    ("podgroup.runtime.jetstream", "ServerTooOld"),
+    ("podgroup.runtime.jetstream", "StreamMismatch"),
+)
+"""Those that mean what was set: the same again ends the same."""
 
 _EXTRAS = {
     "nats": "all",
@@ -77,7 +86,7 @@ def explain(error: BaseException) -> Explained:
         return Explained(text, error.exit_code, True)
     if isinstance(error, KeyboardInterrupt):
         return Explained("interrupted", INTERRUPTED, True)
-    if _is(error, "podgroup.runtime.settings", "SettingsError"):
+    if any(_is(error, module, name) for module, name in _SURROUNDINGS):
         return Explained(text, USAGE, True)
     if any(_is(error, module, name) for module, name in _SENTENCES):
         return Explained(text, FAILED, True)

@@ -27,6 +27,7 @@ from podgroup.admission.shortfall import shortage
 from podgroup.admission.tree import Node, Usage
 from podgroup.admission.victims import Victim
 from podgroup.admission.ways import Ways
+from podgroup.admission.wording import UNAVAILABLE
 from podgroup.names import (
     PENDING_EXCEEDS_MAX_QUOTA,
     PENDING_NO_MATCHING_FLAVOR,
@@ -129,7 +130,7 @@ class Assigner:
                 if resource in choices or (group is None and not amount):
                     continue
                 if group is None:
-                    reasons = [f"resource {resource} unavailable in ClusterQueue"]
+                    reasons = [f"resource {resource} {UNAVAILABLE}"]
                     failed = True
                     break
                 found = self._flavor(request, index, pod_set, group, resource, asked, usage, search)

@@ -27,6 +27,7 @@ ASSUMED: Final = "assumed"
 SKIPPED: Final = "skipped"
 
 NOT_SELECTED: Final = "workload namespace doesn't match ClusterQueue selector"
+UNAVAILABLE: Final = "unavailable in ClusterQueue"
 OVERLAP: Final = "Workload has overlapping preemption targets with another workload"
 DEFERRED: Final = f"{OVERLAP}, but will fit after these preemptions complete"
 NO_LONGER_FITS: Final = "Workload no longer fits after processing another workload"

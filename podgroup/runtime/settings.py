@@ -239,9 +239,9 @@ class IngestSettings(Section, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=60,
-            description="Seconds from one change of a pod that decides nothing (labels, "
-            "annotations, finalizers, ...) to the next in the log, after five at once; of those "
-            "in between only the last is kept. 0: all are.",
+            description="Seconds from one change of a pod to the next in the log, after twenty at "
+            "once of what decisions need and five of what decides nothing (labels, annotations, "
+            "...); of those in between only the last is kept. 0: all are.",
         ),
     ] = 5.0
     namespace_changes_per_s: Annotated[
@@ -249,8 +249,9 @@ class IngestSettings(Section, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=1_000_000,
-            description="Such changes of a namespace's pods per second in the log, after a "
-            "thousand at once; what is more waits for its turn. 0: no bound.",
+            description="Turns per second, of 2 KiB in the log each, that a namespace has for "
+            "changes that decide nothing and for those that a pod has too many of, after a "
+            "thousand at once; what is more waits. 0: no bound.",
         ),
     ] = 5.0
     role_hash: Annotated[

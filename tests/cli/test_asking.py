@@ -264,7 +264,7 @@ def test_summary_and_checkpoint_agree_with_the_world(busy_db: Db) -> None:
         checkpoint = model.checkpoint()
         unresolved = model.unresolved(datetime(2027, 1, 1, tzinfo=UTC))
         assert model.unresolved(datetime(2020, 1, 1, tzinfo=UTC)) == 0
-        assert model.parked() == 0
+        assert model.parked().kept == 0
     assert set(rows) == {"single", "a", "b", "c", "d"}
     assert rows["a"].decisions == len([d for d in toy.decisions if d.name == "a"])
     assert rows["c"].waited_s is None and rows["a"].admissions == 1

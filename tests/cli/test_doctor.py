@@ -3,16 +3,21 @@
 import json
 import sqlite3
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from gatelog.cluster import install
+from gatelog.examine import installed
 from podgroup import names
 from podgroup.runtime.jetstream import Bus
-from podgroup.runtime.kube import KubeClient
-from podgroup.runtime.settings import NatsSettings, Settings, WebhookSettings
+from podgroup.runtime.kube import KubeClient, connect
+from podgroup.runtime.settings import KubernetesSettings, NatsSettings, Settings, WebhookSettings
+from projector import tables
+from projector.storage.database import writer
 from projector.upkeep import migrate
 from simcluster import SimCluster
 from tests.cli.conftest import Ran
@@ -122,8 +127,8 @@ async def test_a_log_that_ends_before_the_checkpoint(
         assert lag["verdict"] == "fail" and "epoch" in lag["remedy"]
     else:  # other tests have written more to this server's stream than the toy's messages
         assert lag["detail"] == "none" or "behind" in lag["detail"]
-    assert found["log", "durability"]["verdict"] == "warn"
-    assert "sync_interval" in found["log", "durability"]["remedy"]
+    assert found["log", "durability"]["verdict"] == "skip"
+    assert "sync_interval" in found["log", "durability"]["detail"]
     _, found = await _in_thread(gatelog, "--db", url, *log_of)
     assert "there are test" in found["database", "checkpoint"]["detail"]
     assert found["log", "lag"]["verdict"] == "skip"
@@ -240,3 +245,58 @@ async def test_a_topology_that_nobody_waits_for_is_told(
         beside = (*args, "--set", "mode=kueue")
     _, found = await _in_thread(gatelog, *beside)
     assert found["cluster", "topology"]["verdict"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("ago", "stopped", "verdict"),
+    [
+        (timedelta(minutes=5), False, "warn"),
+        (timedelta(days=2), False, "ok"),
+        (timedelta(days=2), True, "warn"),
+    ],
+)
+def test_what_is_parked_is_a_warning_while_it_is_news_or_holds_a_group_up(
+    gatelog: Gatelog, busy_db: tuple[str, Toy], ago: timedelta, stopped: bool, verdict: str
+) -> None:
+    url, _ = busy_db
+    engine = writer(url)
+    with engine.begin() as connection:
+        of = tables.groups.c.name == "a"
+        group = connection.execute(sa.select(tables.groups.c.id).where(of)).scalar_one()
+        row = {"cluster": "test", "shard": 0, "seq": 60, "ord": 0, "at": datetime.now(UTC) - ago}
+        said = {"reason": "FoldFailed", "message": "x", "group_id": group, "object": "Pod ns/a9"}
+        more = {"resolution": "", "resolved_by": ""}
+        connection.execute(sa.insert(tables.parked).values(**row, **said, **more))
+        if stopped:
+            held = sa.update(tables.groups).where(of).values(parked="60/0 (Pod ns/a9): x")
+            connection.execute(held)
+    engine.dispose()
+    _, found = examine(gatelog, "--db", url, "--cluster", "test")
+    assert found["database", "parked"]["verdict"] == verdict, found["database", "parked"]
+    assert (
+        "for 1 of them a group stands still" in found["database", "parked"]["detail"]
+    ) is stopped
+
+
+async def test_a_cluster_queue_that_can_admit_nothing_fails(tmp_path: Path) -> None:
+    async with SimCluster() as cluster:
+        file = cluster.kubeconfig(tmp_path / "kubeconfig")
+        kube = await connect(KubernetesSettings(kubeconfig=str(file)))
+        flavors = [{"name": "f", "resources": [{"name": "cpu", "nominalQuota": "1"}]}]
+        groups = [{"coveredResources": ["cpu"], "flavors": flavors}]
+        for name, spec in (
+            ("good", {"namespaceSelector": {}, "resourceGroups": groups}),
+            ("held", {"stopPolicy": "Hold"}),
+            ("no-selector", {"resourceGroups": groups}),
+            ("no-quota", {"namespaceSelector": {}}),
+        ):
+            queue: dict[str, Any] = {"metadata": {"name": name}, "spec": spec}
+            await cluster.create("kueue.x-k8s.io", "clusterqueues", queue)
+        found = next(f for f in await installed.queues(kube) if f.what == "clusterqueues")
+        await kube.close()
+    assert found.verdict == "fail"
+    assert found.detail == (
+        "ClusterQueue no-quota has no resourceGroups, so it has no quota for any resource; "
+        "ClusterQueue no-selector has no namespaceSelector, so it admits from no namespace"
+    )
+    assert "namespaceSelector ({} selects every namespace)" in found.remedy

@@ -14,6 +14,8 @@ from gatelog.cluster import manifests
 from gatelog.readmodel.rows import GroupRow
 from gatelog.shell.errors import CommandFailed, UsageFailed, explain
 from gatelog.shell.statedir import StateDir, StateDirInUse
+from podgroup.admission.wording import NOT_SELECTED, UNAVAILABLE
+from podgroup.runtime.jetstream import LoginRefused
 from podgroup.runtime.kube_errors import KubeUnavailable
 from podgroup.runtime.settings import SettingsError
 
@@ -83,6 +85,7 @@ def test_of_several_errors_the_one_we_know_speaks() -> None:
     [
         (UsageFailed("a\nb"), 2, "a b"),
         (SettingsError("x = 1: must be 2"), 2, "x = 1: must be 2"),
+        (LoginRefused("nats: wrong password"), 2, "wrong password"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (PermissionError(13, "Permission denied", "/x"), 1, "/x: Permission denied"),
         (ModuleNotFoundError("n", name="sqlalchemy.orm"), 1, "gatelog[projector]"),
@@ -112,6 +115,13 @@ def test_every_reason_that_only_a_person_can_end_has_a_remedy() -> None:
         told = remedy(msgspec.structs.replace(row, wait_reason=reason.word))
         assert told and "{" not in told.replace('{"spec":{"active":true}}', ""), reason.word
     assert remedy(msgspec.structs.replace(row, wait_reason="Invented")) == OTHERWISE
+    queued = msgspec.structs.replace(row, cluster_queue="a", namespace="team")
+    for message, told in (
+        (NOT_SELECTED, "ClusterQueue a selects namespace team: without one it selects none"),
+        (f"pod set main: resource cpu {UNAVAILABLE}", "spec.resourceGroups of ClusterQueue a"),
+    ):
+        waits = msgspec.structs.replace(queued, wait_reason="Misconfigured", wait_message=message)
+        assert told in remedy(waits)
 
 
 def _blank(kind: object, at: datetime) -> object:

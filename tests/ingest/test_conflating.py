@@ -1,12 +1,22 @@
 """What is held back of a watch of pods, and that nothing is lost by it."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.conflating import NAMESPACE_BURST, POD_BURST, Conflater
+from ingest.conflating import (
+    CREATED_BURST,
+    DECISIVE_BURST,
+    MINOR_BURST,
+    NAMESPACE_BURST,
+    UNIT_BYTES,
+    Conflater,
+)
+from podgroup.codec import encode_event
 from podgroup.events import DeltaRefused, Event, PodApplied, PodDeleted, RelistStarted
 from podgroup.names import MANAGED_LABEL, POD_FINALIZER
 from podgroup.objects import PodView
@@ -49,7 +59,7 @@ def test_a_lone_change_goes_at_once_and_a_flood_of_one_pod_does_not() -> None:
     one = conflater(clock)
     assert feed(one, applied("p", 1)) == ([1], "1")
     gone, position = feed(one, *(applied("p", n) for n in range(2, 5002)))
-    assert gone == list(range(2, 2 + POD_BURST))
+    assert gone == list(range(2, 2 + MINOR_BURST))
     # A restart begins before what is held: its last state is seen again.
     assert (one.held, position) == (1, "5000")
     assert one.release() == ([], "5000")
@@ -57,7 +67,7 @@ def test_a_lone_change_goes_at_once_and_a_flood_of_one_pod_does_not() -> None:
     going, position = one.release()
     assert [each.pod.resource_version for each in going if isinstance(each, PodApplied)] == ["5001"]
     assert (one.held, position, one.due_s) == (0, "5001", None)
-    assert (one.deferred, one.conflated) == (1, 5000 - POD_BURST - 1)
+    assert (one.deferred, one.conflated) == (1, 5000 - MINOR_BURST - 1)
 
 
 def test_what_decisions_need_goes_at_once_and_takes_what_was_held_along() -> None:
@@ -114,7 +124,7 @@ def test_a_namespace_is_bounded_and_another_is_not_held_up_by_it() -> None:
     assert one.held == 0
 
 
-def test_a_finalizer_waits_for_its_own_pod_only() -> None:
+def test_what_matters_waits_for_its_own_pod_only_and_not_for_ever() -> None:
     clock = Clock()
     one = conflater(clock)
     ours: dict[str, Any] = {"phase": "Succeeded", "finalizers": (POD_FINALIZER,)}
@@ -129,10 +139,97 @@ def test_a_finalizer_waits_for_its_own_pod_only() -> None:
     # Put on and taken off for ever, it is bounded like everything that people can write.
     flips: list[dict[str, Any]] = [ours, {"phase": "Succeeded"}]
     flood = [applied("p0", last + pods + n, **flips[n % 2]) for n in range(2_000)]
-    assert len(feed(one, *flood)[0]) < POD_BURST
+    assert len(feed(one, *flood)[0]) <= DECISIVE_BURST + MINOR_BURST
+    # Deletion is no flip: it waits for a turn of its own pod, whatever the namespace has used.
+    asked = applied("p0", last + pods + 2_000, phase="Succeeded", deleted_at=AT)
+    feed(one, asked)
     clock.now += INTERVAL_S
     going, _ = one.release()
-    assert [each.pod for each in going if isinstance(each, PodApplied)] == [flood[-1].pod]
+    assert [each.pod for each in going if isinstance(each, PodApplied)] == [asked.pod]
+
+
+FINALIZED: dict[str, Any] = {"finalizers": (POD_FINALIZER,)}
+PODS, TRIES_PER_S = 20, 400
+
+
+def toggled(name: str, version: int) -> Event:
+    """An ended pod out of our selector and back."""
+    event = applied(name, version, phase="Succeeded", **FINALIZED)
+    return PodDeleted(pod=event.pod, filtered=True) if version // PODS % 2 else event
+
+
+def flapping(name: str, version: int) -> Event:
+    return applied(name, version, node=f"n{version}", **FINALIZED)
+
+
+def unreadable(name: str, version: int) -> Event:
+    if version // PODS % 2:
+        return applied(name, version, **FINALIZED)
+    uid, at = f"u-{name}", str(version)
+    return DeltaRefused(
+        kind="Pod", namespace="a", name=name, uid=uid, resource_version=at, field="f", message="m"
+    )
+
+
+def large(name: str, version: int) -> Event:
+    notes = {"kueue.x-k8s.io/x": "x" * (100_000 if version // PODS % 3 else 1)}
+    return applied(name, version, annotations=notes, phase=f"{version % 7}", **FINALIZED)
+
+
+def mixed(name: str, version: int) -> Event:
+    return (toggled, flapping, unreadable, large)[version // 997 % 4](name, version)
+
+
+@pytest.mark.parametrize("act", [toggled, flapping, unreadable, large, mixed])
+def test_the_bytes_of_a_hostile_minute_are_bounded(act: Callable[[str, int], Event]) -> None:
+    """F6: a toggle of one pod was 3 KB, 150 of them in 5 s."""
+    clock = Clock()
+    one = conflater(clock)
+    version, per_second = 0, []
+    for _ in range(60):
+        spent = 0
+        for _ in range(TRIES_PER_S):
+            version += 1
+            going, _ = one.conflate([act(f"p{version % PODS}", version)], str(version))
+            going += one.release()[0]
+            spent += sum(len(encode_event(event)) for event in going)
+            clock.now += 1 / TRIES_PER_S
+        per_second.append(spent)
+    turns = NAMESPACE_BURST + 60 * PER_S
+    # One event may take several turns at once, and what a pod may at once it may beside them.
+    assert sum(per_second) <= turns * UNIT_BYTES + PODS * DECISIVE_BURST * 110_000
+    if act is not large and act is not mixed:
+        assert sum(per_second[30:]) <= 30 * PER_S * UNIT_BYTES
+    assert one.held <= PODS
+    clock.now += 1e6
+    one.release()
+    assert one.held == 0
+
+
+def test_pods_that_come_and_go_in_a_loop_are_two_events_each() -> None:
+    clock = Clock()
+    one = conflater(clock)
+    going: list[Event] = []
+    version, pods, per_s = 0, CREATED_BURST + 2_000, 5_000
+    for number in range(pods):
+        version += 3
+        name = f"p{number}"
+        first = applied(name, version, **FINALIZED)
+        asked = applied(name, version + 1, deleted_at=AT, **FINALIZED)
+        last = PodDeleted(pod=applied(name, version + 2, deleted_at=AT).pod)
+        going += one.conflate([first, asked, last], str(version))[0]
+        going += one.release()[0]
+        clock.now += 1 / per_s
+    clock.now += INTERVAL_S
+    going += one.release()[0]
+    told: dict[str, list[Event]] = {}
+    for each in going:
+        assert isinstance(each, PodApplied | PodDeleted)
+        told.setdefault(each.pod.name, []).append(each)
+    assert len(told) == pods
+    assert all(isinstance(events[-1], PodDeleted) for events in told.values())
+    assert sum(len(events) == 2 for events in told.values()) >= 1_500
+    assert one.held == 0
 
 
 def test_off_is_off() -> None:

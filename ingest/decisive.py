@@ -1,0 +1,79 @@
+"""What of a pod is decisive: what must be known of it soon, and how far its life is.
+
+Invariant: pure; equal digests mean that nothing was changed that admission, accounting or diagnosis
+turns on.
+"""
+
+from typing import Final, NamedTuple
+
+from podgroup.events import DeltaRefused, PodApplied, PodDeleted
+from podgroup.names import ADMITTED_CONDITION, MANAGED_LABEL, POD_FINALIZER, QUEUE_NAME
+from podgroup.objects import PodView
+
+OfPod = PodApplied | PodDeleted | DeltaRefused
+
+
+class Known(NamedTuple):
+    """What the log shows of a pod: its decisive part, and how far its life is."""
+
+    decisive: int
+    stage: int
+    away: bool = False
+    """It has left our selector, and may come back."""
+
+
+_UNREADABLE: Final = Known(0, 0)
+
+
+def uid_of(event: OfPod) -> str:
+    """Return the uid of the pod."""
+    return event.uid if isinstance(event, DeltaRefused) else event.pod.uid
+
+
+def namespace_of(event: OfPod) -> str:
+    """Return the namespace of the pod."""
+    return event.namespace if isinstance(event, DeltaRefused) else event.pod.namespace
+
+
+def known_of(event: OfPod) -> Known:
+    """Return what the log shows of a pod once an event is in it.
+
+    The stage counts what happens once: the end, that deletion is asked for, and that it is done.
+    """
+    if isinstance(event, DeltaRefused):
+        return _UNREADABLE
+    pod = event.pod
+    stage = (pod.phase in ("Succeeded", "Failed")) + (pod.deleted_at is not None)
+    if isinstance(event, PodApplied):
+        return Known(_decisive(pod), stage)
+    # Who has a finalizer and was not asked to go is there still.
+    away = pod.deleted_at is None and POD_FINALIZER in pod.finalizers
+    return Known(0, stage if away else stage + 1, away)
+
+
+def _decisive(pod: PodView) -> int:
+    """Return a digest of what of a pod must be known at once.
+
+    Of labels, whether the pod is ours at all: the fold forgets one that is not, and takes news of
+    a pod that it does not know in the order of all pods only.
+    """
+    labels = pod.labels
+    return hash(
+        (
+            POD_FINALIZER in pod.finalizers,
+            pod.deleted_at,
+            pod.grace_s,
+            pod.gates,
+            pod.phase,
+            pod.node,
+            pod.reason,
+            pod.started_at,
+            pod.ends,
+            tuple(sorted(pod.requests.items())),
+            tuple(
+                (c.type, c.status, c.reason) for c in pod.conditions if c.type != ADMITTED_CONDITION
+            ),
+            labels.get(MANAGED_LABEL),
+            bool(labels.get(QUEUE_NAME)),
+        )
+    )
