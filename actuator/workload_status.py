@@ -14,7 +14,7 @@ from typing import Any
 
 from actuator.patches import Json, seconds
 from podgroup.commands import Admission, WriteWorkloadStatus
-from podgroup.objects import Condition
+from podgroup.objects import Condition, RequeueState
 from podgroup.quantities import format_amount
 
 _EXECUTED = {
@@ -52,6 +52,8 @@ def status(
         wanted["admissionChecks"] = checks(
             before.get("admissionChecks") or (), command.checks, at, reset=command.reset_checks
         )
+    if command.requeue is not None:
+        wanted["requeueState"] = requeue_state(command.requeue, before.get("requeueState"))
     changed = {key: value for key, value in wanted.items() if _differs(key, before, value)}
     if not changed:
         return None
@@ -84,6 +86,16 @@ def admission(wanted: Admission) -> Json:
         }
         assignments.append({key: value for key, value in found.items() if value not in ({}, None)})
     return {"clusterQueue": wanted.cluster_queue, "podSetAssignments": assignments}
+
+
+def requeue_state(wanted: RequeueState, live: Mapping[str, Any] | None) -> Json | None:
+    """Return status.requeueState, None if it has nothing to say; null takes out what is there."""
+    found: Json = {"count": wanted.count} if wanted.count else {}
+    if wanted.at is not None:
+        found["requeueAt"] = seconds(wanted.at)
+    if not found:
+        return None
+    return {**dict.fromkeys(live or (), None), **found}
 
 
 def checks(

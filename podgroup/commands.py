@@ -15,7 +15,14 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from podgroup.objects import Assignment, CheckView, Condition, Toleration, WorkloadView
+from podgroup.objects import (
+    Assignment,
+    CheckView,
+    Condition,
+    RequeueState,
+    Toleration,
+    WorkloadView,
+)
 from podgroup.shortage import Preempted
 from podgroup.standing import Standing
 
@@ -183,6 +190,7 @@ class WriteWorkloadStatus(Command, tag="WriteWorkloadStatus", frozen=True, kw_on
     undoes an admission owned by another field manager. Guarded by the live resourceVersion and
     re-read on conflict. `checks` are the AdmissionChecks that the status is to list: new ones are
     Pending, others keep what their controllers said, unless `reset_checks` puts all to Pending.
+    `requeue` is status.requeueState, none if nothing is in it.
     """
 
     conditions: tuple[Condition, ...] = ()
@@ -192,6 +200,7 @@ class WriteWorkloadStatus(Command, tag="WriteWorkloadStatus", frozen=True, kw_on
     executed_s: int | None = None
     checks: tuple[str, ...] | None = None
     reset_checks: bool = False
+    requeue: RequeueState | None = None
 
     def on(self, view: WorkloadView) -> WorkloadView:
         """Return a Workload as it is after this write, but for its version."""
@@ -206,6 +215,8 @@ class WriteWorkloadStatus(Command, tag="WriteWorkloadStatus", frozen=True, kw_on
             changes["reclaimable"] = self.reclaimable
         if self.executed_s is not None:
             changes["executed_s"] = self.executed_s
+        if self.requeue is not None:
+            changes["requeue"] = self.requeue
         if self.checks is not None:
             known = {} if self.reset_checks else {check.name: check for check in view.checks}
             changes["checks"] = tuple(

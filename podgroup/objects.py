@@ -196,6 +196,17 @@ class Assignment(View, frozen=True, kw_only=True):
     topology: bool = False
 
 
+class RequeueState(View, frozen=True, kw_only=True):
+    """status.requeueState: how often it was not ready in time, and the end of its back-off."""
+
+    count: int = 0
+    at: Time | None = None
+
+
+NOT_REQUEUED = RequeueState()
+"""What a Workload without status.requeueState says."""
+
+
 class WorkloadView(View, frozen=True, kw_only=True):
     """A kueue.x-k8s.io Workload (v1beta1 and v1beta2 read alike).
 
@@ -231,6 +242,7 @@ class WorkloadView(View, frozen=True, kw_only=True):
     checks: tuple[CheckView, ...] = ()
     reclaimable: Mapping[str, int] = {}
     executed_s: int = 0
+    requeue: RequeueState = NOT_REQUEUED
 
     @property
     def owner_uids(self) -> list[str]:

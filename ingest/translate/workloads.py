@@ -8,6 +8,8 @@ matters). One wire shape names the fields of both; an object never has both.
 Invariant: the same Workload read through either version gives the same view.
 """
 
+from datetime import datetime
+
 from msgspec import Raw, field
 
 from ingest.translate.fields import (
@@ -98,8 +100,14 @@ class _Reclaimable(Wire, frozen=True):
     count: int = 0
 
 
+class _RequeueState(Wire, frozen=True):
+    count: int | None = None
+    requeue_at: datetime | None = None
+
+
 class _Status(Wire, frozen=True):
     conditions: tuple[ConditionWire, ...] | None = None
+    requeue_state: _RequeueState | None = None
     admission: _Admission | None = None
     admission_checks: tuple[_Check, ...] | None = None
     reclaimable_pods: tuple[_Reclaimable, ...] | None = None
@@ -162,7 +170,14 @@ def workload_view(wire: WorkloadWire) -> objects.WorkloadView:
         executed_s=status.accumulated_past_execution_time_seconds
         or status.executed_before_v1beta2
         or 0,
+        requeue=_requeue(status.requeue_state),
     )
+
+
+def _requeue(found: _RequeueState | None) -> objects.RequeueState:
+    if found is None:
+        return objects.NOT_REQUEUED
+    return objects.RequeueState(count=found.count or 0, at=found.requeue_at)
 
 
 def _priority_class(spec: _Spec) -> tuple[str, str]:

@@ -11,6 +11,8 @@ says it all. Conditions are compared by status, reason and message; times are th
 Invariant: with nothing in flight and nothing changing, the rule is silent.
 """
 
+from msgspec.structs import replace
+
 from podgroup.changes import ALL_READY, SUCCEEDED, WORKLOAD
 from podgroup.commands import WriteWorkloadStatus
 from podgroup.decide.checks import awaits_checks, wanted_checks
@@ -44,8 +46,8 @@ from podgroup.names import (
     REQUEUED_BACKOFF_FINISHED,
     WAITING_FOR_REPLACEMENT_PODS,
 )
-from podgroup.objects import Condition, WorkloadView
-from podgroup.view import Eviction, Group
+from podgroup.objects import NOT_REQUEUED, Condition, RequeueState, WorkloadView
+from podgroup.view import Group
 
 READY_MESSAGE = "All pods reached readiness and the workload is running"
 WAITING_MESSAGE = "Not all pods are ready or succeeded"
@@ -82,7 +84,7 @@ def mirroring(d: Deciding, group: Group) -> None:
         changed = _different(said, wanted)
         reclaim = _reclaimable(d, group)
         if changed or releasing or reclaim != workload.reclaimable:
-            _write(d, group, changed, clear=releasing, reclaim=reclaim)
+            _write(d, group, _status(group, changed, reclaim), clear=releasing)
         return
     _quota(group, said, wanted)
     _shared(d, group, said, wanted)
@@ -93,41 +95,41 @@ def mirroring(d: Deciding, group: Group) -> None:
         holding.admission.cluster_queue if holding is not None else ""
     )
     checks = wanted_checks(d.world, group, workload)
-    if changed or stale_admission or reclaim != workload.reclaimable or checks is not None:
+    requeue = _requeue_state(group)
+    same = reclaim == workload.reclaimable and requeue == workload.requeue
+    if changed or stale_admission or not same or checks is not None:
         clear = holding is None and stale_admission
-        _write(d, group, changed, clear=clear, reclaim=reclaim, checks=checks)
+        status = replace(
+            _status(group, changed, reclaim),
+            admission=holding.admission if holding is not None else None,
+            checks=checks,
+            reset_checks=checks is not None and not awaits_checks(group, stale=False),
+            requeue=requeue if requeue != workload.requeue else None,
+        )
+        _write(d, group, status, clear=clear)
 
 
-def _write(
-    d: Deciding,
-    group: Group,
-    changed: list[Condition],
-    *,
-    clear: bool,
-    reclaim: dict[str, int],
-    checks: tuple[str, ...] | None = None,
-) -> None:
-    holding = group.quota.holding
-    mirror = holding is not None and d.world.mode != "kueue"
+def _status(group: Group, changed: list[Condition], reclaim: dict[str, int]) -> WriteWorkloadStatus:
+    return WriteWorkloadStatus(
+        target=workload_ref(group), conditions=tuple(changed), reclaimable=reclaim
+    )
+
+
+def _write(d: Deciding, group: Group, status: WriteWorkloadStatus, *, clear: bool) -> None:
+    """Have the status written; `clear` takes its admission back."""
+    changed = status.conditions
     names = (
         ", ".join(f"{c.type}={c.status}" for c in changed)
-        or "admission, checks or reclaimable pods"
+        or "admission, checks, reclaimable pods or requeueState"
     )
+    if clear:
+        status = replace(status, clear_admission=True, executed_s=_executed_s(d, group))
     d.emit(
         group,
         "mirror",
         changed[0].reason if changed else "StatusChanged",
         f"the Workload should say {names}",
-        WriteWorkloadStatus(
-            target=workload_ref(group),
-            conditions=tuple(changed),
-            admission=holding.admission if holding is not None and mirror else None,
-            clear_admission=clear,
-            reclaimable=reclaim,
-            executed_s=_executed_s(d, group) if clear else None,
-            checks=checks,
-            reset_checks=checks is not None and not awaits_checks(group, stale=False),
-        ),
+        status,
     )
 
 
@@ -199,21 +201,36 @@ def _quota(group: Group, said: Said, wanted: Wanted) -> None:
         if evicted.reason == EVICTED_PREEMPTED:
             wanted.append((PREEMPTED, True, PREEMPTED_IN_CLUSTER_QUEUE, evicted.message))
         if holding is None:
-            wanted.append(_requeued(group, evicted))
+            again = group.requeueing.requeued
+            wanted.append(_requeued(evicted.reason, evicted.message, again=again))
     elif holding is not None:
         for kind in (EVICTED, PREEMPTED):
             old = said.get(kind)
             if old is not None and old.status == "True":
                 wanted.append((kind, False, QUOTA_RESERVED, f"Previously: {old.message}"))
+        old = said.get(REQUEUED)
+        if old is not None and old.status == "False":
+            wanted.append(_requeued(old.reason, old.message, again=True))
 
 
-def _requeued(group: Group, evicted: Eviction) -> tuple[str, bool, str, str]:
-    if group.requeueing.requeued and evicted.reason in (
-        EVICTED_PODS_READY_TIMEOUT,
-        EVICTED_ADMISSION_CHECK,
-    ):
+def _requeued(reason: str, message: str, *, again: bool) -> tuple[str, bool, str, str]:
+    if again and reason in (EVICTED_PODS_READY_TIMEOUT, EVICTED_ADMISSION_CHECK):
         return (REQUEUED, True, REQUEUED_BACKOFF_FINISHED, "The back-off is over")
-    return (REQUEUED, group.requeueing.requeued, evicted.reason, evicted.message)
+    return (REQUEUED, again, reason, message)
+
+
+def _requeue_state(group: Group) -> RequeueState:
+    """Return what status.requeueState should say, to the second, as the API has it.
+
+    Nothing of a group that was deactivated: it begins anew once it is active again.
+    """
+    evicted = group.requeueing.evicted
+    if evicted is not None and evicted.reason.startswith(EVICTED_DEACTIVATED):
+        return NOT_REQUEUED
+    at = group.requeueing.requeue_at if evicted is not None else None
+    return RequeueState(
+        count=group.requeueing.timeouts, at=at.replace(microsecond=0) if at is not None else None
+    )
 
 
 def _shared(d: Deciding, group: Group, said: Said, wanted: Wanted) -> None:

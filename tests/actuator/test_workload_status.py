@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actuator import workload_status
+from actuator.patches import seconds
 from podgroup.commands import Admission, WriteWorkloadStatus
-from podgroup.objects import Assignment, Condition
+from podgroup.objects import Assignment, Condition, RequeueState
 from simcluster.patches import merge_patch
 from tests.actuator.commands import NOW, workload_ref
 
@@ -109,6 +110,19 @@ def test_clearing_an_admission_is_a_null_and_nothing_if_there_is_none() -> None:
     admitted = live(admission={"clusterQueue": "cq", "podSetAssignments": [{"name": "main"}]})
     assert "admission" not in patched(command(clear_admission=True), admitted)
     assert workload_status.status(command(clear_admission=True), live(), "v1beta2", NOW) is None
+
+
+def test_the_requeue_state_says_how_often_and_until_when_and_goes() -> None:
+    said = RequeueState(count=2, at=NOW)
+    after = patched(command(requeue=said), live())
+    assert after["requeueState"] == {"count": 2, "requeueAt": seconds(NOW)}
+    assert workload_status.status(command(requeue=said), live(**after), "v1beta2", NOW) is None
+    over = workload_status.status(
+        command(requeue=RequeueState(count=2)), live(**after), "v1beta2", NOW
+    )
+    assert over is not None and over["status"]["requeueState"] == {"count": 2, "requeueAt": None}
+    gone = workload_status.status(command(requeue=RequeueState()), live(**after), "v1beta2", NOW)
+    assert gone is not None and gone["status"]["requeueState"] is None
 
 
 def test_reclaimable_pods_are_compared_as_a_map() -> None:

@@ -514,6 +514,7 @@ def test_a_workload_reads_alike_in_both_versions():
         status
         | {
             "accumulatedPastExecutionTimeSeconds": 4,
+            "requeueState": {"count": 2, "requeueAt": "2026-01-01T00:00:05Z"},
             "admission": {
                 "clusterQueue": "cq",
                 "podSetAssignments": [assignment | {"topologyAssignment": {"slices": []}}],
@@ -529,6 +530,7 @@ def test_a_workload_reads_alike_in_both_versions():
         status
         | {
             "accumulatedPastExexcutionTimeSeconds": 4,
+            "requeueState": {"count": 2, "requeueAt": "2026-01-01T00:00:05Z"},
             "admission": {
                 "clusterQueue": "cq",
                 "podSetAssignments": [assignment | {"topologyAssignment": {"domains": []}}],
@@ -538,6 +540,7 @@ def test_a_workload_reads_alike_in_both_versions():
     assert new == old
     assert (new.priority_class, new.priority_class_kind) == ("p", "WorkloadPriorityClass")
     assert (new.active, new.executed_s, new.max_execution_s) == (False, 4, 60)
+    assert new.requeue.count == 2 and new.requeue.at == datetime(2026, 1, 1, 0, 0, 5, tzinfo=UTC)
     assert new.pod_sets[0].requests == {"cpu": 500}
     assert new.assignments[0].usage == {"cpu": 1000, "memory": 5}
     assert new.assignments[0].topology

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from podgroup.names import FAST_ADMISSION, MAX_EXEC_SECONDS
+from podgroup.objects import RequeueState
 from podgroup.policy import Policy
 from tests.parity.groups import SHORT
 from tests.support.toy import Toy
@@ -38,16 +39,22 @@ def test_two_time_outs_evict_with_back_off_and_then_deactivate() -> None:
     assert toy.condition("g", "QuotaReserved")[0] == "False"
     assert toy.condition("g", "Requeued")[:2] == ("False", "PodsReadyTimeout")
     assert toy.condition("g", SHORT)[:2] == ("True", "PodsReadyTimeout")
+    said = toy.workloads["g"].requeue
+    assert said.count == 1 and said.at is not None
+    assert 50 < (said.at - toy.now).total_seconds() <= 60
     pair(toy, "p2", "p3")
     assert toy.gated("p2"), "the back-off is not over"
     toy.wait(61)
     assert not toy.gated("p2") and not toy.gated("p3")
+    assert toy.condition("g", "Requeued")[:2] == ("True", "BackoffFinished")
+    assert toy.workloads["g"].requeue == RequeueState(count=1)
     toy.wait(301)
     assert not toy.workloads["g"].active
     reason = "DeactivatedDueToRequeuingLimitExceeded"
     assert toy.condition("g", "Evicted")[:2] == ("True", reason)
     assert toy.condition("g", "QuotaReserved")[0] == "False"
     assert toy.condition("g", SHORT)[:2] == ("True", reason)
+    assert toy.workloads["g"].requeue == RequeueState()
     toy.wait(10_000)
     pair(toy, "p4", "p5")
     assert toy.gated("p4") and toy.condition("g", "QuotaReserved")[1] == "Deactivated"
