@@ -18,8 +18,10 @@ from actuator.loop import Loop
 from actuator.metrics import ActuatorMetrics
 from actuator.window import held_at_most
 from podgroup import subjects
+from podgroup.runtime.access import Right, Rights, watched
 from podgroup.runtime.collector import collect_rarely
 from podgroup.runtime.health import Checks
+from podgroup.runtime.heartbeat import reporting
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.jetstream import connect as connect_bus
 from podgroup.runtime.kube import KubeClient
@@ -51,6 +53,10 @@ async def run_actuator(
         BusError: the stream cannot be prepared and retrying does not help.
     """
     own_bus = own_kube = None
+    # Before anything can wait: a probe must not find us ready because nothing was asked.
+    if checks is not None:
+        metrics_of(checks, settings)
+        checks.ready("actuator: log", lambda: "not connected to NATS yet")
     try:
         if bus is None:
             bus = own_bus = await _unless(stop, connect_bus(settings.nats, "actuator"))
@@ -77,9 +83,11 @@ async def _run(
     emitter = Emitter(api, concurrency, wanted=wanted)
     loop = Loop(settings, bus, api, emitter, metrics)
     metrics.watch(concurrency, emitter, lambda: loop.held)
+    rights = Rights(kube, (Right("", "pods", "patch"),))
     if checks is not None:
         checks.ready("actuator: log", lambda: loop.trouble)
-        checks.ready("actuator: API server", lambda: api.trouble)
+        checks.ready("actuator: API server", lambda: rights.problem or api.trouble)
+        checks.ready("actuator: gates", lambda: loop.ungating)
     filter_subject = subjects.actuator_filter(settings.cluster, settings.shards)
     worker = bus.work(
         subjects.DECISIONS,
@@ -92,7 +100,8 @@ async def _run(
     collect_rarely(YOUNG)
     log.info("actuator_started", server=kube.server, subject=filter_subject)
     try:
-        await loop.run(worker, stop)
+        async with watched(rights), reporting(bus, settings, "actuator", checks):
+            await loop.run(worker, stop)
     finally:
         await worker.close()
         log.info("actuator_stopped")

@@ -46,6 +46,7 @@ from podgroup.runtime.jetstream import Bus, BusError, Delivery, StreamMissing, W
 from podgroup.runtime.log import get_logger
 from podgroup.runtime.settings import Settings
 from podgroup.runtime.signing import Verifier
+from podgroup.runtime.streak import Streak
 
 GRACE_S: Final = 5.0
 """Seconds that requests under way get to end when we are asked to stop."""
@@ -95,6 +96,7 @@ class Loop:
         keys = settings.actuator.decision_keys_file
         self._verifier = Verifier(keys) if keys else None
         self._refusals = Refusals(self._outcomes, metrics)
+        self._believed = Streak("no decision is believed")
         self._held: dict[int, Held] = {}
         self._most_held = held_at_most(settings.actuator.max_in_flight)
         self._slow = api.concurrency.slow
@@ -115,7 +117,12 @@ class Loop:
     @property
     def trouble(self) -> str:
         """Why no decisions come, "" when they may."""
-        return self._trouble if self._bus.connected else f"away: {self._bus.last_error}"
+        return self._bus.problem or self._trouble
+
+    @property
+    def ungating(self) -> str:
+        """Why no gate comes off any more, "" while the last one did or none was due."""
+        return self._believed.problem or self._executor.trouble
 
     async def run(self, worker: Worker, stop: asyncio.Event) -> None:
         """Work until `stop` is set and what is under way has ended or gone back."""
@@ -182,6 +189,10 @@ class Loop:
             known.delivery = delivery
             return
         strange = self._verifier.problem(message) if self._verifier is not None else ""
+        if strange:
+            self._believed.failed(strange)
+        else:
+            self._believed.succeeded()
         bodies = [message.body] if strange else codec.split_decisions(message.body)
         held = Held(delivery, _shard(message.subject), len(bodies))
         self._held[message.sequence] = held

@@ -22,11 +22,13 @@ from actuator.metrics import ActuatorMetrics
 from actuator.outcomelog import OutcomeLog
 from actuator.verdicts import Verdict, rejected
 from actuator.window import Held
+from podgroup.commands import UngatePod
 from podgroup.events import Decision, OutcomeRecorded
 from podgroup.runtime.backoff import Backoff
 from podgroup.runtime.disposition import Ack, Disposition, Park, Retry
 from podgroup.runtime.log import get_logger
 from podgroup.runtime.settings import ActuatorSettings
+from podgroup.runtime.streak import Streak
 
 REPORT_EVERY_S: Final = 10.0
 """Seconds between two `retrying` outcomes of one decision."""
@@ -53,8 +55,14 @@ class RetryingExecutor:
         self._outcomes = outcomes
         self._stopping = stopping
         self._metrics = metrics
+        self._ungating = Streak("no gate could be removed")
         # Bound: for a line per outcome it is worth not to be put together each time.
         self._log = get_logger("actuator").bind()
+
+    @property
+    def trouble(self) -> str:
+        """Why no gate comes off any more, "" while the last one did or none was due."""
+        return self._ungating.problem
 
     async def carry_out(self, held: Held, decision: Decision, place: int) -> Disposition:
         """Try until it is done, refused, or sent back; the outcome is stored on return.
@@ -78,6 +86,7 @@ class RetryingExecutor:
             if verdict is None:
                 return Ack()
             self._line(decision, verdict, attempt, began)
+            self._note(decision, verdict)
             if verdict.status != "retrying":
                 await self._record(held, decision, verdict, attempt)
                 self._metrics.ended(decision, verdict.status)
@@ -94,6 +103,14 @@ class RetryingExecutor:
             waits = waits or Backoff(settings.retry_first_s, ceiling_s=settings.retry_ceiling_s)
             await first(self._stopping, self._wait_s(verdict, waits))
         return Retry(0, "the actuator is stopping")
+
+    def _note(self, decision: Decision, verdict: Verdict) -> None:
+        if not isinstance(decision.command, UngatePod):
+            return
+        if verdict.status == "applied":
+            self._ungating.succeeded()
+        elif verdict.status != "obsolete" and not verdict.again:
+            self._ungating.failed(verdict.message)
 
     def _wait_s(self, verdict: Verdict, waits: Backoff) -> float:
         wait_s = next(waits)

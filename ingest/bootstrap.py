@@ -23,10 +23,12 @@ from ingest.session import Changed, Session, begin
 from podgroup.objects import WATCHED_KINDS, Kind
 from podgroup.runtime import jetstream
 from podgroup.runtime import kube as kubernetes
+from podgroup.runtime.access import Right, Rights, watched
 from podgroup.runtime.backoff import Backoff
 from podgroup.runtime.collector import collect_rarely
 from podgroup.runtime.election import Elector
 from podgroup.runtime.health import Checks
+from podgroup.runtime.heartbeat import reporting
 from podgroup.runtime.jetstream import (
     Bus,
     BusClosed,
@@ -44,6 +46,17 @@ from podgroup.runtime.settings import Settings
 
 YOUNG = 20_000
 """Objects that may be made before the garbage collector looks: a page of a list has as many."""
+
+_QUEUEING = "kueue.x-k8s.io"
+_RIGHTS = tuple(
+    Right(group, resource, verb)
+    for group, resource in (
+        *(("", "pods"), (_QUEUEING, "workloads")),
+        *((_QUEUEING, "clusterqueues"), (_QUEUEING, "localqueues")),
+    )
+    for verb in ("list", "watch")
+)
+"""What no list or watch that matters can do without."""
 
 T = TypeVar("T")
 
@@ -89,6 +102,10 @@ async def run_ingest(
             server = await stack.enter_async_context(webhook(settings, kube, checks))
             server.answered = WebhookMetrics(metrics, server.counts).answered
         log_, api = bus, kube
+        ingest.rights = await stack.enter_async_context(watched(Rights(api, _RIGHTS)))
+        await stack.enter_async_context(
+            reporting(log_, settings, "ingest", checks, leads=ingest.leads)
+        )
         if not settings.lease.enabled:
             await ingest.run(log_, api, stop)
             return
@@ -112,6 +129,7 @@ class _Ingest:
         self._bus: Bus | None = None
         self._elector: Elector | None = None
         self._session: Session | None = None
+        self.rights: Rights | None = None
         self._known: Known | None = None
         self._afresh = False
         self._cause = ""
@@ -119,11 +137,22 @@ class _Ingest:
 
     @property
     def problem(self) -> str:
-        if self._bus is None or not self._bus.connected:
-            return "not connected to NATS"
+        if self._bus is None:
+            return "not connected to NATS yet"
+        if self._bus.problem:
+            return self._bus.problem
         if self._elector is not None and not self._elector.leading:
-            return self._elector.problem
+            return self._elector.problem or self._lacking
         return self._session.problem if self._session else self._cause or "starting"
+
+    def leads(self) -> bool:
+        """Tell whether this replica holds the Lease."""
+        return self._elector is not None and self._elector.leading
+
+    @property
+    def _lacking(self) -> str:
+        lacks = self.rights.problem if self.rights is not None else ""
+        return f"could not take over: {lacks}" if lacks else ""
 
     def _following(self) -> dict[Kind, bool]:
         watchers = self._session.watchers if self._session else ()

@@ -130,7 +130,7 @@ async def webhook(
     if own is not None:
         trust = Trust(heard_s, look_s)
         if checks is not None and not chosen.url:  # behind a Service others answer meanwhile
-            checks.ready("webhook", lambda: trust.problem)
+            checks.ready("ingest: webhook", lambda: trust.problem)
         keeper = asyncio.create_task(_keep(settings, api, own, tls, server, trust))
     else:
         assert given is not None

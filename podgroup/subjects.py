@@ -3,6 +3,7 @@
     events.<cluster>.<shard>.<source>    facts; source is watch, actuator, projector or operator
     decisions.<cluster>.<shard>          decisions, in the order they were made
     parked.<cluster>.<shard>             messages parked, as they were
+    health.<cluster>.<part>              how a replica of a part is; in no stream
 
 One stream EVENTS holds all sources, so its sequence is the total order of everything; the source
 token lets each deployment be allowed to publish its own facts only, and lets an ingester find the
@@ -74,6 +75,11 @@ def actuator_filter(cluster: str, shards: int) -> str:
 def decisions(cluster: str, shard: int) -> str:
     """Return the subject for decisions of one shard."""
     return f"decisions.{cluster}.{shard}"
+
+
+def health(cluster: str, part: str) -> str:
+    """Return the subject on which the replicas of a part say how they are; `*`: of every part."""
+    return f"health.{cluster}.{part}"
 
 
 def parked(cluster: str, shard: int) -> str:

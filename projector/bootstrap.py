@@ -7,10 +7,12 @@ import asyncio
 import sys
 from contextlib import AsyncExitStack, suppress
 
+from podgroup import subjects
 from podgroup.runtime.backoff import Backoff
 from podgroup.runtime.collector import collect_rarely
 from podgroup.runtime.election import Elector
 from podgroup.runtime.health import Checks
+from podgroup.runtime.heartbeat import reporting
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.jetstream import connect as connect_bus
 from podgroup.runtime.kube import connect as connect_kube
@@ -18,15 +20,25 @@ from podgroup.runtime.lease import lease_name
 from podgroup.runtime.log import get_logger
 from podgroup.runtime.metrics import Metrics
 from podgroup.runtime.metrics import of as metrics_of
-from podgroup.runtime.settings import Settings
+from podgroup.runtime.settings import Settings, SettingsError
+from podgroup.runtime.signing import Signer
 from projector.archive.keeping import archiving
 from projector.live.projection import Projection
+from projector.live.replicas import Replicas
 from projector.measures.lag import watching
 from projector.measures.metrics import ProjectorMetrics
-from projector.storage.database import DatabaseUnavailable, database_url, shown
+from projector.storage.database import (
+    DatabaseError,
+    DatabaseUnavailable,
+    database_url,
+    shown,
+)
 from projector.storage.store import ReadModelReplaced, SqlStore, StaleProjector
 from projector.upkeep import migrate
 from projector.upkeep.retention import retaining
+
+LOOK_S = 10.0
+"""Seconds between looks of one that stands by at what it would need to take over."""
 
 log = get_logger("projector")
 
@@ -50,7 +62,12 @@ async def run_projector(
         BusError: the streams cannot be prepared and retrying does not help.
     """
     url = database_url(settings)
-    if not await _database_ready(url, stop):
+    metrics = metrics_of(checks, settings)
+    part = _Projector(settings, url, stop, metrics)
+    if checks is not None:
+        # Before anything can wait: a probe must not find us ready because nothing was asked.
+        checks.ready("projector", lambda: part.problem)
+    if not await part.database_ready():
         return
     # The fold and the thread that writes share the interpreter. At the default of 5 ms each of the
     # many short waits of a commit would cost that much while the fold is busy.
@@ -63,10 +80,13 @@ async def run_projector(
             bus = await connect_bus(settings.nats, "projector")
             stack.push_async_callback(bus.close)
         await bus.ensure_streams(settings.streams)
-        metrics = metrics_of(checks, settings)
-        part = _Projector(settings, bus, url, stop, metrics)
-        if checks is not None:
-            checks.ready("projector", lambda: part.problem)
+        part.bus = bus
+        said = subjects.health(settings.cluster, "*")
+        await stack.enter_async_context(bus.hear(said, part.replicas.hear))
+        beat = reporting(
+            *(bus, settings, "projector", checks), leads=part.leads, beside=part.replicas.note
+        )
+        await stack.enter_async_context(beat)
         if not settings.lease.enabled:
             await part.run()
             return
@@ -74,6 +94,8 @@ async def run_projector(
         stack.push_async_callback(kube.close)
         name = lease_name("projector", settings.cluster, settings.projector.shard)
         part.elector = Elector(kube, settings.lease, name, metrics=metrics)
+        looking = asyncio.create_task(part.look_while_standing_by())
+        stack.callback(looking.cancel)
         await part.elector.run(part.term, stop)
 
 
@@ -83,14 +105,15 @@ class _Projector:
     def __init__(
         self,
         settings: Settings,
-        bus: Bus,
         url: str,
         stop: asyncio.Event,
         metrics: Metrics,
     ) -> None:
         self._settings = settings
-        self._bus = bus
+        self.bus: Bus | None = None
         self._url = url
+        self.replicas = Replicas(settings.health.report_interval_s)
+        self._unable = "starting"
         self._stop = stop
         self._shared = metrics
         self._metrics = ProjectorMetrics(metrics)
@@ -102,9 +125,53 @@ class _Projector:
         """Why this replica is not ready, "" when it works or could take over."""
         if self._projection is not None:
             return self._projection.problem
-        if not self._bus.connected:
-            return f"NATS: {self._bus.last_error or 'not connected'}"
-        return self.elector.problem if self.elector is not None else "starting"
+        if self.bus is None:
+            return self._unable
+        if self.bus.problem:
+            return self.bus.problem
+        if self.elector is None:
+            return "starting"
+        return self.elector.problem or self._unable
+
+    def leads(self) -> bool:
+        """Tell whether this replica holds the Lease."""
+        return self.elector is not None and self.elector.leading
+
+    async def database_ready(self) -> bool:
+        """Wait for a database that does not answer yet; False when `stop` came first.
+
+        Raises:
+            DatabaseError: it is not at the schema this version needs.
+        """
+        backoff = Backoff(first_s=0.5, ceiling_s=10.0)
+        while not self._stop.is_set():
+            try:
+                await asyncio.to_thread(migrate.check, self._url)
+            except DatabaseUnavailable as error:
+                wait_s, self._unable = next(backoff), f"database: {error}"
+                log.warning("database_unavailable", error=str(error), wait_s=round(wait_s, 2))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait_s):
+                        await self._stop.wait()
+            else:
+                self._unable = "starting"
+                return True
+        return False
+
+    async def look_while_standing_by(self) -> None:
+        """Look again and again whether we could take over: at the database, and at our key."""
+        while True:
+            if self._projection is None:
+                try:
+                    await asyncio.to_thread(migrate.check, self._url, brief=True)
+                    if path := self._settings.projector.signing_key_file:
+                        Signer(path)
+                except (DatabaseError, SettingsError) as error:
+                    kind = "database" if isinstance(error, DatabaseError) else "signing key"
+                    self._unable = f"could not take over: {kind}: {error}"
+                else:
+                    self._unable = ""
+            await asyncio.sleep(LOOK_S)
 
     async def term(self) -> None:
         """Work for as long as the Lease is ours, or until another one has written."""
@@ -120,7 +187,8 @@ class _Projector:
         Raises:
             StaleProjector: another projector writes this shard.
         """
-        settings, bus = self._settings, self._bus
+        settings, bus = self._settings, self.bus
+        assert bus is not None
         shard, days = settings.projector.shard, settings.database.retention_days
         log.info("projector_started", database=shown(self._url), mode=settings.mode, shard=shard)
         async with (
@@ -128,10 +196,10 @@ class _Projector:
             archiving(settings, bus, self._shared),
             retaining(self._url, days),
         ):
-            while await self._replaced(alone=alone):
+            while await self._replaced(bus, alone=alone):
                 log.warning("read_model_replaced", database=shown(self._url))
 
-    async def _replaced(self, *, alone: bool) -> bool:
+    async def _replaced(self, bus: Bus, *, alone: bool) -> bool:
         """Run a projection; True when its read model was rebuilt under it, so another is due."""
         store = SqlStore(
             self._url,
@@ -141,7 +209,12 @@ class _Projector:
             alone=alone,
         )
         self._projection = projection = Projection(
-            self._settings, self._bus, store, self._stop, metrics=self._metrics
+            self._settings,
+            bus,
+            store,
+            self._stop,
+            metrics=self._metrics,
+            replicas=self.replicas,
         )
         try:
             await projection.run()
@@ -151,20 +224,3 @@ class _Projector:
             self._projection = None
             log.info("projector_stopped", position=projection.world.meta.position)
         return False
-
-
-async def _database_ready(url: str, stop: asyncio.Event) -> bool:
-    """Wait for a database that does not answer yet; False when `stop` came first."""
-    backoff = Backoff(first_s=0.5, ceiling_s=10.0)
-    while not stop.is_set():
-        try:
-            await asyncio.to_thread(migrate.check, url)
-        except DatabaseUnavailable as error:
-            wait_s = next(backoff)
-            log.warning("database_unavailable", error=str(error), wait_s=round(wait_s, 2))
-            with suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
-                    await stop.wait()
-        else:
-            return True
-    return False

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gatelog.readmodel.rows import (
         ExpectedRow,
         GroupRow,
+        HeldUpRow,
         HolderRow,
         ParkedOfRow,
         PendingRow,
@@ -134,6 +135,8 @@ def why(
         unstarted = model.unstarted(group.id) if group.state in _OVER else []
         failed = model.unreplaced(group.id) if group.state in ADMITTED else []
         repeated = model.repeated(datetime.now(UTC), group.id)
+        now = datetime.now(UTC)
+        held = next(iter(model.held_up(now, group_id=group.id)), None)
         waiting = group.state in PENDING
         expected = _expected(model, settings, group) if waiting else None
     if output in ("json", "yaml"):
@@ -151,6 +154,7 @@ def why(
             "not_started": unstarted,
             "not_replaced": failed,
             "repeated": repeated,
+            "held_up": held,
             "missing": gaps,
         }
         sys.stdout.write(printing.document(found, output))
@@ -158,14 +162,17 @@ def why(
     out = console.console()
     out.print(console.heading(group))
     parts = (group, waits, holders, position, shared, aside, unstarted, failed, repeated, expected)
-    out.print(_answer(*parts))
+    out.print(_answer(*parts, held))
     if gaps:
         out.print(console.missing(gaps))
     return None
 
 
 def _say_awaited(model: "ReadModel", settings: "Settings") -> None:
-    """Say on stderr that nothing is decided at all, if that is so."""
+    """Say on stderr that nothing is decided at all, or that a part does not work, if it is so."""
+    from gatelog.terminal.lookup import say_standstill
+
+    say_standstill(model)
     from gatelog.readmodel.readiness import LISTS_REMEDY, awaited
 
     waits = awaited(model.checkpoint(settings.projector.shard))
@@ -190,7 +197,7 @@ def _everything(
         text = model.statement(PENDING, {"namespace": namespace, "limit": _MOST})
         console.console().print(text, soft_wrap=True)
         return None
-    rows = model.pending(namespace, _MOST + 1)
+    rows = _pending(model, namespace)
     if not rows and lookup.nothing_known(model, namespace):
         return FAILED
     _print_pending(rows, namespace, output, headers=headers)
@@ -199,13 +206,42 @@ def _everything(
 
         def again() -> None:
             nonlocal last
-            rows = model.pending(namespace, _MOST + 1)
+            rows = _pending(model, namespace)
             if rows != last:
                 last = rows
                 _print_pending(rows, namespace, output, headers=headers)
 
         following.whenever_written(model, again)
     return None
+
+
+def _pending(model: "ReadModel", namespace: str) -> "list[PendingRow]":
+    """Return what is not admitted, and before it what is admitted and held up at its gate."""
+    from gatelog.readmodel import heldup
+    from gatelog.readmodel.rows import PendingRow
+
+    now = datetime.now(UTC)
+    held = model.held_up(now - heldup.SOON, namespace=namespace, limit=_MOST)
+    return [
+        *(
+            PendingRow(
+                namespace=row.namespace,
+                name=row.name,
+                kind=row.kind,
+                state=row.state,
+                queue=row.queue,
+                cluster_queue=row.cluster_queue,
+                priority=row.priority,
+                reason=heldup.REASON,
+                message=heldup.sentence(row, now),
+                since=row.since,
+                stage="",
+                position=None,
+            )
+            for row in held
+        ),
+        *model.pending(namespace, _MOST + 1),
+    ]
 
 
 def _print_pending(
@@ -309,12 +345,13 @@ def _answer(
     failed: list["UnreplacedRow"],
     repeated: list["RepeatedRow"],
     expected: "ExpectedRow | None",
+    held: "HeldUpRow | None",
 ) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
     from gatelog.forecast.words import sentence
-    from gatelog.readmodel import repeats
+    from gatelog.readmodel import heldup, repeats
     from gatelog.readmodel.advice import remedy, replacements
     from gatelog.readmodel.shared import sentences
     from gatelog.readmodel.timeline import plain
@@ -343,6 +380,9 @@ def _answer(
             row("expected", sentence(*when) + _as_of(expected, now))
         for number, holder in enumerate(holders):
             row("" if number else "held by", _holding(holder, now))
+    elif held is not None:
+        row("held up", heldup.sentence(held, now))
+        row("it takes", heldup.advice(held))
     else:
         row("now", _settled(group, now))
     if group.spared and group.state not in ("Finished", "Gone"):

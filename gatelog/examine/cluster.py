@@ -7,7 +7,6 @@ Invariant: nothing is written but access reviews, which store nothing.
 """
 
 import asyncio
-from typing import Any
 
 import msgspec
 
@@ -15,12 +14,12 @@ from gatelog.cluster import clusterinfo, crds, manifests
 from gatelog.examine import gating, installed, leases, measuring, topology
 from gatelog.examine.findings import Finding, fail, ok, skip, warn
 from gatelog.shell.errors import CommandFailed, explain
+from podgroup.runtime.access import Right, allowed
 from podgroup.runtime.kube import KubeClient, KubeError, connect
 from podgroup.runtime.settings import Settings
 
 AREA = "cluster"
 LEAST = (1, 30)
-_REVIEWS = "/apis/authorization.k8s.io/v1"
 _ROLES = (("ingest", "base/ingest.yaml"), ("actuator", "base/actuator.yaml"))
 _MEASURE = ("measure", "components/measure/access.yaml")
 
@@ -88,7 +87,7 @@ async def _permissions(
     me, account = await clusterinfo.user(kube), f"{ours}{part}"
     other = account if (away or me.startswith(ours)) and me != account else ""
     asked = [
-        (group, resource, verb)
+        Right(group, resource, verb)
         for role in manifests.read(file)
         if role["kind"] == "ClusterRole"
         for rule in role["rules"]
@@ -97,7 +96,7 @@ async def _permissions(
         for verb in rule["verbs"]
         if not rule.get("resourceNames")
     ]
-    answers = await asyncio.gather(*(_allowed(kube, *one, other) for one in asked))
+    answers = await asyncio.gather(*(allowed(kube, one, other) for one in asked))
     if None in answers:
         return skip(AREA, f"may {name}", f"{me} may not ask what {account} may")
     who = f"account gatelog-{part}" if other else "this user"
@@ -115,25 +114,6 @@ async def _permissions(
             f"use the service account of deploy/{file}, or give this user its ClusterRole",
         )
     return ok(AREA, what, f"{who} may do all {len(asked)} things it needs")
-
-
-async def _allowed(
-    kube: KubeClient, group: str, resource: str, verb: str, account: str
-) -> bool | None:
-    """Ask about this user, or about another account; None when we may not ask."""
-    plural, _, sub = resource.partition("/")
-    attributes = {"group": group, "resource": plural, "subresource": sub, "verb": verb}
-    spec: dict[str, Any] = {"resourceAttributes": attributes}
-    if account:
-        namespace = account.split(":")[2]
-        all_accounts = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
-        spec |= {"user": account, "groups": [*all_accounts, "system:authenticated"]}
-    kind = "SubjectAccessReview" if account else "SelfSubjectAccessReview"
-    review = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
-    status, answer = await kube.json("POST", f"{_REVIEWS}/{kind.lower()}s", body=review)
-    if account and status == 403:
-        return None
-    return status == 201 and bool((answer.get("status") or {}).get("allowed"))
 
 
 _WITHOUT = {

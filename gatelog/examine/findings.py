@@ -11,7 +11,7 @@ Verdict = Literal["ok", "warn", "fail", "skip"]
 
 
 class Finding(Struct, frozen=True):
-    """`area`: settings, database, log, cluster, leases, deployments or queues.
+    """`area`: settings, database, replicas, log, cluster, leases, deployments or queues.
 
     Verdict `skip`: it could not be looked at.
     """

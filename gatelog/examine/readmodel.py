@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from gatelog.examine import stuck
 from gatelog.examine.findings import Finding, fail, ok, warn
+from gatelog.readmodel import heldup, standstill
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.readiness import LISTS_REMEDY, awaited
 from gatelog.readmodel.rows import CheckpointRow
@@ -20,6 +21,7 @@ from podgroup.runtime.settings import Settings
 AREA = "database"
 NEWS = timedelta(hours=1)
 """For so long something that was parked is worth a warning though no group stands still."""
+REPLICAS = "replicas"
 MOST_READ = 1 << 30
 """Bytes of a SQLite file that is read from end to end: a second or two."""
 
@@ -42,7 +44,7 @@ def examine(settings: Settings) -> Seen:
             return Seen([schema], None)
         with ReadModel(url, settings.cluster) as model:
             row = model.checkpoint(settings.projector.shard)
-            findings = [schema, *_integrity(url), _checkpoint(model, row)]
+            findings = [schema, *_integrity(url), _checkpoint(model, row), *_parts(model)]
             if row is not None:
                 findings += _lists(row)
                 findings += [
@@ -51,6 +53,7 @@ def examine(settings: Settings) -> Seen:
                     *_spared(model),
                 ]
                 findings += stuck.examine(model, datetime.now(UTC))
+                findings.append(_gates(model))
             return Seen(findings, row)
     except (CommandFailed, DatabaseError) as error:
         remedy = "is database.url right, and the server up?"
@@ -116,6 +119,23 @@ def _checkpoint(model: ReadModel, row: CheckpointRow | None) -> Finding:
     age = duration((datetime.now(UTC) - row.written_at).total_seconds())
     epochs = "" if row.epoch == 1 else f", epoch {row.epoch} (see table epochs for gaps)"
     return ok(AREA, "checkpoint", f"seq {row.stream_seq}, {age} ago, mode {row.mode}{epochs}")
+
+
+def _parts(model: ReadModel) -> list[Finding]:
+    found = standstill.troubles(model.replicas(), datetime.now(UTC))
+    if found:
+        return [fail(REPLICAS, one.part, one.sentence, one.remedy) for one in found]
+    return [ok(REPLICAS, "parts", f"{', '.join(standstill.PARTS)} say that they work")]
+
+
+def _gates(model: ReadModel) -> Finding:
+    now = datetime.now(UTC)
+    rows = model.held_up(now - heldup.TOO_LONG)
+    if not rows:
+        return ok(AREA, "gates", "every admitted group has lost them")
+    first, more = rows[0], f"; and {len(rows) - 1} more groups" if len(rows) > 1 else ""
+    said = f"{first.namespace}/{first.name}: {heldup.sentence(first, now)}{more}"
+    return fail(AREA, "gates", said, heldup.advice(first))
 
 
 def _lists(row: CheckpointRow) -> list[Finding]:

@@ -26,6 +26,7 @@ from gatelog.readmodel.rows import (
     ExpectedRow,
     FlavorRow,
     GroupRow,
+    HeldUpRow,
     HolderRow,
     HoldsRow,
     ParkedCount,
@@ -34,6 +35,7 @@ from gatelog.readmodel.rows import (
     PoolRow,
     QueueRow,
     RepeatedRow,
+    ReplicaRow,
     ShortRow,
     StandingRow,
     SummaryRow,
@@ -285,6 +287,17 @@ class ReadModel:
         given = {"group_id": group_id, "times": repeats.TIMES, "limit": limit}
         times = {"since": now - repeats.WINDOW, "lately": now - repeats.LATELY}
         return list(self.rows(RepeatedRow, query, {**given, **times}))
+
+    def held_up(
+        self, before: datetime, *, namespace: str = "", group_id: str = "", limit: int = 100
+    ) -> list[HeldUpRow]:
+        """Return admitted groups whose pods should have lost their gate before a time."""
+        given = {"namespace": namespace, "group_id": group_id, "before": before, "limit": limit}
+        return list(self.rows(HeldUpRow, statements.HELD_UP, given))
+
+    def replicas(self) -> list[ReplicaRow]:
+        """Return what the replicas of all parts say of themselves, by part and instance."""
+        return list(self.rows(ReplicaRow, statements.REPLICAS, {"limit": 1000}))
 
     def standing(self, before: datetime, limit: int = 100) -> list[StandingRow]:
         """Return groups that are parked, or over since before a time and not released yet."""

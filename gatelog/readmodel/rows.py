@@ -304,6 +304,43 @@ class RepeatedRow(msgspec.Struct, frozen=True):
     said: str
 
 
+class HeldUpRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An admitted group whose pods are still at their gate, as in view `v_held_up`.
+
+    `tries` counts those that failed; `last_at`, `http_status` and `said` are of the last answer.
+    """
+
+    namespace: str
+    name: str
+    kind: str
+    state: str
+    queue: str
+    cluster_queue: str
+    priority: int
+    pods: int
+    since: datetime
+    decided: int
+    decided_at: datetime | None
+    tries: int
+    last_at: datetime | None
+    http_status: int
+    said: str
+
+
+class ReplicaRow(msgspec.Struct, frozen=True):
+    """What a replica of a part says of itself; `problem` is "" when it could do its work.
+
+    `leads`: it holds the Lease of its part.
+    """
+
+    part: str
+    instance: str
+    problem: str
+    leads: bool
+    since: datetime
+    heard_at: datetime
+
+
 class StandingRow(msgspec.Struct, frozen=True):
     """A group that has not moved on; `parked` says why, where that is known."""
 

@@ -322,6 +322,22 @@ REPEATED_OF_GROUP = REPEATED.replace(
     1,
 )
 
+HELD_UP = """
+SELECT namespace, name, kind, state, queue, cluster_queue, priority, pods, since, decided,
+       decided_at, tries, last_at, http_status, said
+  FROM v_held_up
+ WHERE cluster = :cluster AND (group_id = :group_id OR :group_id = '')
+   AND (namespace = :namespace OR :namespace = '') AND since <= :before
+ ORDER BY since, group_id LIMIT :limit
+"""
+
+REPLICAS = """
+SELECT part, instance, problem, leads, since, heard_at
+  FROM replicas
+ WHERE cluster = :cluster
+ ORDER BY part, instance LIMIT :limit
+"""
+
 STANDING = """
 SELECT namespace, name, state,
        CASE WHEN state = 'Finishing' THEN finished_at ELSE wait_since END AS since, parked

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.standstill import troubles
 from gatelog.readmodel.timeline import duration
 from gatelog.shell import options, statedir
 from gatelog.shell.errors import CommandFailed, UsageFailed
@@ -91,6 +92,17 @@ def open_model(settings: Settings) -> ReadModel:
         return ReadModel(database_url(settings), settings.cluster)
     except DatabaseError as error:
         raise CommandFailed(f"{error} (--state-dir or --db says where it is)") from error
+
+
+def say_standstill(model: ReadModel) -> None:
+    """Say on stderr which part of gatelog does not work, if one does not.
+
+    Of a read model that no replica ever spoke in, such as a copy, nothing is said.
+    """
+    rows = model.replicas()
+    for trouble in troubles(rows, datetime.now(UTC)) if rows else ():
+        if trouble.stopped:
+            sys.stderr.write(f"gatelog: {trouble.sentence}; {trouble.remedy}\n")
 
 
 def nothing_known(model: ReadModel, namespace: str) -> bool:

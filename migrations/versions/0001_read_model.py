@@ -35,6 +35,7 @@ TABLES = (
     "preemptions",
     "pruned",
     "quotas",
+    "replicas",
     "roles",
     "shortages",
     "standings",
@@ -450,6 +451,18 @@ def upgrade() -> None:
         time("at"),
         document("nominal"),
         sa.PrimaryKeyConstraint("cluster", "shard", "cluster_queue", "seq", name="pk_quotas"),
+    )
+    op.create_table(
+        "replicas",
+        text("cluster"),
+        text("part"),
+        text("instance"),
+        text("problem"),
+        flag("leads"),
+        time("since"),
+        time("heard_at"),
+        sa.PrimaryKeyConstraint("cluster", "part", "instance", name="pk_replicas"),
+        postgresql_with={"fillfactor": 80},
     )
     op.create_table(
         "roles",

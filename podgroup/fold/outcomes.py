@@ -32,6 +32,8 @@ from podgroup.state import Group, Pod, Timer, World
 RETRY_AFTER = timedelta(seconds=30)
 RETRY_CEILING = timedelta(minutes=10)
 """However often a write was rejected, it is tried again after this long."""
+UNGATE_CEILING = timedelta(seconds=60)
+"""The same of the removal of a gate: what stands still goes on within a minute of being mended."""
 CREATE_CEILING = timedelta(minutes=30)
 """The same of the creation of a Workload, which a group in builtin mode runs without."""
 MAX_REFUSAL = 500
@@ -98,7 +100,10 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
             pod.let_in = False
         pod.rejections += 1
         end_expectation(world, group, pod)
-        _retry_later(world, here, group, pod.view.uid, _doubled(pod.rejections, RETRY_CEILING))
+        after = _doubled(pod.rejections, RETRY_CEILING)
+        if expectation.action == "UngatePod":
+            after = min(after, UNGATE_CEILING)
+        _retry_later(world, here, group, pod.view.uid, after)
     elif event.status == "obsolete" and pod.hidden:
         gone(world, here, group, pod)
     # obsolete: the pod is gone, the watch is about to say so

@@ -30,6 +30,7 @@ class Checks:
     def __init__(self) -> None:
         self._live: dict[str, Check] = {}
         self._ready: dict[str, Check] = {}
+        self._failing: dict[str, str] = {}
         self.metrics: Callable[[], bytes] | None = None
 
     def live(self, name: str, check: Check) -> None:
@@ -46,7 +47,25 @@ class Checks:
 
     async def readiness(self) -> dict[str, str]:
         """Return failing checks of both kinds and what they say."""
-        return await _failing({**self._ready, **self._live})
+        self._failing = await _failing({**self._ready, **self._live})
+        return self._failing
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """What was wrong with each part when `readiness` was asked last, "" for nothing.
+
+        A check is of the part that its name begins with, up to a colon.
+        """
+        found: dict[str, list[str]] = {part_of(name): [] for name in (*self._ready, *self._live)}
+        for name, said in sorted(self._failing.items()):
+            rest = name.partition(": ")[2]
+            found.setdefault(part_of(name), []).append(f"{rest}: {said}" if rest else said)
+        return {part: "; ".join(said) for part, said in found.items()}
+
+
+def part_of(check: str) -> str:
+    """Return the part that a check is of."""
+    return check.partition(":")[0]
 
 
 @asynccontextmanager
@@ -73,6 +92,7 @@ async def _server(settings: HealthSettings, checks: Checks) -> AsyncIterator[int
     async def metrics(_: web.Request) -> web.Response:
         if checks.metrics is None:
             raise web.HTTPNotFound(text="no metrics here")
+        await checks.readiness()
         return web.Response(
             body=checks.metrics(),
             headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},

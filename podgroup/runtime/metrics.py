@@ -172,7 +172,13 @@ def of(checks: Checks | None, settings: Settings) -> Metrics:
     if checks is None:
         return Metrics(settings)
     if not isinstance(checks.metrics, Metrics):
-        checks.metrics = Metrics(settings)
+        checks.metrics = made = Metrics(settings)
+        made.read(
+            "gatelog_ready",
+            "1 if this replica of the part could do its work, 0 if not; /readyz says why.",
+            ("part",),
+            read=lambda: {(part,): float(not said) for part, said in checks.problems.items()},
+        )
     return checks.metrics
 
 

@@ -745,6 +745,15 @@ class HealthSettings(Section, frozen=True, kw_only=True):
         ),
     ] = ""
     key_file: Annotated[str, Meta(description="Path of the key of cert_file (PEM).")] = ""
+    report_interval_s: Annotated[
+        float,
+        Meta(
+            ge=0.1,
+            le=15,
+            description="Seconds from one word of a part about how it is to the next "
+            "(table replicas, gatelog doctor).",
+        ),
+    ] = 5.0
 
 
 class LogSettings(Section, frozen=True, kw_only=True):

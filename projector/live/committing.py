@@ -26,6 +26,7 @@ from podgroup.runtime.backoff import Backoff
 from podgroup.runtime.log import get_logger
 from podgroup.state import World
 from projector.delivery.outbox import Outbox
+from projector.live.replicas import Replica
 from projector.measures.metrics import ProjectorMetrics, Work
 from projector.storage.loading import Loaded
 from projector.storage.store import Store, StoreUnavailable
@@ -36,6 +37,9 @@ from projector.writing.record_rows import Settled, target_text
 from projector.writing.rows import Rows, build
 
 T = TypeVar("T")
+
+SILENT_S = 10.0
+"""Seconds of one call after which a database counts as away; a lock of another may hold it."""
 
 log = get_logger("projector")
 
@@ -67,9 +71,18 @@ class Committer:
         self._running: asyncio.Task[None] | None = None
         self.checkpoint: Checkpoint | None = None
         self.place = EpochBase()
-        self.problem = ""
+        self._problem = ""
+        self._asked_s: float | None = None
         self.commits = 0
         self.rows = 0
+
+    @property
+    def problem(self) -> str:
+        """Why the database takes nothing, "" while it does; silence counts after a while."""
+        if self._problem or self._asked_s is None:
+            return self._problem
+        silent_s = time.monotonic() - self._asked_s
+        return f"no answer for {silent_s:.0f} s" if silent_s > SILENT_S else ""
 
     async def load(self) -> Loaded | None:
         """Return what the database holds, waiting for the database if need be.
@@ -141,6 +154,11 @@ class Committer:
         await self.idle()
         self._running = asyncio.create_task(self._write(rows, new, taken.journal, work))
         await asyncio.sleep(0)  # let it begin
+
+    async def write_replicas(self, rows: list[Replica]) -> None:
+        """Write what replicas say of themselves, or not, where the database is away."""
+        with suppress(StoreUnavailable):
+            await self._call(lambda: self._store.write_replicas(rows))
 
     @property
     def free(self) -> bool:
@@ -215,7 +233,11 @@ class Committer:
             )
 
     async def _call(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        self._asked_s = time.monotonic()
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        finally:
+            self._asked_s = None
 
     async def _patiently(self, work: Callable[[], T]) -> T:
         """Do it again until the database answers, or until `stop`."""
@@ -227,13 +249,13 @@ class Committer:
                 if self._stop.is_set():
                     raise
                 wait_s = next(backoff)
-                self.problem = str(error)
+                self._problem = str(error)
                 log.warning("database_unavailable", error=str(error), wait_s=round(wait_s, 2))
                 with suppress(TimeoutError):
                     async with asyncio.timeout(wait_s):
                         await self._stop.wait()
             else:
-                self.problem = ""
+                self._problem = ""
                 return done
 
 

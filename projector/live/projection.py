@@ -45,6 +45,7 @@ from projector.live import epochs
 from projector.live.announcing import Announcer
 from projector.live.committing import Committer, EpochBase
 from projector.live.logclock import LogClock
+from projector.live.replicas import Replicas
 from projector.live.unreadable import unreadable
 from projector.measures.metrics import ProjectorMetrics
 from projector.storage.opening import (
@@ -86,6 +87,7 @@ class Projection:
         stop: asyncio.Event,
         *,
         metrics: ProjectorMetrics | None = None,
+        replicas: Replicas | None = None,
     ) -> None:
         self._settings = settings
         self._bus = bus
@@ -93,6 +95,8 @@ class Projection:
         self._shard = settings.projector.shard
         self._spacing = Spacing(settings.projector.commit_interval_ms / 1000)
         self._announcer = Announcer(bus, settings.cluster, self._shard)
+        self._replicas = replicas
+        self._trouble = ""
         self._fresh = False
         self._outbox = Outbox(
             bus,
@@ -129,8 +133,10 @@ class Projection:
         """Why this projector is not ready, "" when it is."""
         if self._committer.problem:
             return f"database: {self._committer.problem}"
-        if not self._bus.connected:
-            return f"NATS: {self._bus.last_error or 'not connected'}"
+        if self._bus.problem:
+            return self._bus.problem
+        if self._reader is None and self._trouble:
+            return f"log: {self._trouble}"
         if self._reader is None or self._outbox.holding:
             return f"catching up: at {self._stream_seq} of {self._target}"
         return ""
@@ -153,6 +159,10 @@ class Projection:
         publishing = asyncio.create_task(self._outbox.run(self._committer.owed))
         backlog = self._outbox.backlog
         looking = asyncio.create_task(backlog.watch(self._bus, self._settings.cluster))
+        beside = [publishing, looking]
+        if self._replicas is not None:
+            write = self._committer.write_replicas
+            beside.append(asyncio.create_task(self._replicas.keep(write)))
         self._bus.on_reconnect.append(self._on_reconnect)
         try:
             await self._start()
@@ -171,7 +181,7 @@ class Projection:
             log.warning("stopped_without_database", error=str(error))
         finally:
             self._bus.on_reconnect.remove(self._on_reconnect)
-            for task in (publishing, looking):
+            for task in beside:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
@@ -212,8 +222,10 @@ class Projection:
             try:
                 await self._find_place()
             except (StreamMissing, BusUnavailable) as error:
+                self._trouble = str(error)
                 log.warning("log_unavailable", error=str(error))
             else:
+                self._trouble = ""
                 return
             try:
                 await self._bus.ensure_streams(self._settings.streams)

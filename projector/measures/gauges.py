@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from podgroup.facts import cluster_queue_name
+from podgroup.ids import PodUID
 from podgroup.lifecycle import PENDING, stage_of
 from podgroup.members import Flag
 from podgroup.runtime.metrics import Labels, Metrics
@@ -32,6 +33,12 @@ def declare(metrics: Metrics, world: Callable[[], World]) -> None:
         ),
         ("gatelog_groups", "Groups that exist, by their state.", ("state",), groups),
         ("gatelog_pods", "Pods that exist.", (), pods),
+        (
+            "gatelog_held_up_pods",
+            "Pods of admitted groups at their gate, whose removal was refused.",
+            (),
+            held_up_pods,
+        ),
         ("gatelog_gated_pods", "Pods that carry our gate.", ("cluster_queue",), gated_pods),
         (
             "gatelog_unadmitted_pods",
@@ -75,6 +82,13 @@ def groups(world: World) -> Counter[Labels]:
 def pods(world: World) -> dict[Labels, int]:
     """Return how many pods there are."""
     return {(): len(world.pods)}
+
+
+def held_up_pods(world: World) -> dict[Labels, int]:
+    """Return how many pods wait for another try to remove their gate."""
+    waiting = (name.rpartition("/")[2] for name in world.meta.timers if name.startswith("retry/"))
+    found = (world.pods.get(PodUID(uid)) for uid in waiting)
+    return {(): sum(1 for pod in found if pod is not None and pod.gated and pod.rejections)}
 
 
 def gated_pods(world: World) -> Counter[Labels]:

@@ -63,6 +63,48 @@ SELECT g.cluster, g.id AS group_id, g.namespace, g.name, g.kind, g.state, g.queu
 """
 
 
+def _held_up(d: Dialect) -> str:
+    """Admitted groups with pods at their gate, and the latest of the decisions to remove it."""
+    since = d.last.format(a="g.admitted_at", b="p.first_at")
+    answer = """(SELECT o.{column} FROM outcomes o
+         WHERE o.cluster = l.cluster AND o.decision_id = l.id
+         ORDER BY o.seq DESC, o.attempt DESC LIMIT 1)"""
+    return f"""
+WITH at_gate AS (
+    SELECT p.cluster, p.group_id, count(*) AS pods, min(p.created_at) AS first_at
+      FROM pods p
+     WHERE p.gone_at IS NULL AND p.gated AND p.fate = '' AND p.deleted_at IS NULL
+     GROUP BY p.cluster, p.group_id),
+held AS (
+    SELECT g.cluster, g.id AS group_id, g.namespace, g.name, g.kind, g.state, g.queue,
+           g.cluster_queue, g.priority, g.admitted_at, p.pods, {since} AS since
+      FROM groups g JOIN at_gate p ON p.cluster = g.cluster AND p.group_id = g.id
+     WHERE g.gone_at IS NULL AND g.state IN ('Admitted', 'Running')),
+decided AS (
+    SELECT d.cluster, d.group_id, count(*) AS decided, max(d.issued_at) AS decided_at,
+           max(d.number) AS number,
+           sum((SELECT coalesce(max(o.attempt), 0) FROM outcomes o
+                 WHERE o.cluster = d.cluster AND o.decision_id = d.id
+                   AND o.status IN ('rejected', 'retrying'))) AS tries
+      FROM held h
+      JOIN decisions d ON d.cluster = h.cluster AND d.group_id = h.group_id
+       AND d.action = 'UngatePod' AND d.issued_at >= h.admitted_at
+      JOIN pods p ON p.cluster = d.cluster AND p.group_id = d.group_id AND p.gone_at IS NULL
+       AND p.gated AND d.target = 'Pod ' || p.namespace || '/' || p.name || ' ' || p.uid
+     GROUP BY d.cluster, d.group_id)
+SELECT h.cluster, h.group_id, h.namespace, h.name, h.kind, h.state, h.queue, h.cluster_queue,
+       h.priority, h.pods, h.since, {d.seconds.format(a="h.since", b=d.now)} AS held_seconds,
+       coalesce(t.decided, 0) AS decided, t.decided_at, coalesce(t.tries, 0) AS tries,
+       {answer.format(column="at")} AS last_at,
+       coalesce({answer.format(column="http_status")}, 0) AS http_status,
+       coalesce({answer.format(column="message")}, '') AS said
+  FROM held h
+  LEFT JOIN decided t ON t.cluster = h.cluster AND t.group_id = h.group_id
+  LEFT JOIN decisions l ON l.cluster = t.cluster AND l.group_id = t.group_id
+   AND l.number = t.number
+"""
+
+
 def _admission_latency(d: Dialect) -> str:
     steps = (
         ("g.created_at", "g.complete_at", "compose_seconds"),
@@ -271,6 +313,7 @@ VIEWS = {
     "v_group_timeline": _group_timeline,
     "v_queue_position": _queue_position,
     "v_why_pending": _why_pending,
+    "v_held_up": _held_up,
     "v_admission_latency": _admission_latency,
     "v_queue_usage_hourly": _queue_usage_hourly,
     "v_pending": _pending,
@@ -288,6 +331,7 @@ COMMENTS = {
     "v_group_timeline": "All that happened to a group; order by seq, ord",
     "v_why_pending": "Groups that are pending, in which stage, what each waits for, and the "
     "position of those that wait for quota",
+    "v_held_up": "Admitted groups whose pods are at their gate still: what was tried, and answered",
     "v_admission_latency": "Seconds each admission took, step by step",
     "v_queue_usage_hourly": "Quota held per ClusterQueue, flavor, resource and hour (UTC)",
     "v_queue_position": "Groups that wait for quota, with their position in ClusterQueue and "

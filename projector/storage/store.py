@@ -11,19 +11,21 @@ the state it covers.
 
 import sqlite3
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any, Protocol, cast
 
 import msgspec
 import psycopg
-from sqlalchemy import Connection, Engine, text
+from msgspec import Struct
+from sqlalchemy import Connection, Engine, delete, insert, text
 from sqlalchemy.exc import DBAPIError
 
 from podgroup.codec import Conclusions
 from podgroup.events import Decision
 from podgroup.journal import ParkedRow
+from projector import tables
 from projector.schema import partitions
 from projector.storage.damage import REBUILD, damage
 from projector.storage.database import shown, writer
@@ -96,6 +98,9 @@ class Store(Protocol):
 
     def parked_after(self, seq: int) -> list[ParkedRow]:
         """Return what was parked at positions above `seq`."""
+
+    def write_replicas(self, rows: Sequence[Struct]) -> None:
+        """Put what the replicas say in the place of what they said before."""
 
     def close(self) -> None:
         """Release the database."""
@@ -176,6 +181,19 @@ class SqlStore:
         """
         with self._transaction() as connection:
             return load_parked(connection, self._cluster, self._shard, seq)
+
+    def write_replicas(self, rows: Sequence[Struct]) -> None:
+        """Put what the replicas of all parts say in the place of what they said before.
+
+        Raises:
+            StoreUnavailable: no connection.
+        """
+        table = tables.replicas
+        with self._transaction() as connection:
+            connection.execute(delete(table).where(table.c.cluster == self._cluster))
+            if rows:
+                values = [{"cluster": self._cluster, **msgspec.structs.asdict(r)} for r in rows]
+                connection.execute(insert(table), values)
 
     def commit(
         self, rows: Rows, new: Checkpoint, old: Checkpoint | None, *, again: bool = False

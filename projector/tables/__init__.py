@@ -8,14 +8,22 @@ There are no foreign keys: rows of one transaction come from one fold, which kee
 and history outlives the rows it speaks of (partitions are dropped, not followed).
 
 Invariant: only `storage.store` writes these tables, in one transaction with the checkpoint, save
-what `gatelog forecast` says of the future; `upkeep.pruning` takes away what is over and old, and
-says so in `pruned`.
+what `gatelog forecast` says of the future and `replicas` of the present; `upkeep.pruning` takes
+away what is over and old, and says so in `pruned`.
 """
 
 from projector.tables.base import UtcTime, metadata
 from projector.tables.forecasts import estimates, forecasts
 from projector.tables.groups import gates, groups, pods, roles
-from projector.tables.position import checkpoints, epochs, objects, parked, pruned, standings
+from projector.tables.position import (
+    checkpoints,
+    epochs,
+    objects,
+    parked,
+    pruned,
+    replicas,
+    standings,
+)
 from projector.tables.record import (
     admissions,
     conclusions,
@@ -51,6 +59,7 @@ __all__ = [
     "preemptions",
     "pruned",
     "quotas",
+    "replicas",
     "roles",
     "shortages",
     "standings",

@@ -14,6 +14,7 @@ from projector.tables.base import (
     blob,
     cluster,
     count,
+    flag,
     metadata,
     number,
     real,
@@ -121,6 +122,20 @@ standings = Table(
     blob("folded", "msgpack of podgroup.standing.Told; private to the projector"),
     comment="How each queue and cohort stands, as it was told last (builtin mode)",
     info=rows("replace"),
+    postgresql_with=HOT,
+)
+
+replicas = Table(
+    "replicas",
+    metadata,
+    cluster(),
+    text("part", "ingest, projector, actuator, or another that says how it is", key=True),
+    text("instance", "Host and a random name of the process", key=True),
+    text("problem", "Why it cannot do its work, as /readyz says it; empty: it can"),
+    flag("leads", "It holds the Lease of its part: it is the one that works"),
+    time("since", "Since when it can, or cannot", null=False),
+    time("heard_at", "When it was heard last, by the projector's clock", null=False),
+    comment="One row per running replica of a part: how it says that it is",
     postgresql_with=HOT,
 )
 

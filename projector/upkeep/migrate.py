@@ -24,11 +24,12 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from projector import tables
 from projector.schema import partitions
 from projector.storage.damage import damage
-from projector.storage.database import DatabaseError, DatabaseUnavailable, shown, writer
+from projector.storage.database import DatabaseError, DatabaseUnavailable, reader, shown, writer
 from projector.upkeep import reading_role
 
 LOCK = 0x6761_7465_6C6F_67  # "gatelog"; pg_advisory_lock takes 64 bits
 UPGRADE_TIMEOUT_S = 3600.0
+BRIEF_S = 10.0
 _SQLITE_WAIT_MS = 120_000
 """How long the write lock is waited for: another process may be migrating just now."""
 
@@ -92,12 +93,14 @@ def upgrade(url: str, *, reader_role: str = "", stamp: str = "") -> None:
 
 
 @contextmanager
-def _connected(url: str) -> Iterator[Connection]:
-    engine = writer(url, UPGRADE_TIMEOUT_S)
+def _connected(url: str, *, brief: bool = False) -> Iterator[Connection]:
+    engine = reader(url, BRIEF_S, 1) if brief else writer(url, UPGRADE_TIMEOUT_S)
     try:
         with engine.connect() as connection:
             raw = connection.connection.driver_connection
-            if isinstance(raw, sqlite3.Connection):  # by hand: SQLAlchemy would begin first
+            if (
+                isinstance(raw, sqlite3.Connection) and not brief
+            ):  # by hand: SQLAlchemy would begin first
                 raw.execute(f"PRAGMA busy_timeout = {_SQLITE_WAIT_MS}").close()
             yield connection
     except OperationalError as error:
@@ -194,14 +197,16 @@ def _stamp(connection: Connection, url: str, to: str) -> None:
     connection.commit()
 
 
-def check(url: str) -> None:
+def check(url: str, *, brief: bool = False) -> None:
     """Refuse a database that is not at exactly the schema this version needs.
+
+    `brief`: by reading alone, and without waiting for whoever writes.
 
     Raises:
         DatabaseError: it is older (run `gatelog migrate`) or newer.
         DatabaseUnavailable: it does not answer.
     """
-    with _connected(url) as connection:
+    with _connected(url, brief=brief) as connection:
         check_not_newer(connection, url)
         at = revision(connection)
     if at != head():

@@ -14,7 +14,9 @@ from gatelog.forecast.metering import Meters
 from ingest.metrics import IngestMetrics, WebhookMetrics
 from podgroup.engine import new_world
 from podgroup.runtime.election import lease_metrics
-from podgroup.runtime.metrics import Family, Metrics
+from podgroup.runtime.health import Checks
+from podgroup.runtime.metrics import Family, Metrics, of
+from podgroup.runtime.settings import Settings
 from projector.archive.keeping import ArchiveMetrics, Behind
 from projector.measures.metrics import ProjectorMetrics
 
@@ -22,6 +24,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 BEGIN, END = "<!-- begin metrics -->", "<!-- end metrics -->"
 
 SECTIONS = {
+    "Every part": "gatelog_ready",
     "Pods, groups and quota (projector)": "",
     "Ingest": "gatelog_ingest_",
     "Webhook (ingest)": "gatelog_webhook_",
@@ -37,7 +40,7 @@ def everything() -> Metrics:
     """The metrics of a process that runs all parts, with nothing behind them."""
     nobody = cast(Any, None)
     world = new_world("nobody")
-    metrics = Metrics()
+    metrics = of(Checks(), Settings())
     ProjectorMetrics(metrics).watch(lambda: world, nobody, lambda: 0)
     ArchiveMetrics(metrics, Behind())
     IngestMetrics(metrics).watch(dict, lambda: 0)

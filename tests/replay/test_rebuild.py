@@ -55,7 +55,7 @@ def checkpoint(url: str) -> dict[str, Any]:
 
 
 def test_every_table_is_merged() -> None:
-    told = {"checkpoints", "conclusions", "epochs", "estimates", "forecasts", "pruned"}
+    told = {"checkpoints", "conclusions", "epochs", "estimates", "forecasts", "pruned", "replicas"}
     assert set(MERGED) | told == set(tables.metadata.tables)
     assert {table.name for table in EVERY} == set(MERGED)
 

@@ -7,9 +7,11 @@ is `podgroup.codec`'s business.
 import asyncio
 import base64
 import weakref
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 
 import msgspec
+from nats.aio.msg import Msg
 
 from podgroup.runtime.backoff import Backoff
 from podgroup.runtime.jetstream import streams, worker
@@ -83,6 +85,47 @@ class Bus:
     def last_error(self) -> str:
         """What the server or the socket last complained about."""
         return self._connection.last_error
+
+    @property
+    def problem(self) -> str:
+        """Why nothing can be published now, "" when it can, as far as was tried."""
+        return self._connection.problem
+
+    async def tell(self, subject: str, body: bytes) -> None:
+        """Send a message that no stream keeps, to those who listen now.
+
+        Raises:
+            BusUnavailable: not connected.
+        """
+        await self._connection.send(subject, body)
+
+    @asynccontextmanager
+    async def hear(self, subject: str, take: Callable[[bytes], object]) -> AsyncIterator[None]:
+        """Give `take` what is told on a subject (wildcards allowed) while the context is open.
+
+        What is told while the connection is away is not heard.
+        """
+
+        async def heard(message: Msg) -> None:
+            take(message.data)
+
+        async def subscribe() -> None:
+            with suppress(BusUnavailable):  # the next connection brings another try
+                await self._connection.subscribe(heard, subject)
+
+        tasks: set[asyncio.Task[None]] = set()
+
+        def again() -> None:
+            tasks.add(task := asyncio.create_task(subscribe()))
+            task.add_done_callback(tasks.discard)
+
+        self.on_reconnect.append(again)
+        try:
+            await subscribe()
+            yield
+        finally:
+            self.on_reconnect.remove(again)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def ensure_streams(self, settings: StreamSettings) -> None:
         """Create EVENTS, DECISIONS and PARKED, or bring their limits up to date; see `streams`.

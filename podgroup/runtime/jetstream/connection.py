@@ -43,6 +43,7 @@ from podgroup.runtime.jetstream.values import (
 )
 from podgroup.runtime.log import get_logger
 from podgroup.runtime.settings import NatsSettings
+from podgroup.runtime.streak import Streak
 
 NO_RESPONDERS = 503
 LOOK_S = 0.5
@@ -82,6 +83,7 @@ class Connection:
         self.generation = 0
         self.last_error = ""
         self.on_reconnect: list[Callable[[], object]] = []
+        self._storing: dict[str, Streak] = {}
 
     @property
     def connected(self) -> bool:
@@ -92,6 +94,27 @@ class Connection:
     def max_payload(self) -> int:
         """Bytes of body that the server takes in one message; 0 while not connected."""
         return int(self._client.max_payload) if self._client is not None else 0
+
+    @property
+    def problem(self) -> str:
+        """Why nothing can be published now, "" when it can, as far as was tried."""
+        if not self.connected:
+            return f"NATS: {self.last_error or 'not connected'}"
+        return next((said for each in self._storing.values() if (said := each.problem)), "")
+
+    def stored(self, subject: str, problem: str = "") -> None:
+        """Take note that the server stored a message on a subject, or of why it did not.
+
+        A server whose disk is full or read-only stays connected, and answers everything but this.
+        """
+        name = subject.partition(".")[0]
+        storing = self._storing.get(name)
+        if storing is None:
+            storing = self._storing[name] = Streak(f"NATS stores nothing on {name}.>")
+        if problem:
+            storing.failed(problem)
+        else:
+            storing.succeeded()
 
     def listen(self, listener: Listener) -> None:
         """Tell `listener` about changes for as long as other code keeps it alive."""
@@ -146,8 +169,10 @@ class Connection:
         detail = f" ({self.last_error})" if self.last_error else ""
         return BusUnavailable(f"{what}; server {shown_url(self.settings)}{detail}")
 
-    async def subscribe(self, callback: Callable[[Msg], Awaitable[None]]) -> "Inbox":
-        """Subscribe to a new subject of our own, in the current generation.
+    async def subscribe(
+        self, callback: Callable[[Msg], Awaitable[None]], subject: str = ""
+    ) -> "Inbox":
+        """Subscribe to `subject`, else to a new one of our own, in the current generation.
 
         Raises:
             BusUnavailable: not connected.
@@ -155,7 +180,7 @@ class Connection:
         client = self._require()
         generation = self.generation
         try:
-            subject = client.new_inbox()
+            subject = subject or client.new_inbox()
             subscription = await client.subscribe(subject, cb=callback)
         except _FAILURES as error:
             self._look(client)

@@ -191,6 +191,7 @@ class Publisher:
             ack = _acks.decode(message.data)
             if ack.error is None:
                 entry.sequence = ack.seq
+                self._connection.stored(entry.subject)
                 self._resolve()
             elif ack.error.code in _REFUSALS:
                 self._break(refused(entry.subject, ack.error))
@@ -219,6 +220,8 @@ class Publisher:
         self._failed = True
         if self._repair is None and self._broken is None:
             log.warning("publish_interrupted", why=why, outstanding=len(self._entries))
+            if self._entries:
+                self._connection.stored(self._entries[0].subject, why)
             self._repair = self._loop.create_task(self._run_repair())
 
     async def _run_repair(self) -> None:
@@ -315,14 +318,20 @@ async def publish_once(
     """
     if after is not None:
         headers = {**headers, FOLLOWS: str(after)}
-    answer = await connection.request(subject, body, timeout_s=timeout_s, headers=headers)
+    try:
+        answer = await connection.request(subject, body, timeout_s=timeout_s, headers=headers)
+    except BusUnavailable as error:
+        connection.stored(subject, str(error))
+        raise
     ack = _acks.decode(answer)
     if ack.error is None:
+        connection.stored(subject)
         return ack
     if ack.error.err_code == _WRONG_LAST_SEQUENCE:
         raise Overtaken(f"{subject}: {ack.error.description}, expected {after}")
     if ack.error.code in _REFUSALS and ack.error.err_code != _BEING_STORED:
         raise refused(subject, ack.error)
+    connection.stored(subject, ack.error.description)
     raise connection.unavailable(f"publish to {subject}: {ack.error.description}")
 
 

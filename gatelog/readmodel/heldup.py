@@ -1,0 +1,54 @@
+"""Groups that are admitted and whose pods are still at their gate, in sentences.
+
+Theory. An admission is worth nothing before the gate is gone. View `v_held_up` says which groups
+are between the two, what was tried and what was answered; whoever asks about a standstill (`why`,
+`why -A`, `doctor`) asks it.
+
+Invariant: pure; a sentence names what was tried, how often, and the last answer.
+"""
+
+from datetime import datetime, timedelta
+
+from gatelog.readmodel.rows import HeldUpRow
+from gatelog.readmodel.timeline import duration
+
+REASON = "GateNotRemoved"
+SOON = timedelta(seconds=5)
+"""A gate goes within this where nothing is in the way; a list leaves such groups out."""
+TOO_LONG = timedelta(seconds=30)
+"""From then on it is a fault."""
+_KEPT = 300
+"""Characters of the API server's answer."""
+
+
+def sentence(row: HeldUpRow, now: datetime) -> str:
+    """Say since when the gate should be gone, what was tried, how often, and what was answered."""
+    pods = "the gate" if row.pods == 1 else f"the gates of {row.pods} pods"
+    admitted = f"admitted {_ago(row.since, now)}; {pods}"
+    if not row.decided:
+        return f"{admitted} should go, and no decision to remove it was made yet"
+    if row.tries:
+        times = "once" if row.tries == 1 else f"{row.tries} times"
+        status = f" {row.http_status}" if row.http_status else ""
+        when = f" {_ago(row.last_at, now)}" if row.last_at is not None else ""
+        answer = row.said[:_KEPT] or "no reason given"
+        return f"{admitted} could not be removed: refused {times}, last{status}{when}: {answer}"
+    made = f" {_ago(row.decided_at, now)}" if row.decided_at is not None else ""
+    return f"{admitted} is to be removed: decided{made}, and no actuator has answered yet"
+
+
+def advice(row: HeldUpRow) -> str:
+    """Say what ends it."""
+    if row.tries and row.http_status in (401, 403, 422):
+        return (
+            "the answer names who refuses: a right of the actuator's account (deploy/base), a "
+            "policy or a webhook, gatelog's own included if it names another account; it is tried "
+            "again within a minute of being mended"
+        )
+    if row.tries:
+        return "an API server that takes the request; it is tried again by itself"
+    return "an actuator that works: gatelog doctor says what is in its way"
+
+
+def _ago(at: datetime, now: datetime) -> str:
+    return f"{duration((now - at).total_seconds())} ago"

@@ -1,0 +1,115 @@
+"""What does not work of gatelog itself, by what its replicas say (table `replicas`), in sentences.
+
+Theory. Each replica says what its /readyz says; a part works if the replica that holds its Lease
+can, or any where there is none. The projector writes down what all of them say, so if none of it
+works nothing is known of the others, and the one thing to be said is that.
+
+Invariant: pure; a part that works is not mentioned, and what is mentioned has a remedy.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from gatelog.readmodel.rows import ReplicaRow
+from gatelog.readmodel.timeline import duration
+
+PARTS = ("ingest", "projector", "actuator")
+SILENT = timedelta(seconds=30)
+"""Silence from which on a replica is taken to be gone or stopped."""
+PASSING = timedelta(seconds=5)
+"""What is wrong for no longer than this passes by itself, as at a start."""
+
+_REMEDIES = (
+    (
+        "NATS stores nothing",
+        "make room on nats-server's disk, see that it may write there, and restart it: after a "
+        "failed write it stores nothing for as long as it lives (a liveness probe on /healthz "
+        "restarts it, as in deploy/components/nats)",
+    ),
+    ("NATS:", "is nats-server up at nats.url, and are nats.user and its password its own?"),
+    ("there is no stream", "run gatelog migrate, which makes streams and consumers"),
+    ("no decision is believed", "give every actuator the projector's public key "
+     "(actuator.decision_keys_file, deploy/secrets.sh), and set the clocks: 10 minutes apart is "
+     "too much"),
+    ("signing key", "put the projector's key in place (projector.signing_key_file)"),
+    ("database:", "is the database up, is there room, is its password right, may it be written, "
+     "and who holds a lock? It is tried again by itself"),
+    ("may not", "give the account its ClusterRole again (kubectl apply -k deploy/base)"),
+    ("no gate could be removed", "the answer names who refuses: a right, a policy, a webhook"),
+    ("certificate", "renew the certificate; it is read again by itself"),
+    ("", "its log says more (kubectl logs, journalctl)"),
+)  # fmt: skip
+"""What a problem has in it -> what to do; the first that fits."""
+
+
+_OR = {"projector": ", or none can write to the database"}
+
+
+class Trouble(Struct, frozen=True):
+    """What is wrong with a part; `stopped`: no replica of it can do its work."""
+
+    part: str
+    sentence: str
+    remedy: str
+    stopped: bool
+
+
+def troubles(rows: Sequence[ReplicaRow], now: datetime) -> list[Trouble]:
+    """Return what is wrong with the parts, in the order in which a pod meets them."""
+    heard = {part: [row for row in rows if row.part == part] for part in PARTS}
+    projectors = [row for row in heard["projector"] if now - row.heard_at <= SILENT]
+    if not projectors:
+        return [_absent("projector", heard["projector"], now)]
+    # What the others say does not arrive, or has had no time to.
+    deaf = any(row.problem.startswith("NATS:") for row in projectors)
+    new = all(now - row.since < SILENT for row in projectors)
+    others = sorted({row.part for row in rows} - set(PARTS))
+    found = []
+    for part in (*PARTS, *others):
+        all_rows = [row for row in rows if row.part == part]
+        if part != "projector" and (deaf or (new and not all_rows)):
+            continue
+        if (trouble := _trouble(part, all_rows, now)) is not None:
+            found.append(trouble)
+    return found
+
+
+def _trouble(part: str, rows: Sequence[ReplicaRow], now: datetime) -> Trouble | None:
+    present = [row for row in rows if now - row.heard_at <= SILENT]
+    if not present:
+        return _absent(part, rows, now)
+    unable = [row for row in present if row.problem and now - row.since >= PASSING]
+    unable.sort(key=lambda row: (not row.leads, row.since, row.instance))
+    if unable:
+        first, stopped = unable[0], unable[0].leads or len(unable) == len(present)
+        some = "" if stopped else f"{len(unable)} of {len(present)} replicas of "
+        since = duration((now - first.since).total_seconds())
+        said = f"{some}{part} cannot work, since {since}: {first.problem}"
+        return Trouble(part, said, remedy(first.problem), stopped)
+    if len(present) < len(rows):
+        silent = max(rows, key=lambda row: now - row.heard_at)
+        since = duration((now - silent.heard_at).total_seconds())
+        said = f"{part} {silent.instance} has said nothing for {since}; another one works"
+        return Trouble(part, said, f"is it stopped or gone? See {part}'s pods and log", False)
+    return None
+
+
+def _absent(part: str, rows: Sequence[ReplicaRow], now: datetime) -> Trouble:
+    if rows:
+        last = max(rows, key=lambda row: row.heard_at)
+        since = duration((now - last.heard_at).total_seconds())
+        said = f"no {part} runs{_OR.get(part, '')}: nothing was heard of one for {since}"
+        if last.problem:
+            said += f"; the last said: {last.problem}"
+    else:
+        said = f"no {part} runs: none has said how it is"
+    only = "; only it writes down how the other parts are" if part == "projector" else ""
+    doing = f"start it (gatelog up, or the deployment of {part}); its log says why it ended{only}"
+    return Trouble(part, said, doing, True)
+
+
+def remedy(problem: str) -> str:
+    """Return what to do about a problem of a replica."""
+    return next(doing for mark, doing in _REMEDIES if mark in problem)

@@ -1,0 +1,58 @@
+"""Failures of one kind of work in a row: when they have lasted, they are a reason not to be ready.
+
+Theory. One failure says little, and work that fails for one object only is that object's trouble.
+What nothing succeeded in for a while is the trouble of the part. The count begins anew with a
+success, and is forgotten when nothing was tried for so long that it says nothing about now.
+
+Invariant: `problem` is "" for the first `after_s` seconds, and after a success.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+AFTER_S: Final = 10.0
+"""Seconds of failures without a success after which they are a problem."""
+FORGET_S: Final = 45.0
+"""Seconds without a try after which failures say nothing about now: the cause may be mended, and
+another replica may have had the success."""
+
+
+class Streak:
+    """Failures since the last success; `what` is the beginning of the sentence about them."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        after_s: float = AFTER_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._what = what
+        self._after_s = after_s
+        self._clock = clock
+        self._times = 0
+        self._since = self._last = 0.0
+        self._why = ""
+
+    def succeeded(self) -> None:
+        """Begin anew."""
+        self._times = 0
+
+    def failed(self, why: str) -> None:
+        """Count a failure; `why` is what was answered."""
+        now = self._clock()
+        if not self._times or now - self._last > FORGET_S:
+            self._times, self._since = 0, now
+        self._times += 1
+        self._last, self._why = now, why
+
+    @property
+    def problem(self) -> str:
+        """What has failed, how often, for how long and with which answer; "" for nothing."""
+        now = self._clock()
+        lasted_s = now - self._since
+        if not self._times or lasted_s < self._after_s or now - self._last > FORGET_S:
+            return ""
+        times = "once" if self._times == 1 else f"{self._times} times"
+        return f"{self._what}: failed {times} in {lasted_s:.0f} s, last: {self._why}"
