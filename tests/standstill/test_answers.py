@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from gatelog.readmodel import heldup, standstill
 from gatelog.readmodel.rows import HeldUpRow, ReplicaRow
 from podgroup.runtime.streak import AFTER_S, FORGET_S, Streak
+from tests.standstill import reference
 
 NOW = datetime(2026, 11, 23, 10, 0, tzinfo=UTC)
 
@@ -98,3 +99,7 @@ def test_a_streak_is_a_problem_once_it_has_lasted_until_a_success_or_long_silenc
     assert streak.problem.endswith("failed once in 10 s, last: 403")
     streak.succeeded()
     assert streak.problem == ""
+
+
+def test_the_page_has_the_table() -> None:
+    assert reference.written() == reference.table(), "python -m tests.standstill.reference"

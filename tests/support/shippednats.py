@@ -17,14 +17,18 @@ from tests.deploy.manifests import DEPLOY
 class ShippedNats:
     """One server on loopback; its files are in `folder`, secrets in `folder`/secrets."""
 
-    def __init__(self, folder: Path, clusters: tuple[str, ...], database_host: str = "db") -> None:
+    def __init__(
+        self, folder: Path, clusters: tuple[str, ...], database_host: str = "db", monitor: int = 0
+    ) -> None:
         self.secrets = folder / "secrets"
         self._host = database_host
         self.make_secrets(*clusters)
         self.port = free_port()
         text = (DEPLOY / "components" / "nats" / "nats.conf").read_text()
         text = text.replace("0.0.0.0:4222", f"127.0.0.1:{self.port}")
-        text = text.replace('http: "0.0.0.0:8222"', "").replace("/data", str(folder / "data"))
+        text = text.replace(
+            'http: "0.0.0.0:8222"', f"http: 127.0.0.1:{monitor}" if monitor else ""
+        ).replace("/data", str(folder / "data"))
         text = text.replace("../nats-secrets/passwords.conf", "secrets/passwords.conf")
         self._config = folder / "nats.conf"
         self._config.write_text(text)

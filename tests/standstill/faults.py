@@ -1,0 +1,412 @@
+"""The table: each fault, what it does, and who must say so.
+
+Where a cell cannot be had, `without` says why. What is said is matched with a regular expression.
+
+Invariant: a fault leaves everything as it was, except what gatelog must mend by itself.
+"""
+
+import asyncio
+import contextlib
+import resource
+import shutil
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import Any
+
+import psycopg
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
+from msgspec import Struct
+
+from tests.chaos.faults import widen
+from tests.deploy.manifests import DEPLOY, objects
+from tests.standstill.stack import CLUSTER, COMMANDS, Stack
+from tests.support.processes import KUEUE
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+ROOM = 4096
+"""Bytes that a file of a server may have whose disk is full: no write to its log succeeds."""
+Does = Callable[[Stack], AbstractAsyncContextManager[None]]
+
+
+class Fault(Struct, frozen=True):
+    """One row. `parts` are those whose every /readyz must say no; with `one`, one replica of each.
+
+    `says`: the cause, in /readyz and doctor. `why`: what is said about a pod created meanwhile.
+    """
+
+    name: str
+    does: Does
+    parts: tuple[str, ...]
+    says: str
+    alert: str
+    why: str
+    one: bool = False
+    silent: bool = False
+    """/readyz does not answer at all."""
+    doctor: str = ""
+    """What doctor says, if not `says`."""
+    quick: bool = False
+    """Played in `make test` too."""
+    standin: bool = False
+    """The stand-in alone can do it."""
+    without: str = ""
+    heals: bool = True
+
+
+@asynccontextmanager
+async def nats_gone(stack: Stack) -> AsyncIterator[None]:
+    stack.nats_wanted = False
+    await asyncio.to_thread(stack.nats.stop)
+    try:
+        yield
+    finally:
+        stack.nats.start()
+        stack.nats_wanted = True
+
+
+@asynccontextmanager
+async def nats_full(stack: Stack) -> AsyncIterator[None]:
+    async def keep_full() -> None:
+        while True:  # its probe starts it anew, and the disk is as full as before
+            with contextlib.suppress(ProcessLookupError):
+                pid = stack.nats.process.pid
+                _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (ROOM, hard))
+            await asyncio.sleep(0.02)
+
+    filling = asyncio.create_task(keep_full())
+    try:
+        yield
+    finally:
+        filling.cancel()
+        with contextlib.suppress(ProcessLookupError):
+            widen(stack.nats.process.pid)
+
+
+@asynccontextmanager
+async def stream_deleted(stack: Stack) -> AsyncIterator[None]:
+    await asyncio.to_thread(stack.nats.stop)
+    for folder in (stack.folder / "data").glob("**/streams/EVENTS"):
+        shutil.rmtree(folder)
+    stack.nats.start()
+    try:
+        yield
+    finally:
+        await stack._run("migrate", env=stack.env("streams"))
+
+
+@asynccontextmanager
+async def nats_password(stack: Stack) -> AsyncIterator[None]:
+    """The server has new passwords, the parts the old ones."""
+    secrets = stack.nats.secrets
+    old = {part: (secrets / part).read_text() for part in COMMANDS}
+    conf = secrets / "passwords.conf"
+    before = conf.read_text()
+    text = before
+    for part, password in old.items():
+        text = text.replace(password.strip(), f"new-{password.strip()}"[: len(password.strip())])
+        assert part
+    conf.write_text(text)
+    stack.nats.reload()
+    try:
+        yield
+    finally:
+        conf.write_text(before)
+        stack.nats.reload()
+
+
+@asynccontextmanager
+async def database_gone(stack: Stack) -> AsyncIterator[None]:
+    await asyncio.to_thread(stack.postgres.signal, signal.SIGKILL)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(stack.postgres.start)
+
+
+@asynccontextmanager
+async def database_full(stack: Stack) -> AsyncIterator[None]:
+    await asyncio.to_thread(stack.postgres.limit_files, "32768")
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(stack.postgres.limit_files, "unlimited")
+        if not stack.postgres.alive:
+            await asyncio.to_thread(stack.postgres.start)
+
+
+@asynccontextmanager
+async def database_locked(stack: Stack) -> AsyncIterator[None]:
+    """A session of others holds what the projector writes, as a careless maintenance does."""
+    connection = psycopg.connect(stack.postgres.url())
+    try:
+        await asyncio.to_thread(connection.execute, "LOCK TABLE checkpoints IN EXCLUSIVE MODE")
+        yield
+    finally:
+        await asyncio.to_thread(connection.close)
+
+
+@asynccontextmanager
+async def database_password(stack: Stack) -> AsyncIterator[None]:
+    await asyncio.to_thread(stack.give, "another")
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(stack.give, stack.password)
+
+
+@asynccontextmanager
+async def schema_newer(stack: Stack) -> AsyncIterator[None]:
+    with psycopg.connect(stack.postgres.url(), autocommit=True) as connection:
+        row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+        assert row is not None
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    try:
+        yield
+    finally:
+        stack.as_admin(f"UPDATE alembic_version SET version_num = '{row[0]}'")
+
+
+@asynccontextmanager
+async def rights_gone(part: str, stack: Stack) -> AsyncIterator[None]:
+    await stack.api.call("DELETE", f"{RBAC}/gatelog-{part}")
+    if stack.sim is not None:
+        stack.sim.faults.on_drop(False)  # a real server ends watches after minutes, by itself
+    try:
+        yield
+    finally:
+        for obj in objects(DEPLOY / "base"):
+            if obj["kind"] == "ClusterRoleBinding" and obj["metadata"]["name"] == f"gatelog-{part}":
+                await stack.bind(obj)
+
+
+@asynccontextmanager
+async def ungating_refused(stack: Stack) -> AsyncIterator[None]:
+    """A policy refuses whoever takes gates off, as one that names another account would."""
+    api = "/apis/admissionregistration.k8s.io/v1"
+    name = "standstill-test"
+    if stack.sim is not None:
+        text = "ValidatingAdmissionPolicy 'gates' with binding 'gates' denied request: not you"
+        rule = stack.sim.faults.answer(403, method="PATCH", path="/pods/")
+        rule.text = text
+        try:
+            yield
+        finally:
+            stack.sim.faults.rules.clear()
+        return
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "operations": ["UPDATE"],
+                    "resources": ["pods"],
+                }
+            ]
+        },
+        "validations": [
+            {
+                "expression": "size(object.spec.?schedulingGates.orValue([])) == "
+                "size(oldObject.spec.?schedulingGates.orValue([]))",
+                "message": "not you",
+            }
+        ],
+    }
+    version = "admissionregistration.k8s.io/v1"
+    policy: dict[str, Any] = {"apiVersion": version, "metadata": {"name": name}}
+    bound = {"policyName": name, "validationActions": ["Deny"]}
+    await stack.api.call(
+        "POST",
+        f"{api}/validatingadmissionpolicies",
+        policy | {"kind": "ValidatingAdmissionPolicy", "spec": spec},
+    )
+    await stack.api.call(
+        "POST",
+        f"{api}/validatingadmissionpolicybindings",
+        policy | {"kind": "ValidatingAdmissionPolicyBinding", "spec": bound},
+    )
+    await asyncio.sleep(3)
+    try:
+        yield
+    finally:
+        await stack.api.call("DELETE", f"{api}/validatingadmissionpolicybindings/{name}")
+        await stack.api.call("DELETE", f"{api}/validatingadmissionpolicies/{name}")
+
+
+@asynccontextmanager
+async def key_unknown(stack: Stack) -> AsyncIterator[None]:
+    keys = stack.nats.secrets / "decision-keys.pem"
+    before = keys.read_bytes()
+    other = ed25519.Ed25519PrivateKey.generate().public_key()
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    keys.write_bytes(other.public_bytes(serialization.Encoding.PEM, form))
+    await asyncio.sleep(6)  # the file is looked at every five seconds
+    try:
+        yield
+    finally:
+        keys.write_bytes(before)
+
+
+@asynccontextmanager
+async def key_absent(stack: Stack) -> AsyncIterator[None]:
+    key = stack.nats.secrets / "decision-key.pem"
+    away = key.with_name("away.pem")
+    key.rename(away)
+    try:
+        yield
+    finally:
+        away.rename(key)
+
+
+@asynccontextmanager
+async def key_wrong(stack: Stack) -> AsyncIterator[None]:
+    key = stack.nats.secrets / "decision-key.pem"
+    before = key.read_bytes()
+    key.write_text("-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\n")
+    try:
+        yield
+    finally:
+        key.write_bytes(before)
+
+
+def _of(part: str, stack: Stack) -> list[Any]:
+    return [child for name, child in stack.children.items() if name.startswith(part)]
+
+
+@asynccontextmanager
+async def absent(part: str, stack: Stack) -> AsyncIterator[None]:
+    await asyncio.gather(*(asyncio.to_thread(child.stop) for child in _of(part, stack)))
+    try:
+        yield
+    finally:
+        for child in _of(part, stack):
+            child.start()
+
+
+@asynccontextmanager
+async def one_killed(part: str, stack: Stack) -> AsyncIterator[None]:
+    await asyncio.to_thread(_of(part, stack)[1].kill)
+    try:
+        yield
+    finally:
+        _of(part, stack)[1].start()
+
+
+@asynccontextmanager
+async def stopped(part: str, stack: Stack) -> AsyncIterator[None]:
+    for child in _of(part, stack):
+        child.send(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for child in _of(part, stack):
+            child.send(signal.SIGCONT)
+
+
+@asynccontextmanager
+async def killed_in_a_loop(part: str, stack: Stack) -> AsyncIterator[None]:
+    async def loop() -> None:
+        while True:
+            for child in _of(part, stack):
+                await asyncio.to_thread(child.kill)
+                child.start()
+            await asyncio.sleep(0.3)
+
+    killing = asyncio.create_task(loop())
+    try:
+        yield
+    finally:
+        killing.cancel()
+        await asyncio.gather(killing, return_exceptions=True)
+
+
+@asynccontextmanager
+async def api_answers(status: int, stack: Stack) -> AsyncIterator[None]:
+    assert stack.sim is not None
+    name = await stack.pod()
+    await stack.api.until("past its gate", lambda: stack.past_gate(name))
+    users = stack.api.http.headers["Authorization"]
+    assert users
+    rule = stack.sim.faults.answer(status, path="^/api", retry_after_s=1 if status == 429 else None)
+    stack.sim.faults.on_drop(False)
+    try:
+        yield
+    finally:
+        stack.sim.faults.rules.remove(rule)
+
+
+@asynccontextmanager
+async def queue_without_resources(stack: Stack) -> AsyncIterator[None]:
+    path = f"{KUEUE}/clusterqueues/cq-batch"
+    before = (await stack.api.call("GET", path))["spec"]
+    kind = "application/json-patch+json"
+    patch = [{"op": "remove", "path": "/spec/resourceGroups"}]
+    await stack.api.call("PATCH", path, patch, kind=kind)
+    try:
+        yield
+    finally:
+        patch = [{"op": "add", "path": "/spec/resourceGroups", "value": before["resourceGroups"]}]
+        await stack.api.call("PATCH", path, patch, kind=kind)
+
+
+ALL = ("ingest", "projector", "actuator")
+STOPPED, REPLICA = "GatelogPartNotReady", "GatelogReplicaNotReady"
+NATS = r"NATS|not connected|nats"
+
+FAULTS = (
+    Fault("NATS gone", nats_gone, ALL, NATS, STOPPED, NATS, quick=True),
+    Fault("NATS' disk full", nats_full, ("ingest",), "stores nothing", STOPPED, "stores nothing",
+          one=True, quick=True),
+    Fault("stream EVENTS deleted", stream_deleted, ("ingest", "projector"),
+          "no stream EVENTS|stores nothing", STOPPED, "no stream EVENTS|stores nothing", one=True),
+    Fault("passwords of NATS changed", nats_password, ALL, "[Aa]uthorization|NATS", STOPPED, NATS),
+    Fault("database gone", database_gone, ("projector",), "database: .*(refused|connection)",
+          STOPPED, "cannot read|refused", doctor="refused", quick=True),
+    Fault("database full", database_full, ("projector",), "database:", STOPPED,
+          "database|cannot read|refused", doctor="database", one=True),
+    Fault("database locked", database_locked, ("projector",), "database: no answer|timeout",
+          STOPPED, "no projector runs", one=True,
+          doctor="no projector runs|last write"),
+    Fault("password of the database changed", database_password, ("projector",),
+          "password authentication", STOPPED, "password authentication"),
+    Fault("schema newer than the image", schema_newer, ("projector",), "newer than this", REPLICA,
+          "", one=True, doctor="9999",
+          without="why: the projector that leads goes on, so nothing is held up"),
+    Fault("rights of ingest gone", partial(rights_gone, "ingest"), ("ingest",),
+          "may not|forbidden|403", STOPPED, "ingest"),
+    Fault("rights of the actuator gone", partial(rights_gone, "actuator"), ("actuator",),
+          "may not patch pods", "GatelogGatesNotRemoved", "refused .*403", quick=True),
+    Fault("a policy refuses each ungating", ungating_refused, ("actuator",),
+          "no gate could be removed", "GatelogGatesNotRemoved",
+          "admitted .* ago; the gate could not be removed: refused .*403", one=True, quick=True,
+          doctor="gates: .*403.*denied"),
+    Fault("signing key unknown to the actuators", key_unknown, ("actuator",),
+          "no decision is believed", "GatelogForgedDecision|GatelogPartNotReady",
+          "no actuator has answered|not among those", one=True, doctor="believed|no actuator"),
+    Fault("signing key absent", key_absent, ("projector",), "signing_key_file", REPLICA, "",
+          one=True, quick=True, without="why: the projector that leads has read it"),
+    Fault("signing key of the wrong kind", key_wrong, ("projector",), "Ed25519", REPLICA, "",
+          one=True, without="why: the projector that leads has read it"),
+    *(Fault(f"{part} absent", partial(absent, part), (part,), "", f"Gatelog{part.title()}Absent",
+            f"no {part} runs", silent=True, doctor=f"no {part} runs", quick=part == "projector")
+      for part in COMMANDS),
+    *(Fault(f"{part} stopped (SIGSTOP)", partial(stopped, part), (part,), "",
+            f"Gatelog{part.title()}Absent", f"no {part} runs", silent=True,
+            doctor=f"no {part} runs") for part in COMMANDS),
+    *(Fault(f"{part} killed in a loop", partial(killed_in_a_loop, part), (part,), "",
+            f"Gatelog{part.title()}Absent", f"no {part} runs|starting", silent=True,
+            doctor=f"{part}") for part in COMMANDS),
+    Fault("API server answers 503", partial(api_answers, 503), ALL, "503", STOPPED, "503",
+          standin=True, doctor="503", without="why: no pod can be created meanwhile"),
+    Fault("API server answers 429", partial(api_answers, 429), ALL, "429", STOPPED, "429",
+          standin=True, doctor="429", without="why: no pod can be created meanwhile"),
+    Fault("ClusterQueue without resourceGroups", queue_without_resources, (), "", "", "resource",
+          doctor="resourceGroups",
+          without="/readyz, alert: a queue's owner wrote it so, gatelog works"),
+)  # fmt: skip
+assert CLUSTER

@@ -1,0 +1,313 @@
+"""Two replicas of each part, as processes, and everybody who may be asked how they are.
+
+The log server is the shipped one with the users and rights of each part, and is probed as
+deploy/components/nats has it; the database is PostgreSQL, whose role needs a password; every part
+has a ServiceAccount's token and the rights of `deploy/`. The API server is the stand-in, or the one
+that GATELOG_TEST_KUBECONFIG names.
+
+Invariant: what is read here is what an operator reads: /readyz, /metrics, `gatelog doctor`,
+`gatelog why`.
+"""
+
+import asyncio
+import contextlib
+import json
+import signal
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import psycopg
+import yaml
+from psycopg import sql
+
+from simcluster import Settings as SimSettings
+from simcluster import SimCluster
+from simcluster.access import User
+from tests.chaos.postgres import DATABASE, Postgres
+from tests.deploy.compose import free_port
+from tests.deploy.manifests import DEPLOY, objects
+from tests.support import realcluster
+from tests.support.forking import GATELOG, Forked
+from tests.support.invariants import gated
+from tests.support.processes import KUEUE, Api, Child, make_queue, server_of
+from tests.support.promql import Prometheus
+from tests.support.shippednats import ShippedNats
+
+CLUSTER, NAMESPACE, ROLE = "default", "batch", "gatelog"
+COMMANDS = {"ingest": "ingest", "projector": "project", "actuator": "actuate"}
+RULES = yaml.safe_load((DEPLOY / "prometheus" / "rules.yaml").read_text())["spec"]["groups"]
+SCRAPE_S = 15.0
+"""Seconds between two scrapes, as the alerts count them."""
+READY_S = 60.0
+
+
+class Stack:
+    """See the module. `pace` real seconds pass from one scrape to the next."""
+
+    def __init__(self, folder: Path, pace: float) -> None:
+        self.folder, self.pace = folder, pace
+        self.postgres = Postgres()
+        self.monitor = free_port()
+        self.nats = ShippedNats(folder, (CLUSTER,), monitor=self.monitor)
+        self.password = (self.nats.secrets / "postgres").read_text().strip()
+        self.children: dict[str, Child] = {}
+        self.health: dict[str, int] = {}
+        self.prometheus = Prometheus(RULES)
+        self.scraped_at = 1_000_000_000.0
+        self.sim: SimCluster | None = None
+        self.api: Api
+        self.http: aiohttp.ClientSession
+        self.pods = 0
+        self.nats_wanted = True
+        self._tasks: list[asyncio.Task[None]] = []
+
+    # -- start and end
+
+    async def start(self) -> None:
+        self.http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2.5))
+        await asyncio.to_thread(self._database)
+        tokens = await self._cluster()
+        for user, token in tokens.items():
+            realcluster.write_kubeconfig(self.kubeconfig, token, self.folder / f"{user}.kubeconfig")
+        await self._run("migrate", env=self.env("streams"))
+        for part, command in COMMANDS.items():
+            for name in (f"{part}-1", f"{part}-2"):
+                self.health[name] = free_port()
+                env = self.env(part) | {"GATELOG_HEALTH_PORT": str(self.health[name])}
+                self.children[name] = Child(name, [GATELOG, command], env, self.folder)
+                self.children[name].start()
+        await make_queue(self.api, NAMESPACE)
+        await self.until_well()
+        self._tasks = [asyncio.create_task(self._probe())]
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        for child in self.children.values():
+            if child.running:
+                child.send(signal.SIGCONT)
+        ends = (asyncio.to_thread(child.kill) for child in self.children.values())
+        await asyncio.gather(*ends)
+        self.nats.stop()
+        await asyncio.to_thread(self.postgres.close)
+        if realcluster.kubeconfig() is not None:
+            await self._leave()
+        await self.api.http.close()
+        await self.http.close()
+        if self.sim is not None:
+            await self.sim.__aexit__(None, None, None)
+
+    def _database(self) -> None:
+        with psycopg.connect(self.postgres.url(), autocommit=True) as connection:
+            row = connection.execute("SHOW hba_file").fetchone()
+            assert row is not None
+            hba = Path(row[0])
+            hba.write_text(f"host all {ROLE} 127.0.0.1/32 scram-sha-256\n{hba.read_text()}")
+            connection.execute(f"CREATE ROLE {ROLE} LOGIN")
+            connection.execute(f"ALTER DATABASE {DATABASE} OWNER TO {ROLE}")
+            connection.execute(f"ALTER SCHEMA public OWNER TO {ROLE}")
+            connection.execute("SELECT pg_reload_conf()")
+        self.give(self.password)
+
+    def give(self, password: str) -> None:
+        """Change the password of the projector's role, and end its sessions."""
+        change = sql.SQL("ALTER ROLE {} PASSWORD {}")
+        query = change.format(sql.Identifier(ROLE), sql.Literal(password))
+        self.as_admin(query)
+        self.as_admin(
+            sql.SQL(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = {}"
+            ).format(sql.Literal(ROLE))
+        )
+
+    def as_admin(self, query: Any) -> None:
+        with psycopg.connect(self.postgres.url(), autocommit=True) as connection:
+            connection.execute(query)
+
+    async def _cluster(self) -> dict[str, str]:
+        names = (*COMMANDS, "doctor")
+        real = realcluster.kubeconfig()
+        if real is not None:
+            self.kubeconfig = real
+            self.api = Api(*server_of(real))
+            await realcluster.forget_admission(self.api)
+            await realcluster.give_rights(self.api)
+            return {n: await realcluster.token_of(self.api, f"gatelog-{n}") for n in names}
+        space = realcluster.NAMESPACE
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{space}")
+        users = {
+            f"token-{n}": User(name=f"system:serviceaccount:{space}:gatelog-{n}", groups=groups)
+            for n in names
+        }
+        self.sim = SimCluster(SimSettings(users=users, kubelet="scripted"))
+        await self.sim.__aenter__()
+        self.kubeconfig = Path(self.sim.kubeconfig(self.folder / "kubeconfig"))
+        self.api = Api(self.sim.url, self.sim.token)
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}
+        await self.api.call("POST", "/api/v1/namespaces", body, ok=())
+        for place in ("base", "doctor"):
+            for obj in objects(DEPLOY / place):
+                if obj["apiVersion"].startswith("rbac."):
+                    await self.bind(obj)
+        return {n: f"token-{n}" for n in names}
+
+    async def bind(self, obj: dict[str, Any]) -> None:
+        """Write a role or a binding."""
+        spaced = obj["kind"] in ("Role", "RoleBinding")
+        where = f"/namespaces/{realcluster.NAMESPACE}" if spaced else ""
+        path = f"/apis/{obj['apiVersion']}{where}/{obj['kind'].lower()}s"
+        await self.api.call("POST", path, obj, ok=())
+
+    async def _leave(self) -> None:
+        for name in (NAMESPACE,):
+            await self.api.call("DELETE", f"/api/v1/namespaces/{name}", ok=())
+        await self.api.call("DELETE", f"{KUEUE}/clusterqueues/cq-{NAMESPACE}", ok=())
+
+    def env(self, user: str) -> dict[str, str]:
+        """The settings of a part, or of somebody who asks."""
+        nats, secrets = self.nats.settings(user), self.nats.secrets
+        account = user if user in COMMANDS else "doctor"
+        return {
+            "KUBECONFIG": str(self.folder / f"{account}.kubeconfig"),
+            "GATELOG_CLUSTER": CLUSTER,
+            "GATELOG_DATABASE_URL": (
+                f"postgresql://{ROLE}:{self.password}@127.0.0.1:{self.postgres.port}/{DATABASE}"
+            ),
+            "GATELOG_NATS_URL": nats.url,
+            "GATELOG_NATS_USER": nats.user,
+            "GATELOG_NATS_PASSWORD_FILE": nats.password_file,
+            "GATELOG_STREAMS_CREATE": "false",
+            "GATELOG_PROJECTOR_SIGNING_KEY_FILE": str(secrets / "decision-key.pem"),
+            "GATELOG_ACTUATOR_DECISION_KEYS_FILE": str(secrets / "decision-keys.pem"),
+            "GATELOG_LEASE_ENABLED": "true",
+            "GATELOG_LEASE_NAMESPACE": realcluster.NAMESPACE,
+            "GATELOG_STATE_DIR": str(self.folder / "state"),
+            "GATELOG_LOG_FORMAT": "json",
+            "GATELOG_HEALTH_REPORT_INTERVAL_S": "1",
+            "COLUMNS": "4000",
+        }
+
+    # -- what is asked
+
+    async def _run(self, *words: str, env: dict[str, str]) -> tuple[int, str]:
+        out = self.folder / f"said-{time.monotonic_ns()}"
+        process = Forked([GATELOG, *words], env, out)
+        try:
+            code = await asyncio.to_thread(process.wait, 60)
+        finally:
+            process.kill()
+        text = out.read_text(errors="replace") if out.exists() else ""
+        out.unlink(missing_ok=True)
+        return code, text
+
+    async def doctor(self) -> tuple[int, str]:
+        """Exit code, and the findings that failed, one a line."""
+        code, text = await self._run("doctor", "--json", env=self.env("logreader"))
+        try:
+            found = json.loads(text[text.index("[") :])
+        except ValueError:
+            return code, text
+        bad = [one for one in found if one["verdict"] == "fail"]
+        return code, "\n".join(
+            f"{one['area']} {one['what']}: {one['detail']} -> {one['remedy']}" for one in bad
+        )
+
+    async def why(self, pod: str) -> str:
+        """All that `gatelog why` prints of a pod."""
+        return (await self._run("why", f"{NAMESPACE}/{pod}", env=self.env("logreader")))[1]
+
+    async def readyz(self, name: str) -> tuple[int, str]:
+        """Status and text; 0 where nobody answers in time."""
+        try:
+            async with self.http.get(f"http://127.0.0.1:{self.health[name]}/readyz") as answer:
+                return answer.status, await answer.text()
+        except (TimeoutError, aiohttp.ClientError) as error:
+            return 0, f"no answer: {error!r}"
+
+    async def scrape(self) -> dict[str, int]:
+        """Scrape all replicas once and return the alerts that fire."""
+
+        async def page(name: str) -> str | None:
+            try:
+                url = f"http://127.0.0.1:{self.health[name]}/metrics"
+                async with self.http.get(url) as answer:
+                    return await answer.text() if answer.status == 200 else None
+            except (TimeoutError, aiohttp.ClientError):
+                return None
+
+        pages = await asyncio.gather(*map(page, self.health))
+        self.scraped_at += SCRAPE_S
+        self.prometheus.scrape(dict(zip(self.health, pages, strict=True)), self.scraped_at)
+        return self.prometheus.firing()
+
+    def metric(self, expression: str) -> float | None:
+        """The value of an expression by the last scrape; None for no series."""
+        found = self.prometheus.query(expression)
+        return next(iter(found.values()), None)
+
+    # -- what users do, and what a kubelet does
+
+    async def pod(self, ok: tuple[int, ...] = (200, 201)) -> str:
+        """Create a pod that waits at the gate; return its name."""
+        self.pods += 1
+        name = f"p{self.pods:03d}"
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods"
+        await self.api.call("POST", path, gated(name, "", 1), ok=ok)
+        return name
+
+    async def past_gate(self, name: str) -> bool:
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}"
+        found = await self.api.call("GET", path, ok=())
+        return found.get("kind") == "Pod" and not found["spec"].get("schedulingGates")
+
+    async def until_well(self, timeout_s: float = READY_S) -> float:
+        """Wait until every replica is ready and a new pod gets past its gate; return seconds."""
+        began = time.monotonic()
+        while True:
+            answers = await asyncio.gather(*map(self.readyz, self.health))
+            if all(status == 200 for status, _ in answers):
+                break
+            if time.monotonic() - began > timeout_s:
+                tails = "\n".join(child.tail(6) for child in self.children.values())
+                raise AssertionError(f"never well: {answers}\n{tails}")
+            await asyncio.sleep(0.2)
+        name = await self.pod()
+        left = max(5.0, timeout_s - (time.monotonic() - began))
+        await self.api.until(f"{name} past its gate", lambda: self.past_gate(name), left)
+        return time.monotonic() - began
+
+    async def _probe(self) -> None:
+        """Restart nats-server as its liveness probe would, which is the shipped one."""
+        (pod,) = (
+            one["spec"]["template"]["spec"]
+            for one in objects(DEPLOY / "components" / "nats")
+            if one["kind"] == "StatefulSet"
+        )
+        probe = pod["containers"][0]["livenessProbe"]
+        url = f"http://127.0.0.1:{self.monitor}{probe['httpGet']['path']}"
+        failures = 0
+        while True:
+            await asyncio.sleep(probe["periodSeconds"])
+            try:
+                async with self.http.get(url) as answer:
+                    failures = 0 if answer.status == 200 else failures + 1
+            except (TimeoutError, aiohttp.ClientError):
+                failures += 1
+            if self.nats_wanted and failures >= probe.get("failureThreshold", 3):
+                failures = 0
+                await asyncio.to_thread(self.nats.stop)
+                self.nats.start()
+
+
+@contextlib.asynccontextmanager
+async def running(folder: Path, pace: float) -> AsyncIterator[Stack]:
+    """A stack that works, ended afterwards."""
+    stack = Stack(folder, pace)
+    try:
+        await stack.start()
+        yield stack
+    finally:
+        await stack.close()

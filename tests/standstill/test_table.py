@@ -1,0 +1,29 @@
+"""Nothing stands still in silence: the quick part of the table, on two real replicas of each part.
+
+The whole of it is `python -m tests.standstill`, on the stand-in or on a real control plane.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.standstill.faults import FAULTS
+from tests.standstill.playing import CHANNELS, play
+from tests.standstill.stack import running
+
+pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
+
+PACE_S = 1.0
+
+
+@pytest.mark.timeout(600)
+async def test_each_fault_is_said_by_everybody_who_must_say_it(tmp_path: Path) -> None:
+    wrong: list[str] = []
+    async with running(tmp_path, PACE_S) as stack:
+        for _ in range(6):
+            assert await stack.scrape() == {}, "an alert fires in health"
+        for fault in (one for one in FAULTS if one.quick):
+            found = await play(stack, fault)
+            late = [n for n in CHANNELS if found[n].wanted and found[n].at_s is None]
+            wrong += [f"{fault.name}: {name}: {found[name].text[:500]}" for name in late]
+    assert not wrong, "\n".join(wrong)
