@@ -31,6 +31,7 @@ from podgroup.reasons import FIELDS, REASONS
 from podgroup.runtime.settings import Settings
 from podgroup.runtime.settings_source import FieldDoc, describe
 from tests.deploy import queue_fields
+from tests.parity.document import left_out
 
 DOCS = Path(__file__).parents[2] / "docs"
 SCHEMA = DOCS.parent / "deploy" / "chart" / "values.schema.json"
@@ -215,6 +216,7 @@ PARTS = {
     ("concepts.md", "lifecycle"): lifecycle,
     ("concepts.md", "reasons"): reasons,
     ("concepts.md", "rules"): rules,
+    ("differences.md", "left out"): left_out,
     ("operations.md", "settings"): settings,
     ("queues.md", "fields"): queue_fields.table,
     ("sql.md", "tables"): tables,

@@ -1,10 +1,12 @@
-"""`python -m tests.parity`: write docs/parity.md anew."""
+"""`python -m tests.parity`: print every row of Kueue's behaviour with the tests that hold it."""
 
 import sys
 
-from tests.parity.document import PAGE, ParityError, page
+from tests.parity.document import ParityError, check, collect, render
 
+found = collect()
 try:
-    PAGE.write_text(page())
+    check(found)
 except ParityError as error:
     sys.exit(str(error))
+print(render(found))
