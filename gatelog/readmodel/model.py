@@ -8,7 +8,7 @@ Invariant: read-only, parameterised, and bounded: every list has a LIMIT.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
@@ -17,7 +17,8 @@ import msgspec
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from gatelog.readmodel import repeats, statements
+from gatelog.readmodel import quota, repeats, statements
+from gatelog.readmodel.quota import QuotaRow
 from gatelog.readmodel.rates import Rates
 from gatelog.readmodel.rows import (
     BorrowerRow,
@@ -28,7 +29,6 @@ from gatelog.readmodel.rows import (
     GroupRow,
     HeldUpRow,
     HolderRow,
-    HoldsRow,
     ParkedCount,
     ParkedOfRow,
     PendingRow,
@@ -56,7 +56,10 @@ MOST_ENTRIES = 20_000
 MOST_UNADMITTED = 500
 """Pods that run unadmitted and are looked at as holders."""
 MOST_HELD = 200_000
-"""Admissions that are added up; a cluster has fewer groups that run."""
+"""Rows of queues, flavors and resources that are read at most."""
+
+Note = Callable[[str, str, Mapping[str, Any]], None]
+"""Takes a title, a statement and its parameters: for those who show what was asked."""
 
 Held = dict[str, dict[str, int]]
 """Amounts by flavor (or queue) and resource: cpu in thousandths, others in whole units."""
@@ -139,28 +142,45 @@ class ReadModel:
         """Return ClusterQueues (not with a namespace) and LocalQueues, by kind and name."""
         given = {"namespace": namespace, "limit": limit}
         rows = list(self.rows(QueueRow, statements.LISTED_QUEUES, given))
-        held: dict[str, Held] = {}
-        for row in self._held():
-            _add(held.setdefault(row.cluster_queue, {}), row.resources)
+        held: dict[tuple[str, str, str], Held] = {}
+        for one in self.quota(namespace=namespace):
+            of_queue = held.setdefault((one.kind, one.namespace, one.name), {})
+            if one.held:
+                of_queue.setdefault(one.flavor, {})[one.resource] = one.held
         return [
-            msgspec.structs.replace(row, held=held.get(row.name, {}))
-            if row.kind == "ClusterQueue"
-            else row
+            msgspec.structs.replace(row, held=held.get((row.kind, row.namespace, row.name), {}))
             for row in rows
         ]
+
+    def quota(
+        self,
+        kind: str = "",
+        namespace: str = "",
+        name: str = "",
+        at: datetime | None = None,
+        note: Note | None = None,
+    ) -> list[QuotaRow]:
+        """Return how queues and cohorts stand, or stood at a moment, by kind, name and flavor.
+
+        `note` takes the title, the statement and its parameters.
+        """
+        given = {"kind": kind, "namespace": namespace, "name": name, "limit": MOST_HELD}
+        query = quota.NOW if at is None else quota.AT[self.dialect]
+        given |= {"at": at} if at is not None else {}
+        if note is not None:
+            note("quota", query, given)
+        return list(self.rows(QuotaRow, query, given))
 
     def flavors(self, limit: int) -> list[FlavorRow]:
         """Return ResourceFlavors by name, with what each ClusterQueue holds of them."""
         held: dict[str, Held] = {}
-        for row in self._held():
-            for flavor, resources in row.resources.items():
-                _add(held.setdefault(flavor, {}), {row.cluster_queue: resources})
+        for one in self.quota("ClusterQueue"):
+            if one.held:
+                queues = held.setdefault(one.flavor, {})
+                queues.setdefault(one.name, {})[one.resource] = one.held
         with self._asked(statements.LISTED_FLAVORS, {"limit": limit}) as rows:
             names = [str(row["name"]) for row in rows]
         return [FlavorRow(name=name, held=held.get(name, {})) for name in names]
-
-    def _held(self) -> Iterator[HoldsRow]:
-        return self.rows(HoldsRow, statements.HELD, {"limit": MOST_HELD})
 
     def entries(self, group_id: str) -> list[TimelineEntry]:
         """Return a group's whole history, in order of the log."""

@@ -14,7 +14,7 @@ import msgspec
 
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.pages import STANDING
-from projector.schema.pending import in_line, stage
+from projector.schema.pending import in_line, is_pending, stage
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -27,7 +27,7 @@ SELECT w.group_id AS id, w.namespace, w.name, w.queue, w.cluster_queue, w.priori
   FROM v_why_pending w
  WHERE w.cluster = :cluster AND (w.cluster_queue = :queue OR :queue = ''))"""
 _AT = f"""
-WITH waited AS (
+WITH lived AS (
 SELECT g.id, g.namespace, g.name, g.queue, g.cluster_queue, g.priority, w.reason, w.message,
        coalesce((SELECT a.queued_at FROM admissions a
                   WHERE a.cluster = g.cluster AND a.group_id = g.id AND a.admitted_at > :at
@@ -35,15 +35,26 @@ SELECT g.id, g.namespace, g.name, g.queue, g.cluster_queue, g.priority, w.reason
        (SELECT h.reason FROM history h
          WHERE h.cluster = g.cluster AND h.group_id = g.id AND h.kind = 'StateChanged'
            AND h.at <= :at
-         ORDER BY h.seq DESC, h.ord DESC LIMIT 1) AS state
-  FROM waits w JOIN groups g ON g.cluster = w.cluster AND g.id = w.group_id
- WHERE w.cluster = :cluster AND w.from_at <= :at AND (w.to_at IS NULL OR w.to_at > :at)
+         ORDER BY h.seq DESC, h.ord DESC LIMIT 1) AS state,
+       (SELECT h.reason FROM history h
+         WHERE h.cluster = g.cluster AND h.group_id = g.id AND h.kind = 'GroupEvicted'
+           AND h.at <= :at
+         ORDER BY h.seq DESC, h.ord DESC LIMIT 1) AS evicted
+  FROM groups g
+  LEFT JOIN waits w ON w.cluster = g.cluster AND w.group_id = g.id
+   AND w.from_at <= :at AND (w.to_at IS NULL OR w.to_at > :at)
+ WHERE g.cluster = :cluster AND g.created_at <= :at AND (g.gone_at IS NULL OR g.gone_at > :at)
    AND (g.cluster_queue = :queue OR :queue = '')),
+waited AS (
+SELECT l.id, l.namespace, l.name, l.queue, l.cluster_queue, l.priority, l.state, l.since,
+       coalesce(l.reason, '') AS wait_reason,
+       coalesce(l.reason, l.evicted, '') AS reason, coalesce(l.message, '') AS message
+  FROM lived l WHERE {is_pending("l.state")}),
 pending AS (
 SELECT w.id, w.namespace, w.name, w.queue, w.cluster_queue, w.priority,
-       {stage("w.state", "w.reason")} AS stage,
-       CASE WHEN {in_line("w.state", "w.reason")} THEN row_number() OVER (
-            PARTITION BY w.cluster_queue, {in_line("w.state", "w.reason")}
+       {stage("w.state", "w.wait_reason")} AS stage,
+       CASE WHEN {in_line("w.state", "w.wait_reason")} THEN row_number() OVER (
+            PARTITION BY w.cluster_queue, {in_line("w.state", "w.wait_reason")}
                 ORDER BY w.priority DESC, w.since, w.id) END AS position,
        w.reason, w.message, w.since
   FROM waited w)"""

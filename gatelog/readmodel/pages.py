@@ -10,7 +10,6 @@ Invariant: parameters are named, every list has a LIMIT, and order ends in the i
 
 from collections.abc import Sequence
 
-from projector.schema.dialect import POSTGRES, SQLITE, Dialect
 from projector.schema.pending import in_line, is_admitted, is_pending
 
 GROUP_COLUMNS = """g.id, g.namespace, g.name, g.kind, g.queue, g.cluster_queue, g.priority,
@@ -121,38 +120,12 @@ NEWEST = """NOT EXISTS (
 QUEUED = in_line("g.state", "g.wait_reason")
 IN_NAMESPACE = "g.namespace = :namespace"
 
-_HELD = """
-SELECT a.cluster_queue, g.namespace, g.queue, f.key AS flavor, r.key AS resource,
-       sum({amount}) AS amount, count(*) AS groups
-  FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
-  {flavors}
-  {resources}
- WHERE a.cluster = :cluster AND a.admitted_at <= :at
-   AND (a.released_at IS NULL OR a.released_at > :at)
-   AND (g.namespace = :namespace OR :namespace = '')
-   AND (a.cluster_queue = :queue OR :queue = '')
- GROUP BY a.cluster_queue, g.namespace, g.queue, f.key, r.key
- ORDER BY a.cluster_queue, g.namespace, g.queue, f.key, r.key LIMIT :limit
-"""
-
 USAGE = """
 SELECT namespace, day, resource, resource_hours, pods
   FROM v_namespace_cost
  WHERE cluster = :cluster AND (namespace = :namespace OR :namespace = '') AND day = :day
  ORDER BY namespace, resource LIMIT :limit
 """
-
-
-def _held(dialect: Dialect) -> str:
-    return _HELD.format(
-        amount=dialect.value.format(doc="r.value"),
-        flavors=dialect.each.format(doc="a.resources", alias="f"),
-        resources=dialect.each.format(doc=dialect.nested.format(doc="f.value"), alias="r"),
-    )
-
-
-HELD = {"postgresql": _held(POSTGRES), "sqlite": _held(SQLITE)}
-"""What was held of a quota at a time, by LocalQueue; amounts as in table `admissions`."""
 
 
 def group_page(conditions: Sequence[str], labels: Sequence[str]) -> str:

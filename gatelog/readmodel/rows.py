@@ -106,13 +106,6 @@ class FlavorRow(msgspec.Struct, frozen=True, kw_only=True):
     held: dict[str, dict[str, int]] = {}
 
 
-class HoldsRow(msgspec.Struct, frozen=True):
-    """What an admission that lasts holds, by flavor and resource."""
-
-    cluster_queue: str
-    resources: dict[str, dict[str, int]]
-
-
 class WaitRow(msgspec.Struct, frozen=True):
     """A wait that is over or goes on (`to_at` None)."""
 
@@ -407,18 +400,6 @@ class CountRow(msgspec.Struct, frozen=True):
     stage: str
     groups: int
     oldest: datetime | None
-
-
-class HeldRow(msgspec.Struct, frozen=True):
-    """What the groups of a LocalQueue hold of one resource of one flavor."""
-
-    cluster_queue: str
-    namespace: str
-    queue: str
-    flavor: str
-    resource: str
-    amount: float
-    groups: int
 
 
 class AdmissionRow(msgspec.Struct, frozen=True):

@@ -109,13 +109,6 @@ SELECT DISTINCT name FROM objects
  WHERE cluster = :cluster AND kind = 'ResourceFlavor' ORDER BY name LIMIT :limit
 """
 
-HELD = """
-SELECT cluster_queue, resources
-  FROM admissions
- WHERE cluster = :cluster AND released_at IS NULL
- ORDER BY admitted_at, group_id LIMIT :limit
-"""
-
 WAITS = """
 SELECT reason, message, from_at, to_at
   FROM waits

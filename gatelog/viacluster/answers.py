@@ -164,7 +164,7 @@ def _time(text: str | None) -> datetime | None:
 def usage(found: Iterable[Any]) -> str:
     """Return amounts of queues as one cell."""
     return ", ".join(
-        f"{u['resource']} {u.get('used', '0')}{'/' + u['nominal'] if u.get('nominal') else ''}"
+        f"{u['resource']} {u.get('held', '0')}{'/' + u['nominal'] if u.get('nominal') else ''}"
         f" ({u['flavor']})"
         for u in found
     )

@@ -324,6 +324,7 @@ def upgrade() -> None:
         text("namespace"),
         text("name"),
         text("uid"),
+        text("cohort", default="''"),
         sa.Column("used", sa.Double(), nullable=True),
         body("folded", null=True),
         sa.PrimaryKeyConstraint("cluster", "shard", "kind", "namespace", "name", name="pk_objects"),

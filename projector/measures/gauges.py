@@ -70,7 +70,8 @@ def pending_groups(world: World) -> Counter[Labels]:
         wait, state = group.explained.wait, group.explained.state
         reason = wait.reason if wait is not None else ""
         if state in PENDING:
-            found[cluster_queue_name(world, group), stage_of(state, reason), reason] += 1
+            said = reason or group.explained.reason
+            found[cluster_queue_name(world, group), stage_of(state, reason), said] += 1
     return found
 
 

@@ -12,7 +12,7 @@ Invariant: views read tables and views above them, so they are dropped from belo
 
 from sqlalchemy import Connection
 
-from projector.schema import pending, sharing_views, usage_views
+from projector.schema import pending, quota_views, sharing_views, usage_views
 from projector.schema.describing import columns_view, text_of
 from projector.schema.dialect import Dialect, home
 
@@ -324,6 +324,7 @@ VIEWS = {
     "v_pod_usage_daily": _pod_usage_daily,
     **usage_views.VIEWS,
     **sharing_views.VIEWS,
+    **quota_views.VIEWS,
     "v_columns": _columns,
 }
 
@@ -346,6 +347,7 @@ COMMENTS = {
     "v_pod_usage_daily": "Requested resource-hours per pod and day (UTC), to be summed by anything",
     **usage_views.COMMENTS,
     **sharing_views.COMMENTS,
+    **quota_views.COMMENTS,
     "v_columns": "What every table (column_name empty) and column means",
 }
 

@@ -92,6 +92,7 @@ objects = Table(
     text("namespace", "Namespace; empty: cluster-scoped", key=True),
     text("name", "Name", key=True),
     text("uid", "Uid"),
+    text("cohort", "Cohort that a ClusterQueue or Cohort is in; empty: none", default=""),
     real(
         "used",
         "What a LocalQueue used lately, weighted; of a ClusterQueue 0. The LocalQueue with the "

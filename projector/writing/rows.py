@@ -91,6 +91,7 @@ def build(world: World, taken: Taken, shard: int) -> Rows:
                     namespace=namespace,
                     name=name,
                     uid=view.uid,
+                    cohort=getattr(view, "cohort", getattr(view, "parent", "")),
                     used=_used(world, view),
                     folded=pack(view),
                 )

@@ -5,24 +5,19 @@ import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from gatelog.forecast.words import short
-from gatelog.readmodel import lending
-from gatelog.readmodel.model import ReadModel
 from gatelog.serve.bootstrap import local_console
 from gatelog.viacluster import answers
 from podgroup.runtime.settings import DatabaseSettings, ServeSettings, Settings
 from projector import tables
 from projector.storage.database import writer
-from tests.projector.support import Writer
 from tests.serve import pages
 from tests.serve.conftest import World, needs_kubectl
 from tests.serve.test_console import Model, get
-from tests.support.toy import Toy
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -159,52 +154,3 @@ def test_a_start_in_a_word():
     assert word(-90, -30) == "late"
     assert word(5399, None) == "~90 min"
     assert answers.starts(None) == ""
-
-
-def test_what_is_lent_is_what_others_borrow():
-    cpu = ("f", "cpu")
-    quota = {"red": {cpu: 10}, "blue": {cpu: 10}, "gold": {cpu: 20}, "alone": {cpu: 5}}
-    cohorts = {"red": "all", "blue": "all", "gold": "all", "alone": ""}
-    held = {"red": {cpu: 16}, "blue": {cpu: 2}}
-    found = lending.lent(cohorts, quota, held)
-    assert found == {
-        "blue": {cpu: pytest.approx(8 * 6 / 28)},
-        "gold": {cpu: pytest.approx(20 * 6 / 28)},
-    }
-    assert lending.lent(cohorts, quota, {"alone": {cpu: 9}}) == {}
-
-
-async def test_what_was_lent_and_borrowed_over_time(sqlite_model: tuple[str, Writer, Toy]):
-    """Rows of a second queue borrow half an hour long what the first has idle."""
-    url, *_ = sqlite_model
-    since, until = NOW, NOW + timedelta(hours=4)
-    names, _ = lending.named(["cq", "other"])
-    engine = writer(url)
-    with engine.begin() as connection:
-        given: dict[str, Any] = {"cluster": "test", "cluster_queue": "other", "flavors": {}}
-        given |= {"queued_at": None, "release_reason": "", "decided_by": "", "admitted_seq": 1}
-        held: dict[str, Any] = {"resources": {"f": {"cpu": 3000}}, "number": 1, "group_id": "g"}
-        held |= {"admitted_at": NOW + timedelta(hours=1), "released_at": NOW + timedelta(hours=1.5)}
-        connection.execute(sa.insert(tables.admissions), [given | held])
-    with ReadModel(url, "test") as model:
-        values = {**lending.named(["cq", "other"])[1], **lending.window(since, until)}
-        changed = list(
-            model.rows(
-                lending.ChangeRow, lending.changes("sqlite", names), {**values, "limit": 1000}
-            )
-        )
-    engine.dispose()
-    cpu = ("f", "cpu")
-    quota = {"cq": {cpu: 10_000}, "other": {cpu: 1_000}}
-    (other,) = lending.over_time("other", ["cq", "other"], quota, changed, [], since, until)
-    (mine,) = lending.over_time("cq", ["cq", "other"], quota, changed, [], since, until)
-    steps = lending.STEPS // 8
-    assert other.borrowed[2 * steps : 3 * steps - 1] == [2000.0] * (steps - 1)
-    assert not any(other.borrowed[: 2 * steps - 1]) and not any(other.borrowed[3 * steps :])
-    assert mine.lent == pytest.approx(other.borrowed)
-    for one in (mine, other):
-        for n, h, b, i, given_away in zip(
-            one.nominal, one.held, one.borrowed, one.idle, one.lent, strict=True
-        ):
-            assert h - b + i == n
-            assert given_away <= i

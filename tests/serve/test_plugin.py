@@ -41,7 +41,7 @@ async def test_why_tells_what_waits_and_what_it_takes(gatelog: Ask):
     rows = [re.split(r"\s{3,}", line) for line in out.splitlines()]
     assert rows[0][:5] == ["NAME", "STATE", "QUEUE", "POSITION", "WHY"]
     assert [row[:5] for row in rows[1:]] == [
-        ["c", "Queued", "lq", "0", "WaitingForQuota"],
+        ["c", "Queued", "lq", "1", "WaitingForQuota"],
         ["d", "Composing", "lq", "<none>", "WaitingForPods"],
     ]
     _, out, _ = await gatelog("why", "c", "-n", "ns")
@@ -77,7 +77,7 @@ async def test_history_is_told_as_the_command_line_tells_it(gatelog: Ask, world:
 
 async def test_queues_usage_and_top_by_rights(gatelog: Ask):
     _, out, _ = await gatelog("queue", "-n", "ns")
-    assert re.search(r"^lq\s+cq\s+1\s+2\s", out, re.MULTILINE)
+    assert re.search(r"^lq\s+cq\s+2\s+2\s", out, re.MULTILINE)
     _, out, _ = await gatelog("queue", "lq", "-n", "ns")
     assert re.search(r"^1\s+c\s+0\s", out, re.MULTILINE)
     _, out, _ = await gatelog("usage", "-n", "ns")
@@ -85,7 +85,7 @@ async def test_queues_usage_and_top_by_rights(gatelog: Ask):
     _, out, _ = await gatelog("top", "-n", "ns")
     assert out.startswith("NAME")
     _, out, _ = await gatelog("top", user="lead")
-    assert re.search(r"^cq\s+1\s+2\s.*cpu 6/6 \(f\)", out, re.MULTILINE)
+    assert re.search(r"^cq\s+2\s+2\s.*cpu 6/6 \(f\)", out, re.MULTILINE)
 
 
 async def test_refusals_are_the_servers_own_sentences(gatelog: Ask, world: World, tmp_path: Path):

@@ -15,14 +15,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from gatelog.forecast.words import sentence
-from gatelog.readmodel import lending, pages
+from gatelog.readmodel import pages
 from gatelog.readmodel import usage as sums
-from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.model import Note, ReadModel
+from gatelog.readmodel.quota import QuotaRow
 from gatelog.readmodel.rates import Rates
 from gatelog.readmodel.rows import (
     AdmissionRow,
     CountRow,
-    HeldRow,
     LifeRow,
     LineRow,
     ObjectRow,
@@ -57,10 +57,6 @@ def life(model: ReadModel, namespace: str, name: str) -> LifeRow | None:
         for row in model.rows(LifeRow, query, given):
             return row
     return None
-
-
-Note = Callable[[str, str, Mapping[str, Any]], None]
-"""Takes a title, a statement and its parameters: for those who show what was asked."""
 
 
 def lives(
@@ -342,9 +338,9 @@ def queues_page(model: ReadModel, namespace: str, asked: Listing) -> Page:
     by_queue: dict[tuple[str, str], list[CountRow]] = defaultdict(list)
     for count in counts:
         by_queue[count.namespace, count.queue].append(count)
-    held: dict[tuple[str, str], list[HeldRow]] = defaultdict(list)
-    for one in held_at(model, datetime.now(UTC), namespace):
-        held[one.namespace, one.queue].append(one)
+    stood: dict[tuple[str, str], list[QuotaRow]] = defaultdict(list)
+    for one in model.quota("LocalQueue", namespace):
+        stood[one.namespace, one.name].append(one)
     found = []
     for row in rows:
         key = (row.namespace, row.name)
@@ -357,9 +353,12 @@ def queues_page(model: ReadModel, namespace: str, asked: Listing) -> Page:
                 groups=counted(by_queue[key]),
                 usage=[
                     o.FlavorUsage(
-                        flavor=h.flavor, resource=h.resource, used=amount(h.resource, h.amount)
+                        flavor=one.flavor,
+                        resource=one.resource,
+                        held=amount(one.resource, one.held),
                     )
-                    for h in held[key]
+                    for one in stood[key]
+                    if one.held
                 ],
             )
         )
@@ -372,25 +371,10 @@ def cluster_queues_page(model: ReadModel, _: str, asked: Listing) -> Page:
     counts: dict[str, list[CountRow]] = defaultdict(list)
     for count in model.rows(CountRow, pages.COUNTS, _scope("", "")):
         counts[count.cluster_queue].append(count)
-    held: dict[str, list[HeldRow]] = defaultdict(list)
-    for one in held_at(model, datetime.now(UTC)):
-        held[one.cluster_queue].append(one)
-    lent = lending_of(all_queues(model), held)
-    return [
-        cluster_queue(row, counts[row.name], held[row.name], lent.get(row.name, {})) for row in rows
-    ], going_on
-
-
-def nominal_of(view: Any) -> dict[lending.Key, int]:
-    """Return the nominal quota of a ClusterQueue, as `view_of` gives it, by flavor and resource."""
-    if not isinstance(view, ClusterQueueView):
-        return {}
-    return {
-        (flavor.name, resource): quota.nominal
-        for group in view.groups
-        for flavor in group.flavors
-        for resource, quota in flavor.resources.items()
-    }
+    stood: dict[str, list[QuotaRow]] = defaultdict(list)
+    for one in model.quota("ClusterQueue"):
+        stood[one.name].append(one)
+    return [cluster_queue(row, counts[row.name], stood[row.name]) for row in rows], going_on
 
 
 def cluster_queue_of(row: ObjectRow) -> str:
@@ -399,54 +383,23 @@ def cluster_queue_of(row: ObjectRow) -> str:
     return view.cluster_queue if isinstance(view, LocalQueueView) else ""
 
 
-def cohort_of(view: Any) -> str:
-    """Return the cohort of a ClusterQueue, "" for none."""
-    return view.cohort if isinstance(view, ClusterQueueView) else ""
-
-
-def _summed(held: Iterable[HeldRow]) -> dict[lending.Key, float]:
-    usage: dict[lending.Key, float] = defaultdict(float)
-    for one in held:
-        usage[one.flavor, one.resource] += float(one.amount)
-    return usage
-
-
-def lending_of(
-    queues: Iterable[ObjectRow], held: Mapping[str, Iterable[HeldRow]]
-) -> dict[str, dict[lending.Key, float]]:
-    """Return what each of all ClusterQueues lends, by what all of them hold."""
-    views = {row.name: view_of(row) for row in queues}
-    return lending.lent(
-        {name: cohort_of(view) for name, view in views.items()},
-        {name: nominal_of(view) for name, view in views.items()},
-        {name: _summed(held.get(name, ())) for name in views},
-    )
-
-
 def cluster_queue(
-    row: ObjectRow,
-    counts: Iterable[CountRow],
-    held: Iterable[HeldRow],
-    lent: Mapping[lending.Key, float],
+    row: ObjectRow, counts: Iterable[CountRow], stood: Iterable[QuotaRow]
 ) -> o.ClusterQueueUsage:
-    """Return a ClusterQueue by its quota, who waits, what is held and what is lent."""
+    """Return a ClusterQueue by who waits, its quota, and what of it is held, borrowed and lent."""
     view = view_of(row)
-    usage, nominal = _summed(held), nominal_of(view)
-    shown = []
-    for key in [*nominal, *(k for k in usage if k not in nominal)]:
-        flavor, resource = key
-        quota, used = nominal.get(key, 0), usage.get(key, 0)
-        shown.append(
-            o.FlavorUsage(
-                flavor=flavor,
-                resource=resource,
-                nominal=amount(resource, quota),
-                used=amount(resource, used),
-                borrowed=amount(resource, used - quota) if used > quota else "",
-                idle=amount(resource, quota - used) if quota > used else "",
-                lent=amount(resource, lent[key]) if lent.get(key) else "",
-            )
+    shown = [
+        o.FlavorUsage(
+            flavor=one.flavor,
+            resource=one.resource,
+            nominal=amount(one.resource, one.nominal),
+            held=amount(one.resource, one.held),
+            borrowed=amount(one.resource, one.borrowed) if one.borrowed else "",
+            idle=amount(one.resource, one.idle) if one.idle else "",
+            lent=amount(one.resource, one.lent) if one.lent else "",
         )
+        for one in stood
+    ]
     return o.ClusterQueueUsage(
         kind="ClusterQueueUsage",
         api_version=o.API_VERSION,
@@ -469,13 +422,6 @@ def counted(rows: Iterable[CountRow]) -> o.QueueCounts:
     stages = {one.name: found[one.name] for one in STAGES}
     return o.QueueCounts(
         pending=sum(stages.values()), admitted=found["admitted"], oldest=rfc(oldest), **stages
-    )
-
-
-def held_at(model: ReadModel, at: datetime, namespace: str = "", queue: str = "") -> list[HeldRow]:
-    """Return what was held at a time, by LocalQueue, flavor and resource."""
-    return list(
-        model.rows(HeldRow, pages.HELD[model.dialect], {**_scope(namespace, queue), "at": at})
     )
 
 

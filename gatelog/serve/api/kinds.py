@@ -194,7 +194,7 @@ def _position_cells(one: o.PodGroupPosition) -> Cells:
 def _usage(found: list[o.FlavorUsage]) -> str:
     return _none(
         ", ".join(
-            f"{u.resource} {u.used}{'/' + u.nominal if u.nominal else ''} ({u.flavor})"
+            f"{u.resource} {u.held}{'/' + u.nominal if u.nominal else ''} ({u.flavor})"
             for u in found
         )
     )

@@ -226,9 +226,9 @@ class FlavorUsage(Part, frozen=True, kw_only=True):
     flavor: Annotated[str, Meta(description="ResourceFlavor.")]
     resource: Annotated[str, Meta(description="Resource, such as cpu.")]
     nominal: Annotated[str, Meta(description="Nominal quota of the ClusterQueue.")] = ""
-    used: Annotated[str, Meta(description="Held by admitted groups now.")] = "0"
-    borrowed: Annotated[str, Meta(description="Held beyond the nominal quota.")] = ""
-    idle: Annotated[str, Meta(description="Nominal quota that nobody of this queue holds.")] = ""
+    held: Annotated[str, Meta(description="Held now, as admission counts it.")] = "0"
+    borrowed: Annotated[str, Meta(description="What of that is taken from the cohort.")] = ""
+    idle: Annotated[str, Meta(description="Nominal quota that this queue does not hold.")] = ""
     lent: Annotated[
         str, Meta(description="What of the idle quota others of the cohort hold; its share of it.")
     ] = ""

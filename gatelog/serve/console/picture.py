@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from gatelog.readmodel.lending import Series
+from gatelog.readmodel.quota import Series
 from gatelog.readmodel.rows import WaitRow
 from gatelog.serve.console.html import Html, h
 from gatelog.serve.words import amount, span

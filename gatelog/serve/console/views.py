@@ -15,12 +15,13 @@ from urllib.parse import urlencode
 from msgspec import Struct, structs
 
 from gatelog.forecast.words import sentence
-from gatelog.readmodel import lending, moments, pages, timeline
+from gatelog.readmodel import moments, quota, timeline
 from gatelog.readmodel import usage as sums
 from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.phrases import QUIET_ACTIONS
+from gatelog.readmodel.quota import QuotaRow
 from gatelog.readmodel.rates import missing, unit_name
-from gatelog.readmodel.rows import HeldRow, LifeRow, ObjectRow, WaitRow
+from gatelog.readmodel.rows import LifeRow, WaitRow
 from gatelog.readmodel.timeline import plain
 from gatelog.serve.api import finding
 from gatelog.serve.api.params import Listing, read_place, token
@@ -144,16 +145,15 @@ def queues(asked: Asked, seen: Seen) -> Page:
     """Return ClusterQueues: quota, what is held, who waits."""
     model = asked.model
     objects = finding.all_queues(model)
-    held: dict[str, list[HeldRow]] = defaultdict(list)
-    for one in _held(asked, seen, ""):
-        held[one.cluster_queue].append(one)
+    stood: dict[str, list[QuotaRow]] = defaultdict(list)
+    for one in asked.model.quota("ClusterQueue", at=seen.at, note=asked.note):
+        stood[one.name].append(one)
     lengths: dict[str, list[moments.LengthRow]] = defaultdict(list)
     for row in _lengths(asked, seen, ""):
         lengths[row.cluster_queue].append(row)
-    lent = finding.lending_of(objects, held)
     cards, data = [], []
     for known in objects[seen.offset : seen.offset + ROWS]:
-        queue = finding.cluster_queue(known, (), held[known.name], lent.get(known.name, {}))
+        queue = finding.cluster_queue(known, (), stood[known.name])
         pending = sum(row.groups for row in lengths[known.name])
         data.append(
             {"name": known.name, "cohort": queue.cohort, "pending": pending, "usage": queue.usage}
@@ -163,7 +163,7 @@ def queues(asked: Asked, seen: Seen) -> Page:
                 "li",
                 h("h2", h("a", known.name, href=seen.link(f"/queues/{known.name}"))),
                 h("p", f"cohort {queue.cohort}", class_="quiet") if queue.cohort else None,
-                [_bar(u.flavor, u.resource, u.used, u.nominal) for u in queue.usage]
+                [_bar(u.flavor, u.resource, u.held, u.nominal) for u in queue.usage]
                 or h("p", "no quota", class_="quiet"),
                 [
                     h("p", f"lends {u.lent} {u.resource} ({u.flavor})", class_="quiet")
@@ -189,9 +189,9 @@ def queues(asked: Asked, seen: Seen) -> Page:
 def local_queues(asked: Asked, seen: Seen, namespace: str) -> Page:
     """Return the LocalQueues of a namespace: what its groups hold, and who of them waits."""
     objects = finding.all_queues(asked.model, "LocalQueue", namespace)
-    held: dict[str, list[HeldRow]] = defaultdict(list)
-    for one in _held(asked, seen, namespace):
-        held[one.queue].append(one)
+    stood: dict[str, list[QuotaRow]] = defaultdict(list)
+    for one in asked.model.quota("LocalQueue", namespace, at=seen.at, note=asked.note):
+        stood[one.name].append(one)
     lengths: dict[str, list[moments.LengthRow]] = defaultdict(list)
     for row in _lengths(asked, seen, namespace):
         lengths[row.queue].append(row)
@@ -199,8 +199,9 @@ def local_queues(asked: Asked, seen: Seen, namespace: str) -> Page:
     cards, data = [], []
     for known in objects[:_MOST_CARDS]:
         usage = [
-            {"flavor": u.flavor, "resource": u.resource, "used": amount(u.resource, u.amount)}
-            for u in held[known.name]
+            {"flavor": u.flavor, "resource": u.resource, "held": amount(u.resource, u.held)}
+            for u in stood[known.name]
+            if u.held
         ]
         pending = sum(row.groups for row in lengths[known.name])
         cluster_queue = finding.cluster_queue_of(known)
@@ -219,7 +220,7 @@ def local_queues(asked: Asked, seen: Seen, namespace: str) -> Page:
                 h("p", "of ClusterQueue ", queue_link(seen, cluster_queue), class_="quiet")
                 if cluster_queue
                 else None,
-                [h("p", f"holds {u['used']} {u['resource']} ({u['flavor']})") for u in usage]
+                [h("p", f"holds {u['held']} {u['resource']} ({u['flavor']})") for u in usage]
                 or h("p", "holds nothing"),
                 _wait_line(lengths[known.name], seen),
             )
@@ -236,11 +237,6 @@ def local_queues(asked: Asked, seen: Seen, namespace: str) -> Page:
     ]
     data_ = {"namespace": namespace, "queues": data, "waiting": waiting[:ROWS]}
     return Page(title=f"Queues of {namespace}", data=data_, body=h("div", body))
-
-
-def _held(asked: Asked, seen: Seen, namespace: str) -> list[HeldRow]:
-    given = {"namespace": namespace, "queue": "", "limit": finding.MOST_ROWS, "at": seen.moment}
-    return asked.rows("what is held", HeldRow, pages.HELD[asked.model.dialect], given)
 
 
 def _lengths(asked: Asked, seen: Seen, namespace: str) -> list[moments.LengthRow]:
@@ -328,9 +324,10 @@ def queue(asked: Asked, seen: Seen, name: str) -> Page:
     holding = asked.rows("who holds", moments.HoldingRow, moments.HOLDING, given)
     hours = _hours(seen)
     since = seen.moment - timedelta(hours=hours)
-    series, held, lent = _over_time(asked, found, since, seen.moment)
-    usage = finding.cluster_queue(found, (), held, lent)
-    step = span((seen.moment - since).total_seconds() / lending.STEPS)
+    series = _over_time(asked, name, since, seen.moment)
+    stood = asked.model.quota("ClusterQueue", name=name, at=seen.at, note=asked.note)
+    usage = finding.cluster_queue(found, (), stood)
+    step = span((seen.moment - since).total_seconds() / quota.STEPS)
     charts = [
         picture.usage(
             f"{one.resource} ({one.flavor}): held in the {_WINDOWS[hours]} before "
@@ -370,11 +367,11 @@ def queue(asked: Asked, seen: Seen, name: str) -> Page:
             [
                 [
                     f"{u.resource} of {u.flavor}",
-                    *(u.nominal, u.used, u.borrowed or "0", u.idle or "0", u.lent or "0"),
+                    *(u.nominal, u.held, u.borrowed or "0", u.idle or "0", u.lent or "0"),
                 ]
                 for u in usage.usage
             ],
-            "Quota as it is now, and what was held at the time" if seen.at else "Quota",
+            "Quota at the time" if seen.at else "Quota",
             "no quota",
         ),
         h("h2", "Held over time"),
@@ -393,7 +390,7 @@ def queue(asked: Asked, seen: Seen, name: str) -> Page:
         "overTime": {
             "since": since,
             "until": seen.moment,
-            "steps": lending.STEPS,
+            "steps": quota.STEPS,
             "series": series,
         },
         "waiting": waiting[:ROWS],
@@ -409,42 +406,11 @@ def _hours(seen: Seen) -> int:
     return int(text)
 
 
-def _over_time(
-    asked: Asked, mine: ObjectRow, since: datetime, until: datetime
-) -> tuple[list[lending.Series], list[HeldRow], dict[lending.Key, float]]:
-    """Return what a queue held over a window, and what it holds and lends at its end."""
-    members = {mine.name: finding.view_of(mine)}
-    if cohort := finding.cohort_of(members[mine.name]):
-        for row in finding.all_queues(asked.model):
-            view = finding.view_of(row)
-            if finding.cohort_of(view) == cohort and len(members) < lending.MOST_QUEUES:
-                members[row.name] = view
-    names, values = lending.named(list(members))
-    given = {**lending.window(since, until), **values, "limit": finding.MOST_ROWS}
-    changed = asked.rows(
-        "what was held over time, by changes of it",
-        lending.ChangeRow,
-        lending.changes(asked.model.dialect, names),
-        given,
-    )
-    quota = asked.rows(
-        "quota over time",
-        lending.QuotaRow,
-        lending.quotas(names),
-        {**values, "since": since, "until": until, "limit": finding.MOST_ROWS},
-    )
-    series = lending.over_time(
-        mine.name,
-        list(members),
-        {name: finding.nominal_of(view) for name, view in members.items()},
-        changed,
-        quota,
-        since,
-        until,
-    )
-    held = [HeldRow(mine.name, "", "", one.flavor, one.resource, one.held[-1], 1) for one in series]
-    lent = {(one.flavor, one.resource): one.lent[-1] for one in series}
-    return series, held, lent
+def _over_time(asked: Asked, name: str, since: datetime, until: datetime) -> list[quota.Series]:
+    """Return what a queue held, borrowed and lent over a window."""
+    given = {**quota.window(since, until), "name": name, "limit": finding.MOST_ROWS}
+    query = quota.OVER_TIME[asked.model.dialect]
+    return quota.over_time(name, asked.rows("quota over time", quota.StepRow, query, given))
 
 
 def _forecast(asked: Asked, seen: Seen) -> str:

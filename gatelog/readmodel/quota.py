@@ -1,0 +1,183 @@
+"""What queues held, borrowed and lent: at a moment, and over a window as a series.
+
+Theory. The definition is `projector.schema.quota_views`; the view `v_quota` is the same of now.
+A series has the values at the end of each of `STEPS` equal parts of a window; the database leaves
+out what was over before such an end, so a busy day comes as a few hundred rows for each queue.
+
+Invariant: the last value of a series is what `at` says of that moment.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from msgspec import Struct
+
+from projector.schema.dialect import POSTGRES, SQLITE, Dialect
+from projector.schema.quota_views import spans, standing
+
+STEPS = 240
+_COVERS = "s.from_at <= {at} AND (s.to_at IS NULL OR s.to_at > {at}) AND s.cluster = :cluster"
+_WHOSE = """
+ WHERE (q.kind = :kind OR :kind = '') AND (q.namespace = :namespace OR :namespace = '')
+   AND (q.name = :name OR :name = '')
+ ORDER BY q.kind, q.namespace, q.name, q.flavor, q.resource LIMIT :limit
+"""
+
+NOW = f"SELECT q.* FROM v_quota q{_WHOSE.replace('WHERE', 'WHERE q.cluster = :cluster AND')}"
+
+
+def _at(d: Dialect) -> str:
+    covers = _COVERS.format(at=d.time.format(name="at"))
+    return f"SELECT q.* FROM ({standing(d, covers, ':cluster')}) q{_WHOSE}"
+
+
+def _over_time(d: Dialect) -> str:
+    def step(t: str) -> str:
+        """Number of the first end of a step that is not before `t`; 1 is the first."""
+        passed = f"{d.micros.format(t=t)} - CAST(:since_us AS bigint) + :step_us - 1"
+        return f"({passed}) / CAST(:step_us AS bigint)"
+
+    until = d.time.format(name="until")
+    ends = f"CASE WHEN s.to_at IS NULL THEN {STEPS + 1} ELSE {step('s.to_at')} END"
+    begins = step(d.last.format(a="s.from_at", b=d.time.format(name="since")))
+    return f"""
+WITH tree AS (
+SELECT root FROM v_quota WHERE cluster = :cluster AND kind = 'ClusterQueue' AND name = :name),
+cut AS (
+SELECT s.kind, s.name, s.root, s.flavor, s.resource, s.nominal, s.held, s.borrowed, s.told,
+       {begins} AS first, {ends} AS last
+  FROM ({spans(d, ":cluster")}) s
+ WHERE s.cluster = :cluster AND s.kind <> 'LocalQueue' AND s.from_at <= {until}
+   AND (s.to_at IS NULL OR s.to_at > {d.time.format(name="since")})
+   AND (s.name = :name AND s.kind = 'ClusterQueue'
+        OR s.root <> '' AND s.root IN (SELECT root FROM tree)))
+SELECT s.kind, s.name, max(s.root) AS root, s.flavor, s.resource, s.first, s.last,
+       max(s.told) AS told, CAST(sum(s.nominal) AS BIGINT) AS nominal,
+       CAST(sum(s.held) AS BIGINT) AS held, CAST(sum(s.borrowed) AS BIGINT) AS borrowed
+  FROM cut s WHERE s.last > s.first
+ GROUP BY s.kind, s.name, s.flavor, s.resource, s.first, s.last
+ ORDER BY s.kind, s.name, s.flavor, s.resource, s.first, s.last LIMIT :limit
+"""
+
+
+AT = {"postgresql": _at(POSTGRES), "sqlite": _at(SQLITE)}
+OVER_TIME = {"postgresql": _over_time(POSTGRES), "sqlite": _over_time(SQLITE)}
+
+Key = tuple[str, str]
+"""Flavor and resource."""
+
+
+class QuotaRow(Struct, frozen=True, kw_only=True):
+    """How a queue or cohort stands with one resource of one flavor, as in view `v_quota`."""
+
+    kind: str
+    namespace: str
+    name: str
+    root: str
+    flavor: str
+    resource: str
+    nominal: int
+    held: int
+    borrowed: int
+    idle: int
+    lent: int
+
+
+class StepRow(Struct, frozen=True, kw_only=True):
+    """How one stood from the end of step `first` until before that of `last`."""
+
+    kind: str
+    name: str
+    root: str
+    flavor: str
+    resource: str
+    first: int
+    last: int
+    told: int
+    nominal: int
+    held: int
+    borrowed: int
+
+
+class Series(Struct, frozen=True):
+    """One resource of one flavor over a window, at the end of each step; amounts as in tables."""
+
+    flavor: str
+    resource: str
+    nominal: list[int]
+    held: list[int]
+    borrowed: list[int]
+    lent: list[int]
+    idle: list[int]
+
+
+class _Course:
+    """How one queue stood at the end of each step."""
+
+    def __init__(self) -> None:
+        self.nominal, self.held, self.borrowed = ([0] * STEPS for _ in range(3))
+        self.told, self.root, self.cohort = 0, "", False
+
+    def add(self, row: StepRow) -> None:
+        self.told, self.root = max(self.told, row.told), max(self.root, row.root)
+        self.cohort = row.kind == "Cohort"
+        for step in range(max(row.first, 1) - 1, min(row.last - 1, STEPS)):
+            self.nominal[step] += row.nominal
+            self.held[step] += row.held
+            self.borrowed[step] += row.borrowed
+
+    def beyond(self, step: int) -> int:
+        """Return what it borrowed."""
+        if self.told or not self.root or self.cohort:
+            return 0 if self.cohort else self.borrowed[step]
+        return max(0, self.held[step] - self.nominal[step])
+
+    def lendable(self, step: int) -> int:
+        """Return what others could have had of it."""
+        own = self.nominal[step]
+        return own if self.cohort else max(0, own - self.held[step])
+
+
+def window(since: datetime, until: datetime) -> dict[str, Any]:
+    """Return the parameters of `OVER_TIME` that say when."""
+    epoch = datetime(1970, 1, 1, tzinfo=since.tzinfo)
+    return {
+        "since": since,
+        "until": until,
+        "since_us": (since - epoch) // timedelta(microseconds=1),
+        "step_us": (until - since) // STEPS // timedelta(microseconds=1),
+    }
+
+
+def over_time(name: str, rows: Iterable[StepRow]) -> list[Series]:
+    """Return what a ClusterQueue held over a window, by flavor and resource."""
+    courses: dict[Key, dict[tuple[str, str], _Course]] = defaultdict(dict)
+    for row in rows:
+        of_key = courses[row.flavor, row.resource]
+        of_key.setdefault((row.kind, row.name), _Course()).add(row)
+    found = []
+    for key in sorted(courses):
+        mine = courses[key].get(("ClusterQueue", name))
+        if mine is None:
+            continue
+        tree = [one for one in courses[key].values() if one.root and one.root == mine.root]
+        idle = [mine.lendable(step) for step in range(STEPS)]
+        found.append(
+            Series(
+                *key,
+                nominal=mine.nominal,
+                held=mine.held,
+                borrowed=[mine.beyond(step) for step in range(STEPS)],
+                lent=[_lent(idle[step], tree, step) for step in range(STEPS)],
+                idle=idle,
+            )
+        )
+    return found
+
+
+def _lent(idle: int, tree: list[_Course], step: int) -> int:
+    loans = sum(one.beyond(step) for one in tree)
+    lendable = sum(one.lendable(step) for one in tree)
+    return int(idle * min(1.0, loans / lendable) + 0.5) if idle and loans else 0

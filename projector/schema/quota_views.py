@@ -1,0 +1,105 @@
+"""What queues hold, borrow, lend and leave idle of their quota: one definition, for any moment.
+
+Theory. Table `usage` has how each queue and cohort stood, as admission counts it: what ended pods
+gave back is not held. Where Kueue admits (or counts are off) there is no such ledger; then what
+admissions hold is added up instead. Both come as spans that add up, so a moment, a series and the
+view `v_quota` are sums over the same rows.
+
+What is borrowed comes out of one pool of the whole tree of cohorts. It is lent by those who have
+something idle, each by its part of all that is idle, a Cohort's own quota included.
+
+Invariant: of a ClusterQueue `held - borrowed + idle` is the nominal quota unless it holds more than
+that in no cohort; `lent` is a part of `idle`. Amounts as in the tables.
+"""
+
+from projector.schema.dialect import Dialect
+
+KEY = "kind, namespace, name, flavor, resource"
+
+
+def spans(d: Dialect, cluster: str = "{0}.cluster") -> str:
+    """Return the query of spans in which queues stood so; `to_at` is null while it lasts.
+
+    Args:
+        d: the database's.
+        cluster: whose ledger to look for: a parameter, or the cluster of the row `{0}`.
+    """
+    value = f"CAST({d.value.format(doc='r.value')} AS BIGINT)"
+    told = "NOT EXISTS (SELECT 1 FROM usage x WHERE x.cluster = " + cluster + ")"
+    each = f"""{d.each.format(doc="a.resources", alias="f")}
+  {d.each.format(doc=d.nested.format(doc="f.value"), alias="r")}"""
+    quota = f"""{d.each.format(doc="q.nominal", alias="f")}
+  {d.each.format(doc=d.nested.format(doc="f.value"), alias="r")}"""
+    cohort = """LEFT JOIN objects o ON o.cluster = {0}.cluster AND o.kind = 'ClusterQueue'
+   AND o.namespace = '' AND o.name = {0}.cluster_queue"""
+    return f"""
+SELECT u.cluster, u.kind, u.namespace, u.name, u.root, u.flavor, u.resource, u.nominal,
+       u.reserved AS held, u.borrowed, 1 AS told, u.from_at, u.to_at
+  FROM usage u
+UNION ALL
+SELECT a.cluster, 'ClusterQueue', '', a.cluster_queue, coalesce(o.cohort, ''), f.key, r.key, 0,
+       {value}, 0, 0, a.admitted_at, a.released_at
+  FROM admissions a {cohort.format("a")}
+  {each}
+ WHERE {told.format("a")}
+UNION ALL
+SELECT a.cluster, 'LocalQueue', g.namespace, g.queue, '', f.key, r.key, 0, {value}, 0, 0,
+       a.admitted_at, a.released_at
+  FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
+  {each}
+ WHERE {told.format("a")}
+UNION ALL
+SELECT q.cluster, 'ClusterQueue', '', q.cluster_queue, coalesce(o.cohort, ''), f.key, r.key,
+       {value}, 0, 0, 0, q.at, q.to_at
+  FROM (SELECT n.*, lead(n.at) OVER (
+               PARTITION BY n.cluster, n.shard, n.cluster_queue ORDER BY n.seq) AS to_at
+          FROM quotas n) q {cohort.format("q")}
+  {quota}
+ WHERE {told.format("q")}"""
+
+
+BORROWED = """CASE WHEN max(s.told) = 1 THEN sum(s.borrowed)
+            WHEN max(s.root) <> '' AND sum(s.held) > sum(s.nominal)
+            THEN sum(s.held) - sum(s.nominal) ELSE 0 END"""
+"""What is borrowed, of spans `s` of one queue that cover a moment."""
+_LENDABLE = """CASE WHEN k.kind = 'Cohort' THEN k.nominal
+                WHEN k.kind = 'ClusterQueue' AND k.nominal > k.held THEN k.nominal - k.held
+                ELSE 0 END"""
+
+
+def standing(d: Dialect, covers: str, cluster: str = "{0}.cluster") -> str:
+    """Return the query of how all queues stand at a moment; spans `s` cover it where `covers`."""
+    whole = "PARTITION BY k.cluster, k.root, k.flavor, k.resource"
+    part = d.first.format(a="1.0", b="l.loans * 1.0 / l.lendable")
+    return f"""
+WITH stood AS (
+SELECT s.cluster, s.kind, s.namespace, s.name, max(s.root) AS root, s.flavor, s.resource,
+       CAST(sum(s.nominal) AS BIGINT) AS nominal, CAST(sum(s.held) AS BIGINT) AS held,
+       CAST({BORROWED} AS BIGINT) AS borrowed
+  FROM ({spans(d, cluster)}) s
+ WHERE {covers}
+ GROUP BY s.cluster, s.kind, s.namespace, s.name, s.flavor, s.resource),
+lending AS (
+SELECT k.*, CASE WHEN k.kind = 'ClusterQueue' AND k.nominal > k.held THEN k.nominal - k.held
+                 ELSE 0 END AS idle,
+       sum(CASE WHEN k.kind = 'ClusterQueue' THEN k.borrowed ELSE 0 END) OVER ({whole}) AS loans,
+       sum({_LENDABLE}) OVER ({whole}) AS lendable
+  FROM stood k)
+SELECT l.cluster, l.kind, l.namespace, l.name, l.root, l.flavor, l.resource, l.nominal, l.held,
+       l.borrowed, l.idle,
+       CASE WHEN l.root <> '' AND l.idle > 0 AND l.loans > 0
+            THEN CAST(round(l.idle * {part}) AS BIGINT) ELSE 0 END AS lent
+  FROM lending l"""
+
+
+def now(d: Dialect) -> str:
+    """Return the view of how queues stand now."""
+    return standing(d, "s.to_at IS NULL")
+
+
+VIEWS = {"v_quota": now}
+
+COMMENTS = {
+    "v_quota": "How each ClusterQueue, LocalQueue and Cohort stands now, by flavor and resource: "
+    "nominal quota, and what of it is held, borrowed, idle and lent; amounts as in the tables",
+}
