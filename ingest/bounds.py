@@ -2,11 +2,14 @@
 
 A NATS server accepts messages of 1 MiB by default, and the API server stores objects of
 up to 1.5 MiB; a Workload owned by some ten thousand pods is all owner references. What does not fit
-is refused like anything else that cannot be taken. A deletion is never refused: it is reduced to
-the identity of what is gone.
+is refused like anything else that cannot be taken. Of a pod what its owner can make large is left
+out first, so that its phase, what it takes and its deletion are known whatever is written on it. A
+deletion is never refused: it is reduced to the identity of what is gone.
 
 Invariant: what `bounded` returns fits into a message.
 """
+
+import msgspec
 
 from podgroup.codec import encode_event
 from podgroup.events import (
@@ -18,8 +21,11 @@ from podgroup.events import (
     WorkloadApplied,
     WorkloadDeleted,
 )
+from podgroup.names import PREFIX
 from podgroup.objects import Kind, PodView, QueueObject, WorkloadView
 
+MAX_CONDITIONS = 16
+"""Conditions, and ends of containers, that are kept of a pod that is too large."""
 MAX_EVENT_BYTES = 900_000
 """Largest event taken, in bytes of JSON."""
 
@@ -35,7 +41,11 @@ def bounded(kind: Kind, event: Event) -> tuple[Event, bytes]:
             fitting: Event = PodDeleted(pod=_bare_pod(pod), filtered=filtered)
         case WorkloadDeleted(workload=workload):
             fitting = WorkloadDeleted(workload=_bare_workload(workload))
-        case PodApplied(pod=view):
+        case PodApplied(pod=view, relist=relist):
+            fitting = PodApplied(pod=_small_pod(view, size), relist=relist)
+            body = encode_event(fitting)
+            if len(body) <= MAX_EVENT_BYTES:
+                return fitting, body
             fitting = _refused(kind, view, size)
         case WorkloadApplied(workload=view):
             fitting = _refused(kind, view, size)
@@ -57,6 +67,26 @@ def _refused(kind: Kind, view: PodView | WorkloadView | QueueObject, size: int) 
         field="",
         message=f"the object is too large: {size} bytes of it matter to gatelog, which takes at "
         f"most {MAX_EVENT_BYTES}; remove labels or owner references",
+    )
+
+
+def _small_pod(pod: PodView, size: int) -> PodView:
+    """The pod without what decides nothing and has no bound but the API server's."""
+    ours = {key: text for key, text in pod.labels.items() if key.startswith(PREFIX)}
+    said = (
+        f"the pod is too large: {size} bytes of it matter to gatelog, which takes at most "
+        f"{MAX_EVENT_BYTES}; its other labels, owners, conditions, tolerations and affinity are "
+        "left out: remove some"
+    )
+    return msgspec.structs.replace(
+        pod,
+        labels=ours,
+        owners=pod.owners[:1],
+        conditions=pod.conditions[:MAX_CONDITIONS],
+        tolerations=(),
+        node_terms=(),
+        ends=pod.ends[:MAX_CONDITIONS],
+        unread=(*pod.unread, said),
     )
 
 

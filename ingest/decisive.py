@@ -75,5 +75,6 @@ def _decisive(pod: PodView) -> int:
             ),
             labels.get(MANAGED_LABEL),
             bool(labels.get(QUEUE_NAME)),
+            pod.unread,
         )
     )

@@ -240,6 +240,7 @@ def nothing_read(world: World, group: Group, before: PodView, view: PodView, fla
         and view.node_terms == before.node_terms
         and view.sets_key == before.sets_key
         and view.sets_problem == before.sets_problem
+        and view.unread == before.unread
     )
 
 

@@ -119,6 +119,8 @@ class PodView(View, frozen=True, kw_only=True):
     Annotation pod-group-sets is not among `annotations`: what it declares is in `sets`, what is
     wrong with it in `sets_problem`, and `sets_key` ("" without the annotation) is the same for the
     same declaration, however it is written.
+
+    `unread` says of each field that is over its bound that it is left out, and why.
     """
 
     uid: str
@@ -155,6 +157,7 @@ class PodView(View, frozen=True, kw_only=True):
     sets: tuple[DeclaredSet, ...] = ()
     sets_key: str = ""
     sets_problem: str = ""
+    unread: tuple[str, ...] = ()
 
 
 class PodSetView(View, frozen=True, kw_only=True):

@@ -3,7 +3,9 @@
 A quantity is an exact number with a suffix that also chooses its output form: ``Ki`` to
 ``Ei`` are powers of 1024, ``n`` to ``E`` powers of 1000, ``e3`` is an exponent. Numbers are
 exact down to one nano and rounded away from zero below it; the binary form stops at 2^63-1
-(Kubernetes: apimachinery ``api/resource``, Quantity).
+(Kubernetes: apimachinery ``api/resource``, Quantity). The API server stores numbers of any size;
+here they stop at 10^96, so that whoever writes ``1e999999999`` gets an amount that nobody has, and
+neither an error where the rest of the pod must be read, nor a number of a gigabyte.
 
 Printing matters because role hashes are taken over printed quantities. The API server
 recomputes the canonical form (smallest mantissa without a fraction) except for texts it
@@ -18,11 +20,11 @@ from enum import Enum
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-MAX_TEXT: Final[int] = 256
-"""Longest text taken, in characters; nothing a person or the API server writes is near it."""
+MAX_DIGITS: Final[int] = 400
+"""Digits that are looked at on either side of the point, and the largest exponent."""
 
-MAX_EXPONENT: Final[int] = 96
-"""Largest decimal exponent taken. ``1e999999999`` would otherwise ask for a gigabyte number."""
+MAX_VALUE: Final[int] = 10**96
+"""Largest amount there is."""
 
 MAX_INT64: Final[int] = 2**63 - 1
 
@@ -72,8 +74,7 @@ class Parts(NamedTuple):
             number = digits * Fraction(10) ** (self.exponent - len(self.frac_digits))
         if (number * _NANO).denominator != 1:
             number = Fraction(_ceil(number * _NANO), _NANO)
-        if self.form is Form.BINARY:
-            number = min(number, Fraction(MAX_INT64))
+        number = min(number, Fraction(MAX_INT64 if self.form is Form.BINARY else MAX_VALUE))
         return -number if self.negative else number
 
 
@@ -81,7 +82,7 @@ def parse(text: str) -> Fraction:
     """Exact value of a quantity such as ``500m``, ``1.5Gi``, ``2e3``.
 
     Raises:
-        QuantityError: the text is empty, too long, malformed or its exponent exceeds 96.
+        QuantityError: the text is empty or malformed.
     """
     return split(text).value()
 
@@ -127,7 +128,7 @@ def split(text: str) -> Parts:
     Raises:
         QuantityError: see `parse`.
     """
-    match = _SYNTAX.fullmatch(text) if len(text) <= MAX_TEXT else None
+    match = _SYNTAX.fullmatch(text)
     if match is None or not (match["int"] or match["frac"]):
         raise QuantityError(
             f"{text[:40]!r} is not a Kubernetes quantity: write a number with one of the "
@@ -135,11 +136,14 @@ def split(text: str) -> Parts:
         )
     suffix = match["suffix"] or ""
     form, exponent = _suffix(suffix)
-    if abs(exponent) > MAX_EXPONENT:
-        raise QuantityError(
-            f"{text[:40]!r} is out of range: the exponent must be within +-{MAX_EXPONENT}"
-        )
-    return Parts(match["sign"] == "-", match["int"], match["frac"] or "", form, exponent)
+    whole, fraction = match["int"], match["frac"] or ""
+    if len(whole) > MAX_DIGITS:
+        whole = whole.lstrip("0")
+        whole = whole if len(whole) <= MAX_DIGITS else "9" * MAX_DIGITS
+    if len(fraction) > MAX_DIGITS:
+        fraction = fraction[: MAX_DIGITS - 1] + "1"  # what is beyond rounds away from zero
+    exponent = max(-MAX_DIGITS, min(MAX_DIGITS, exponent))
+    return Parts(match["sign"] == "-", whole, fraction, form, exponent)
 
 
 def _suffix(suffix: str) -> tuple[Form, int]:

@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from simcluster import quantity
 from simcluster.errors import Obj
 
 AVAILABLE = importlib.util.find_spec("celpy") is not None
@@ -80,7 +81,11 @@ def _program(text: str) -> Any:
 
 @functools.cache
 def _functions() -> dict[str, Any]:
-    """``authorizer.group(g).resource(r)...check(verb).allowed()`` over a ``access.Check``."""
+    """What the server adds to the language, as far as it is here.
+
+    ``authorizer.group(g).resource(r)...check(verb).allowed()`` over a ``access.Check``, and
+    ``quantity(text).isGreaterThan(quantity(text))``.
+    """
     from celpy.celtypes import BoolType
 
     def asking(field: str) -> Any:
@@ -88,6 +93,8 @@ def _functions() -> dict[str, Any]:
 
     fields = ("group", "resource", "subresource", "namespace", "name")
     found = {field: asking(field) for field in fields} | {"check": asking("verb")}
+    found["quantity"] = lambda text: quantity.parse(str(text))
+    found["isGreaterThan"] = lambda one, other: BoolType(one > other)
     return found | {"allowed": lambda check: BoolType(check.allowed())}
 
 

@@ -4,8 +4,9 @@ The wire Structs name only what a view needs; msgspec skips the rest without bui
 map that is absent, null or empty means the same in the Kubernetes API, hence the `| None`.
 
 Bounds: an annotation of ours takes at most 4 KiB (pod-group-sets 256 KiB, which is what the API
-server allows all annotations of an object together); more is refused, because cutting a value that
-a rule reads would change what it says. Texts for people are cut at 2,048 characters instead.
+server allows all annotations of an object together). One that is longer is left out: cutting a
+value that a rule reads would change what it says, and its owner must not be able to keep the rest
+of the object from being read. Texts for people are cut at 2,048 characters.
 
 Invariant: nothing of an object gets into a view but what is named here or in the kind's module.
 """
@@ -27,6 +28,9 @@ from podgroup.names import (
 
 MAX_ANNOTATION_BYTES = 4 * 1024
 MAX_GROUP_SETS_BYTES = 256 * 1024
+MAX_KEY = 253
+MAX_UNREAD = 8
+"""Fields of a pod of which is said that they are left out."""
 MAX_TEXT = 2048
 """Longest text for people (condition and status messages) in a view, in characters."""
 
@@ -152,26 +156,29 @@ def cut(text: str) -> str:
     return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
 
 
-def annotations(found: dict[str, str] | None, more: Container[str] = ()) -> dict[str, str]:
-    """Return the annotations that gatelog reads: those of Kueue's two prefixes, and keys in `more`.
+def annotations(
+    found: dict[str, str] | None, more: Container[str] = ()
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the annotations that gatelog reads, and what is said of those it leaves out.
 
-    Raises:
-        RefusedError: one of them is longer than its bound.
+    Read are those of Kueue's two prefixes, and keys in `more`.
     """
     if not found:
-        return {}
+        return {}, ()
     ours = {
         key: text
         for key, text in found.items()
         if key.startswith((PREFIX, PROVREQ_PREFIX)) or key in more
     }
-    for key, text in ours.items():
+    left_out = []
+    for key, text in [*ours.items()]:
         bound = MAX_GROUP_SETS_BYTES if key == POD_GROUP_SETS else MAX_ANNOTATION_BYTES
         # A character takes up to 4 bytes: count bytes only where that could matter.
         if len(text) * 4 > bound and (size := len(text.encode())) > bound:
-            message = f"is {size} bytes long, gatelog takes at most {bound}: shorten it"
-            raise RefusedError(f"metadata.annotations[{key}]", message)
-    return ours
+            del ours[key]
+            said = f"is {size} bytes long, gatelog takes at most {bound}: shorten it"
+            left_out.append(f"metadata.annotations[{key[:MAX_KEY]}] {said}")
+    return ours, tuple(left_out[:MAX_UNREAD])
 
 
 def because(found: dict[str, str] | None) -> str:

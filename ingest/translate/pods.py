@@ -7,6 +7,8 @@ reads the pod once more, only for pods without the role-hash annotation.
 
 Annotation pod-group-sets is read here (`podsets`) and not passed on as text. One that cannot
 be read is reported in the view instead of refusing the pod: its group has to say why it is blocked.
+So is an annotation over its bound: whatever its owner writes on a pod, what it takes, its phase
+and its deletion are known.
 
 Invariant: environment, commands, arguments and volumes are not named here, so no view has them.
 """
@@ -126,7 +128,7 @@ def pod_view(
         RefusedError: a field cannot be taken.
     """
     meta, spec, status = wire.metadata, wire.spec, wire.status
-    ours = annotations(meta.annotations, copied)
+    ours, unread = annotations(meta.annotations, copied)
     if not annotated_names:
         for key in NAMED_BY_ANNOTATION:
             ours.pop(key, None)
@@ -169,6 +171,7 @@ def pod_view(
         sets=declared.sets,
         sets_key=declared.key,
         sets_problem=declared.problem,
+        unread=unread,
     )
 
 

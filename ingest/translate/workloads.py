@@ -143,7 +143,7 @@ def workload_view(wire: WorkloadWire) -> objects.WorkloadView:
         deleted_at=meta.deletion_timestamp,
         generation=meta.generation,
         labels=meta.labels or {},
-        annotations=annotations(meta.annotations),
+        annotations=annotations(meta.annotations)[0],
         finalizers=meta.finalizers or (),
         owners=spelt_out,
         owner_pods=owner_pods,

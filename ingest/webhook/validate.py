@@ -34,11 +34,16 @@ from ingest.webhook.pod import Pod
 from ingest.webhook.policy import WebhookPolicy
 from ingest.webhook.topology import topology_errors
 from podgroup import names
+from podgroup.quantities import QuantityError, parse
 
 OWNER_WARNING = (
     "pod owner is managed by kueue, label 'kueue.x-k8s.io/managed=true' might lead to unexpected "
     "behaviour"
 )
+MOST_CPU = "1M"
+"""The most cores that one container may ask for."""
+MOST = "1E"
+"""The most of anything else, in its units."""
 IMMUTABLE = "field is immutable"
 
 
@@ -64,6 +69,7 @@ def validate_create(pod: Pod, policy: WebhookPolicy) -> Verdict:
         *_gated_by(pod),
         *_common(pod, policy),
         *_bounds(pod, None, policy),
+        *_amounts(pod),
         *dialect_errors(pod, policy),
     ]
     warnings = _owner_warning(pod, policy) + dialect_warnings(pod) + _queueless_warning(pod)
@@ -148,6 +154,26 @@ def _bounds(pod: Pod, old: Pod | None, policy: WebhookPolicy) -> list[FieldError
         elif key == names.ROLE_HASH and value and (problem := dns_label_problem(value)):
             detail = f"{problem}; it names a podset of the Workload"
             errors.append(invalid(annotation_path(key), value, detail))
+    return errors
+
+
+def _amounts(pod: Pod) -> list[FieldError]:
+    """Amounts that no node has: a pod with one waits for ever, and would spoil every sum."""
+    spec = pod.raw.get("spec") or {}
+    errors = []
+    for field in ("containers", "initContainers"):
+        for number, container in enumerate(spec.get(field) or ()):
+            requests = (container.get("resources") or {}).get("requests") or {}
+            for resource, text in requests.items():
+                most = MOST_CPU if resource == "cpu" else MOST
+                try:
+                    fits = parse(str(text)) <= parse(most)
+                except QuantityError:
+                    continue  # the API server's to refuse
+                if not fits:
+                    path = f"spec.{field}[{number}].resources.requests[{resource}]"
+                    detail = f"is more than any node has: at most {most}"
+                    errors.append(invalid(path, str(text), detail))
     return errors
 
 

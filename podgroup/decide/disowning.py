@@ -68,6 +68,8 @@ def tell_refused(d: Deciding) -> None:
         d.record(PodRefused("", uid))
         pod = d.world.pods.get(uid)
         after = "goes by what it last read of it" if pod is not None else "leaves it alone"
+        if pod is not None and pod.view.unread:
+            after = "goes on without what is too long"
         message = f"gatelog cannot read this pod and {after} until it is mended: {refusal.message}"
         command = ReportPod(
             target=ObjectRef(kind="Pod", namespace=refusal.namespace, name=refusal.name, uid=uid),

@@ -41,6 +41,7 @@ from podgroup.fold.relists import relist_completed, relist_started, synced, unli
 from podgroup.fold.workloads import claim, link, workload_applied, workload_deleted
 from podgroup.ids import GroupID, newer
 from podgroup.journal import At, ParkedRow
+from podgroup.objects import PodView
 from podgroup.state import GROUP, Group, Refusal, World
 
 __all__ = ["FOLDS", "link", "synced", "unlisted"]
@@ -53,7 +54,10 @@ MAX_REFUSED = 100
 
 
 def _pod_applied(world: World, here: At, event: PodApplied, _: int) -> None:
-    pod_applied(world, here, event.pod, event.relist)
+    view = event.pod
+    pod_applied(world, here, view, event.relist)
+    if view.unread and view.uid in world.pods:
+        _left_out(world, here, view)
     if world.workloads:
         claim(world, here, event.pod.uid)
 
@@ -108,7 +112,9 @@ def _refused(world: World, here: At, event: DeltaRefused, ordinal: int) -> None:
         frame.seen.add(event.uid)
     group = _group_refused(world, event)
     named = event.kind == "Pod" and event.uid and event.name
-    if not named or _remember(world, event, f"{here.position}/{ordinal}"):
+    message = event.message if event.field in event.message else f"{event.field}: {event.message}"
+    refusal = Refusal(event.namespace, event.name, message, parked=f"{here.position}/{ordinal}")
+    if not named or _remember(world, event.uid, refusal):
         world.journal.parked.append(
             ParkedRow(
                 seq=here.position,
@@ -167,21 +173,31 @@ def _decision_refused(world: World, here: At, event: DecisionRefused, ordinal: i
     park(world, here, ordinal, "DecisionRefused", message, raw=event.raw.encode(), name=what)
 
 
-def _remember(world: World, event: DeltaRefused, place: str) -> bool:
+def _left_out(world: World, here: At, view: PodView) -> None:
+    """Keep which fields of a pod are over their bounds; the rest of it is folded like any other."""
+    message = "; ".join(view.unread)
+    known = world.meta.refused.get(view.uid)
+    if known is not None and known.message == message:
+        return
+    _remember(world, view.uid, Refusal(view.namespace, view.name, message))
+    group = world.pods[view.uid].group
+    note(world, here, "DeltaRefused", group=group, pod=view.uid, reason="left out", message=message)
+
+
+def _remember(world: World, uid: str, found: Refusal) -> bool:
     """Keep what is wrong with a pod until it was reported: once, not with each of its changes.
 
-    Returns whether it is to be parked at `place`: the same is not parked already.
+    Returns whether it is to be parked where it says: the same is not parked already.
     """
-    refused = world.meta.refused
-    message = event.message if event.field in event.message else f"{event.field}: {event.message}"
-    known = refused.pop(event.uid, None)
+    refused, message = world.meta.refused, found.message
+    known = refused.pop(uid, None)
     if known is None and len(refused) >= MAX_REFUSED:
         world.meta.untold -= not refused.pop(next(iter(refused))).told
     same = known if known is not None and known.message == message else None
     told = same is not None and same.told
     world.meta.untold += (not told) - (known is not None and not known.told)
     parked = same.parked if same is not None else ""
-    refused[event.uid] = Refusal(event.namespace, event.name, message, told, parked or place)
+    refused[uid] = Refusal(found.namespace, found.name, message, told, parked or found.parked)
     return not parked
 
 

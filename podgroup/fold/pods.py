@@ -77,7 +77,7 @@ def pod_applied(world: World, here: At, view: PodView, relist: str) -> None:
     version = known.view.resource_version if known is not None else ""
     if stale(world, "Pod", view.resource_version, version, in_frame):
         return
-    if world.meta.refused:
+    if world.meta.refused and not view.unread:
         _mended(world, uid, known)
     if known is not None:
         before = known.view

@@ -233,6 +233,23 @@ async def test_in_place_resize(attack: Attack) -> None:
     await attack.until_running("next")
 
 
+async def test_junk_on_a_pod_hides_neither_what_it_takes_nor_its_end(attack: Attack) -> None:
+    """Admission was away, or it was there before: its owner had made it unreadable."""
+    await attack.without_refusals()
+    junk = {"metadata": {"annotations": {"kueue.x-k8s.io/junk": "x" * 5000}}}
+    await attack.create("sly", cpu="10m")
+    await attack.create("huge", cpu="1e300")
+    await attack.until_running("sly")
+    await attack.patch("sly", junk)
+    container = {"name": "job", "image": "job", "resources": {"requests": {"cpu": "9"}}}
+    await attack.patch("sly", {"spec": {"containers": [container]}}, "resize")
+    await next_waits(attack)
+    await attack.delete("huge")
+    await attack.delete("sly")
+    await attack.until_running("next")
+    assert not {"sly", "huge"} & set(await attack.api.pods(attack.namespace))
+
+
 async def test_resize_of_a_pod_at_its_gate(attack: Attack) -> None:
     await attack.create("hog", cpu="9")
     await attack.until_running("hog")

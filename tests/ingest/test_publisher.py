@@ -20,7 +20,7 @@ from podgroup.events import (
     RelistStarted,
     WatchProgressed,
 )
-from podgroup.objects import NamespaceView, OwnerRef, PodView
+from podgroup.objects import NamespaceView, PodView
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
@@ -244,15 +244,15 @@ async def test_an_object_that_fits_in_no_message_is_refused_and_its_deletion_is_
     sink = Sink()
     out = publisher(sink)
     running(out)
-    owners = tuple(OwnerRef(kind="Pod", name="x" * 200, uid="y") for _ in range(5000))
-    assert len(owners) * 200 > MAX_EVENT_BYTES
-    await out.put("Pod", [applied("a", 1, owners=owners)], "1")
+    labels = {f"kueue.x-k8s.io/{number}": "x" * 63 for number in range(12_000)}
+    assert len(labels) * 85 > MAX_EVENT_BYTES
+    await out.put("Pod", [applied("a", 1, labels=labels)], "1")
     await settle()
     (refused,) = sink.batches[0].events
     assert isinstance(refused, DeltaRefused)
     assert (refused.uid, refused.name, refused.resource_version) == ("u-a", "a", "1")
     assert "too large" in refused.message
-    await out.put("Pod", [PodDeleted(pod=pod("a", 2, owners=owners))], "2")
+    await out.put("Pod", [PodDeleted(pod=pod("a", 2, labels=labels))], "2")
     await settle()
     assert sink.batches[1].events == (PodDeleted(pod=pod("a", 2)),)
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from ingest.bounds import MAX_EVENT_BYTES, bounded
 from ingest.kinds import watched_kinds
 from ingest.translate.fields import MAX_GROUP_SETS_BYTES
 from ingest.translate.items import Bookmark, Delta, ErrorItem, Garbled, read_page
@@ -348,10 +349,6 @@ def test_a_full_pod():
             lambda p: p["spec"]["containers"][0].update(resources={"requests": {"cpu": "one"}}),
             "spec.containers[*].resources",
         ),
-        (
-            lambda p: p["metadata"]["annotations"].update({"kueue.x-k8s.io/x": "y" * 4097}),
-            "metadata.annotations[kueue.x-k8s.io/x]",
-        ),
     ],
 )
 def test_a_field_that_cannot_be_taken_refuses_this_object_with_its_path(damage, field):
@@ -384,8 +381,34 @@ def test_annotations_are_bounded_in_bytes_and_group_sets_may_be_large():
     assert view.sets_key
     assert view.sets == ()
     assert view.annotations["provreq.kueue.x-k8s.io/maxRunDurationSeconds"] == "5"
+    assert view.unread == ()
     annotations["kueue.x-k8s.io/y"] = "ü" * 2049
-    assert refusal_of(applied(pod)).field == "metadata.annotations[kueue.x-k8s.io/y]"
+    view = pod_of(applied(pod))
+    assert "kueue.x-k8s.io/y" not in view.annotations
+    assert view.unread == (
+        "metadata.annotations[kueue.x-k8s.io/y] is 4098 bytes long, gatelog takes at most 4096: "
+        "shorten it",
+    )
+
+
+def test_whatever_its_owner_writes_on_a_pod_what_it_takes_and_its_end_are_read():
+    pod = first_pod()
+    pod["metadata"]["annotations"].update(
+        {f"kueue.x-k8s.io/{key}": "x" * 5000 for key in ("role-hash", "pod-group-name", "junk")}
+    )
+    pod["metadata"]["deletionTimestamp"] = "2026-11-23T00:00:00Z"
+    pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1e300", "memory": "1Gi"}}
+    pod["status"]["phase"] = "Succeeded"
+    view = pod_of(applied(pod))
+    assert (view.phase, view.deleted_at is not None) == ("Succeeded", True)
+    assert view.requests == {"cpu": 2**63 - 1, "memory": 1 << 30}
+    assert len(view.unread) == 3 and not view.role_annotated and view.role
+    mine = {f"mine/{number}": "x" * 63 for number in range(20_000)}
+    large = msgspec.structs.replace(view, labels={**view.labels, **mine})
+    event, body = bounded("Pod", PodApplied(pod=large))
+    assert len(body) <= MAX_EVENT_BYTES and isinstance(event, PodApplied)
+    assert event.pod.labels == {k: v for k, v in view.labels.items() if "kueue.x-k8s.io/" in k}
+    assert event.pod.requests == view.requests and "too large" in event.pod.unread[-1]
 
 
 def test_group_sets_are_in_the_view_as_what_they_declare():

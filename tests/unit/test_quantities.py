@@ -42,6 +42,14 @@ def test_canonical_vectors(text: str, expected: str) -> None:
         ("-0.1n", Fraction(-1, 10**9)),
         ("9Ei", Fraction(2**63 - 1)),
         ("1.", Fraction(1)),
+        ("1e97", Fraction(10**96)),
+        ("1e999999999999", Fraction(10**96)),
+        ("-1e300", Fraction(-(10**96))),
+        ("9" * 5000, Fraction(10**96)),
+        ("0" * 5000 + "7", Fraction(7)),
+        ("1e-97", Fraction(1, 10**9)),
+        ("0." + "0" * 5000 + "1", Fraction(1, 10**9)),
+        ("0e999999999", Fraction(0)),
     ],
 )
 def test_parse_vectors(text: str, value: Fraction) -> None:
@@ -51,7 +59,7 @@ def test_parse_vectors(text: str, value: Fraction) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", " ", "1 ", "abc", "1gb", "1KI", "1ki", ".", "-", "+", "--1", "1e", "1e1.5", "1.2.3", "m",
-     "Gi", "１", "1_000", "0x10", "1e97", "1e-97", "1e999999999999", "9" * 300, "NaN", "1\n"],
+     "Gi", "１", "1_000", "0x10", "NaN", "1\n"],
 )  # fmt: skip
 def test_refused_texts(text: str) -> None:
     with pytest.raises(q.QuantityError) as caught:

@@ -223,8 +223,19 @@ AS_LABEL = {ANNOTATION(key): LABEL(key) for key in names.NAMED_BY_ANNOTATION}
 """Fixed messages name the label, and say that the annotation of that name is meant too."""
 
 
+def oversized(key: str, text: str) -> bool:
+    return key.startswith(names.PREFIX) and len(text.encode()) > WebhookPolicy().annotation_bound(
+        key
+    )
+
+
 def check(new: RAW, old: RAW | None, errors: list[tuple[ErrorKind, str]]) -> None:
     wanted = {AS_LABEL.get(path, path) for _, path in errors if path in COVERED}
+    if any(".resources.requests[" in path for _, path in errors):
+        wanted.add("spec.containers[*].resources.requests")
+    notes = new["metadata"].get("annotations") or {}
+    if old is None and any(oversized(key, text) for key, text in notes.items()):
+        wanted.add("metadata.annotations")
     texts = refusals(new, old)
     assert {text.split(": ")[0] for text in texts} == wanted, texts
     assert all("value" in text.lower() or "Forbidden" in text for text in texts)

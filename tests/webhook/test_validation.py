@@ -42,7 +42,30 @@ def both(labels: dict[str, str], annotations: dict[str, str], **more: Any) -> RA
     return raw_pod(labels=labels, annotations=annotations, **more)
 
 
+def asking(**requests: str) -> RAW:
+    raw = raw_pod(labels={Q: "q"}, gated=True)
+    raw["spec"]["containers"][0]["resources"] = {"requests": requests}
+    return raw
+
+
+REQUESTS = "spec.containers[0].resources.requests[{}]".format
 CREATE: list[Any] = [
+    pytest.param(asking(cpu="1e300"), [(INVALID, REQUESTS("cpu"))], id="VB2-cpu-exponent"),
+    pytest.param(asking(cpu="9223372036854775807"), [(INVALID, REQUESTS("cpu"))], id="VB2-cpu"),
+    pytest.param(asking(cpu="1000001"), [(INVALID, REQUESTS("cpu"))], id="VB2-cpu-just-more"),
+    pytest.param(asking(cpu="1M", memory="1E"), [], id="VB2-most"),
+    pytest.param(asking(memory="2Ei"), [(INVALID, REQUESTS("memory"))], id="VB2-memory"),
+    pytest.param(
+        asking(**{"example.com/gpu": "1e19"}),
+        [(INVALID, REQUESTS("example.com/gpu"))],
+        id="VB2-device",
+    ),
+    pytest.param(
+        raw_pod(annotations={"kueue.x-k8s.io/junk": "ü" * 2049}),
+        [(INVALID, ANNOTATION("kueue.x-k8s.io/junk"))],
+        id="VB1-bytes",
+    ),
+    pytest.param(raw_pod(annotations={"kueue.x-k8s.io/junk": "x" * 4096}), [], id="VB1-most"),
     pytest.param(group(total=None), [(REQUIRED, ANNOTATION(T))], id="W-35-VC10"),
     pytest.param(both({}, {T: "3"}), [(REQUIRED, LABEL(G))], id="W-36-VC8"),
     pytest.param(group(total="0"), [(INVALID, ANNOTATION(T))], id="W-37-VC11"),
