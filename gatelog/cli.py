@@ -44,6 +44,7 @@ from gatelog.commands import (
 )
 from gatelog.shell.ending import end
 from gatelog.shell.errors import USAGE, explain
+from gatelog.shell.visible import only_visible, shown
 
 DEBUG = "--debug"
 VIA_CLUSTER = "--via-cluster"
@@ -140,6 +141,11 @@ app.command("version", help=version.HELP, epilog=version.EPILOG, rich_help_panel
 )
 
 
+for made in (*app.registered_commands, *creating.app.registered_commands):
+    if made.callback is not None:
+        made.callback = shown(made.callback)
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command line (without the program's name) and return its exit code."""
     if VIA_CLUSTER in arguments:
@@ -172,10 +178,11 @@ def _failed(error: BaseException, arguments: Sequence[str], debug: bool) -> int:
         return USAGE
     if type(error).__name__ == "Abort":
         error = KeyboardInterrupt()
-    if debug:
-        traceback.print_exception(error)
-    said = explain(error)
-    sys.stderr.write(f"gatelog: {said.sentence}\n")
+    with only_visible():
+        if debug:
+            traceback.print_exception(error)
+        said = explain(error)
+        sys.stderr.write(f"gatelog: {said.sentence}\n")
     return said.exit_code
 
 

@@ -8,11 +8,12 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from gatelog.commands.replay import Shown
 from gatelog.shell import options
 from gatelog.shell.errors import FAILED
+from gatelog.shell.screen import Screen
+from gatelog.shell.visible import raw
 from gatelog.terminal.printing import document
 
 HELP = (
@@ -58,7 +59,7 @@ def archive(
         async with open_bus(settings) as bus:
             return await archiving.archive(settings, bus, shown)
 
-    with Shown(Console(stderr=True), "archiving") as shown:
+    with Shown(Screen(file=raw(sys.stderr)), "archiving") as shown:
         done = asyncio.run(run(shown))
     if output is not None:
         sys.stdout.write(document(done, output))

@@ -4,16 +4,18 @@ Invariant: export only reads the log; import writes to an empty database of its 
 """
 
 import asyncio
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
 
 from gatelog.commands.replay import Shown, of_file
 from gatelog.shell import options
 from gatelog.shell.errors import UsageFailed
+from gatelog.shell.screen import Screen
+from gatelog.shell.visible import raw
 from podgroup.runtime.settings import Settings
 
 HELP = (
@@ -110,7 +112,7 @@ def export(
             raise UsageFailed(f"{key_file}: is empty; a key is some random bytes")
     settings = lookup.read_settings(config, assign, state_dir, db, cluster)
     settings = options.with_archive(settings, archive)
-    with Shown(Console(stderr=True), "writing") as shown:
+    with Shown(Screen(file=raw(sys.stderr)), "writing") as shown:
         done = asyncio.run(exporting.export(settings, path, wanted, key, shown))
     size = path.stat().st_size
     print(f"{path}: {done.messages} messages, {done.decisions} decisions, {size} bytes")
@@ -123,7 +125,10 @@ def _parquet(settings: Settings, url: str) -> None:
 
     engine = reader(database_url(settings), parquet.TIMEOUT_S)
     try:
-        with Shown(Console(stderr=True), "writing") as shown, engine.connect() as connection:
+        with (
+            Shown(Screen(file=raw(sys.stderr)), "writing") as shown,
+            engine.connect() as connection,
+        ):
             done = parquet.write(connection, settings.cluster, open_shelf(url), progress=shown)
     finally:
         engine.dispose()

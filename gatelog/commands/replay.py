@@ -14,6 +14,8 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from gatelog.shell import options
 from gatelog.shell.errors import FAILED, UsageFailed
+from gatelog.shell.screen import Screen
+from gatelog.shell.visible import raw
 from podgroup.runtime.settings import Settings
 
 if TYPE_CHECKING:
@@ -103,7 +105,7 @@ def replay(
     )
     settings = options.with_archive(settings, archive)
     target = options.database_option(to or (db if file else None))
-    console = Console(stderr=True)
+    console = Screen(file=raw(sys.stderr))
     if group:
         return _steps(settings, file, group, by_key=step and sys.stdin.isatty(), console=console)
     if file and verify:

@@ -51,7 +51,7 @@ def sql(
     if output == "yaml":
         sys.stdout.write(printing.document(found, output))
     elif output == "json":
-        sys.stdout.write(msgspec.json.encode(found, enc_hook=str).decode() + "\n")
+        sys.stdout.write(printing.escaped(msgspec.json.encode(found, enc_hook=str).decode()) + "\n")
     else:
         cells = [[_cell(value) for value in row] for row in rows[:limit]]
         printing.table(names, cells, headers=not no_headers, out=sys.stdout)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from msgspec.structs import replace
-from rich.console import Console
 
 from gatelog.pictures import svg
 from gatelog.shell import options
 from gatelog.shell.errors import FAILED, UsageFailed
+from gatelog.shell.screen import Screen
+from gatelog.shell.visible import raw
 
 SECTION = "queueing."
 """Settings of this section decide, so a change of one can be played."""
@@ -209,7 +210,7 @@ def _of_trace(
 
     base = read_objects(objects)
     other = changed(merged(base, wanted.change), wanted.small)
-    console = Console(stderr=True)
+    console = Screen(file=raw(sys.stderr))
     jobs = Trace(trace, wanted.runtime, queue)
     base += jobs.classes(base)
     other += jobs.classes(other)
@@ -254,7 +255,7 @@ def _of_log(
     from gatelog.whatif import reading, replaying
     from gatelog.whatif.progress import Shown
 
-    console = Console(stderr=True)
+    console = Screen(file=raw(sys.stderr))
     asked = reading.Asked(since, until, wanted.label, measured, wanted.picture is not None)
     now = datetime.now(UTC)
     begin = moment("--since", since, now)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gatelog.replay.steps import Step, screen
+from gatelog.shell.visible import raw
 from gatelog.terminal.console import QUIET, console
 
 _ARROWS = {"\x1b[C": "n", "\x1b[D": "p", "\x1b[H": "<", "\x1b[F": ">"}
@@ -25,7 +26,7 @@ def walk(steps: list[Step]) -> None:
     index, out = 0, console()
     with _by_key():
         while index >= 0:
-            sys.stdout.write("\x1b[2J\x1b[H")
+            raw(sys.stdout).write("\x1b[2J\x1b[H")
             sys.stdout.flush()
             before = steps[index - 1] if index else None
             out.print(screen(steps[index], index + 1, len(steps), before))

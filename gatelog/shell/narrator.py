@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from rich.console import Console
 from rich.markup import escape
 
 from gatelog.shell.errors import explain
+from gatelog.shell.screen import Screen
+from gatelog.shell.visible import raw
 from podgroup.runtime.log import configure, get_logger
 from podgroup.runtime.settings import LogSettings
 
@@ -45,7 +46,7 @@ class Narrator:
     ) -> None:
         out = stream if stream is not None else sys.stderr
         self.watched = plain or (log.format != "json" and out.isatty())
-        self.console = Console(file=out, highlight=False, soft_wrap=True)
+        self.console = Screen(file=raw(out), highlight=False, soft_wrap=True)
         if self.watched and not verbose and log.level == "info":
             log = LogSettings(format=log.format, level="warning")
         configure(log, out)

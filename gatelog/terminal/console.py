@@ -19,6 +19,8 @@ from rich.text import Text
 
 from gatelog.readmodel.rows import GroupRow, SummaryRow
 from gatelog.readmodel.timeline import Line, duration, listed
+from gatelog.shell.screen import Screen
+from gatelog.shell.visible import raw
 
 PIPED_WIDTH = 10_000
 """Columns in a pipe, where a reader wants a row on one line, unless COLUMNS says otherwise."""
@@ -63,9 +65,9 @@ def console(stream: TextIO | None = None) -> Console:
     """Return the console for a command's output."""
     out = stream if stream is not None else sys.stdout
     if out.isatty():
-        return Console(file=out, highlight=False)
+        return Screen(file=raw(out), highlight=False)
     width = None if "COLUMNS" in os.environ else PIPED_WIDTH
-    return Console(file=cast(TextIO, _Trimmed(out)), highlight=False, width=width)
+    return Screen(file=cast(TextIO, _Trimmed(raw(out))), highlight=False, width=width)
 
 
 def state_text(state: str) -> Text:

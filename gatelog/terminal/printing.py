@@ -55,11 +55,19 @@ def document(found: Any, output: Form) -> str:
     """Return anything msgspec can encode as a document that ends with a newline."""
     encoded = msgspec.json.encode(found, enc_hook=str)
     if output == "json":
-        return msgspec.json.format(encoded, indent=2).decode() + "\n"
+        return escaped(msgspec.json.format(encoded, indent=2).decode()) + "\n"
     import yaml
 
     text: str = yaml.safe_dump(msgspec.json.decode(encoded), sort_keys=False, allow_unicode=True)
     return text
+
+
+_ESCAPES = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *range(0x202A, 0x202F))}
+
+
+def escaped(text: str) -> str:
+    """Return JSON with the control characters escaped that JSON itself leaves as they are."""
+    return text.translate(_ESCAPES)
 
 
 def table(

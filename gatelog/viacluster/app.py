@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from gatelog.shell.errors import USAGE, CommandFailed, UsageFailed, explain
+from gatelog.shell.visible import shown, visible
 from gatelog.terminal.printing import document
 from gatelog.viacluster import answers
 from gatelog.viacluster.apiserver import Cluster, Place, connected, destination
@@ -275,6 +276,11 @@ def _run(ask: Callable[[Cluster], Awaitable[None]], where: Place) -> None:
     asyncio.run(main())
 
 
+for made in app.registered_commands:
+    if made.callback is not None:
+        made.callback = shown(made.callback)
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command line (without the program's name) and return its exit code."""
     try:
@@ -291,7 +297,7 @@ def run(arguments: Sequence[str]) -> int:
         if type(error).__name__ == "Abort":
             error = KeyboardInterrupt()
         said = explain(error)
-        sys.stderr.write(f"error: {said.sentence}\n")
+        sys.stderr.write(f"error: {visible(said.sentence)}\n")
         return said.exit_code
     return result if isinstance(result, int) else 0
 

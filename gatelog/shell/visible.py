@@ -1,0 +1,77 @@
+"""Nothing of a cluster reaches a terminal as a control character.
+
+Theory. Labels, messages and reasons are what users wrote: an escape sequence in one could rename
+the window of an operator, hide lines or press keys. What a command prints goes through `Visible`,
+which shows each control character as its picture (␛) or as �; what rich draws itself (colours,
+cursor) goes past it, and text that rich is given is made visible by `screen`.
+
+Invariant: of control characters only line ends and tabs come through, and no change of direction.
+"""
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ParamSpec, TextIO, TypeVar, cast
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_LOST = "\ufffd"
+_SHOWN: dict[int, str] = {
+    **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"},
+    0x7F: "\u2421",
+    **dict.fromkeys(range(0x80, 0xA0), _LOST),
+    **dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), _LOST),
+}
+
+
+def visible(text: str) -> str:
+    """Return a text without control characters: pictures of them stand in their place."""
+    return text.translate(_SHOWN)
+
+
+class Visible:
+    """A stream of text on which control characters are pictures; `raw` is the one below."""
+
+    def __init__(self, out: TextIO) -> None:
+        self.raw = out
+
+    def write(self, text: str) -> int:
+        """Write what of a text may be seen; return its length."""
+        self.raw.write(visible(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write lines."""
+        self.raw.writelines(map(visible, lines))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
+
+
+def raw(out: TextIO) -> TextIO:
+    """Return the stream itself, for who writes control sequences of our own."""
+    return out.raw if isinstance(out, Visible) else out
+
+
+@contextlib.contextmanager
+def only_visible() -> Iterator[None]:
+    """Have standard output and errors show control characters as pictures meanwhile."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (cast(TextIO, Visible(raw(out))) for out in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def shown(command: Callable[P, R]) -> Callable[P, R]:
+    """Return a command whose output has no control characters of others."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        with only_visible():
+            return command(*args, **kwargs)
+
+    return run
