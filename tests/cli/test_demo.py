@@ -14,6 +14,20 @@ from gatelog.demo.stories import STORIES
 from gatelog.demo.teams import TEAMS
 from tests.support.forking import GATELOG, ran
 
+README = Path(__file__).parents[2] / "README.md"
+
+
+def shown(page: str) -> list[tuple[str, str]]:
+    """Return the commands of a page that are shown with what they print, and that."""
+    return re.findall(r"^```\n\$ (gatelog .+?)\n(.+?)^```", page, re.MULTILINE | re.DOTALL)
+
+
+def shape(text: str) -> set[str]:
+    """Return the words of an answer without what each run says anew: times, and who came first."""
+    without = re.sub(r"\d+(\.\d+)? (ms|s|min|h)\b|[\d-]{8,}|[\d:]{8}|tuning-\d|━+", "", text)
+    return {word.rstrip(",") for word in without.split() if not re.search(r"^\+?[\d.]+$", word)}
+
+
 pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
 
 
@@ -64,6 +78,15 @@ def test_the_demo_plays_every_story_and_leaves_the_answers(tmp_path: Path) -> No
         ).fetchone()
     assert rows == [(name, "Finished") for name in groups]
     assert twice == (0,)
+
+    examples = shown(README.read_text())
+    assert examples
+    for command, wanted in examples:
+        asked = run(*shlex.split(command)[1:])
+        assert asked.returncode == 0, asked.stderr
+        assert shape(asked.stdout) == shape(wanted), asked.stdout
+    for query in re.findall(r"```sql\n(.+?)```", README.read_text(), re.DOTALL):
+        assert run("sql", query, "--db", str(database)).returncode == 0
 
     night = json.loads(run("history", "team-a/night", "--json", "--db", str(database)).stdout)
     assert night[0]["group"]["pods_replaced"] == 2
