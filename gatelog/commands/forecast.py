@@ -179,7 +179,7 @@ def _print(
 
 def rows_of(made: "Made", now: datetime) -> list[dict[str, Any]]:
     """Return estimates as they are shown, times as times."""
-    from gatelog.forecast.words import sentence
+    from gatelog.readmodel.starts import sentence
     from podgroup.facts import cluster_queue_name
     from podgroup.ids import GroupID
 

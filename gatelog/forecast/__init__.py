@@ -5,7 +5,6 @@
     estimating  many plays, and what they have in common: a median and a range per group
     present     what is played, read from the read model
     keeping     estimates in tables, and what came true of them
-    words       estimates as sentences
     metering    estimates as metrics
     telling     estimates on Workloads, for `kubectl get workloads`
     refreshing  all of it once

@@ -17,7 +17,7 @@ from datetime import timedelta
 import msgspec
 
 from gatelog.forecast.refreshing import Made
-from gatelog.forecast.words import TOO_LATE
+from gatelog.readmodel.starts import TOO_LATE
 from podgroup.ids import GroupID
 from podgroup.runtime.kube import KubeClient
 from podgroup.runtime.kube_errors import KubeError

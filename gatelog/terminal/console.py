@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gatelog.readmodel import explain
 from gatelog.readmodel.rows import GroupRow, SummaryRow
 from gatelog.readmodel.timeline import Line, duration, listed
 from gatelog.shell.screen import Screen
@@ -116,6 +117,16 @@ def missing(sentences: Sequence[str]) -> Table:
     table = Table.grid(padding=(0, 1))
     for sentence in sentences:
         table.add_row(Text("!", style=f"bold {WAIT}"), Text(sentence, style=WAIT))
+    return table
+
+
+def explained(lines: Sequence[explain.Line]) -> Table:
+    """Return why a group is where it is: labels, and what they say."""
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for line in lines:
+        table.add_row(line.label, Text(line.text))
     return table
 
 

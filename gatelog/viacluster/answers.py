@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from gatelog.forecast.words import short_of
 from gatelog.readmodel.rows import GroupRow
-from gatelog.readmodel.timeline import TimelineEntry, duration, plain
+from gatelog.readmodel.starts import short_of
+from gatelog.readmodel.timeline import TimelineEntry, plain
 from gatelog.serve.words import ago
 
 
@@ -57,10 +57,9 @@ def pending(groups: Iterable[Any], positions: Iterable[Any], everywhere: bool) -
     return columns([*head, "FOR", "STARTS", "MESSAGE"], rows)
 
 
-def why(group: Any, position: Any, reasons: Any, admissions: Any) -> str:
+def why(group: Any, reasons: Any, admissions: Any) -> str:
     """Return why a group is where it is, in lines of a word and what it says."""
     meta, spec, status = group["metadata"], group["spec"], group["status"]
-    waiting = status.get("waiting")
     pods = status["pods"]
     of = f"{pods['running']} run, {pods['succeeded']} succeeded, {pods['gated']} at their gate"
     lines: list[tuple[str, str]] = [
@@ -72,32 +71,11 @@ def why(group: Any, position: Any, reasons: Any, admissions: Any) -> str:
         ),
         ("pods", f"{spec.get('pods') or pods['seen']} declared, {pods['seen']} seen: {of}"),
     ]
-    if waiting:
-        lines.append(("waits for", f"{waiting['reason']}, for {ago(waiting.get('since'))}"))
-        lines.append(("", plain(waiting.get("message", ""))))
-    else:
-        message = plain(status.get("message", ""))
-        lines.append(("now", f"it waits for nothing{': ' + message if message else ''}"))
-    if position:
-        at = position["position"]
-        text = f"{at['positionInClusterQueue']} in ClusterQueue {at['clusterQueue']}"
-        lines.append(("position", f"{text}, {at['positionInLocalQueue']} in its LocalQueue"))
-    if status.get("expectedStart"):
-        found = status["expectedStart"]
-        made = f" (forecast of {ago(found['asOf'])} ago)" if found.get("asOf") else ""
-        lines.append(("expected", f"{found['message']}{made}"))
-    if status.get("parked"):
-        lines.append(("parked", f"{status['parked']}: an operator must release it"))
+    lines += [(one["label"], one["text"]) for one in (reasons or {}).get("explanation", [])]
     for one in (admissions or {}).get("admissions", [])[:3]:
         until = f", released {ago(one.get('releasedTime'))} ago: {one.get('releaseReason', '')}"
         held = until if one.get("releasedTime") else ", and holds it"
         lines.append(("admitted", f"{ago(one['admittedTime'])} ago by {one['clusterQueue']}{held}"))
-    past = [one for one in (reasons or {}).get("waits", []) if one.get("until")]
-    for one in past[:5]:
-        took = datetime.fromisoformat(one["until"]) - datetime.fromisoformat(one["since"])
-        if took.total_seconds() >= 1:
-            text = f"{duration(took.total_seconds())} {one['reason']}"
-            lines.append(("before that", f"{text}: {plain(one.get('message', ''))}"))
     width = max(len(word) for word, _ in lines)
     return "\n".join(f"{word.ljust(width)}  {text}".rstrip() for word, text in lines)
 

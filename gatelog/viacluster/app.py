@@ -66,7 +66,7 @@ def why(
             found = {"group": group, "position": position, "reasons": reasons, "admissions": held}
             sys.stdout.write(document(found, output))
         else:
-            _say(answers.why(group, position, reasons, held))
+            _say(answers.why(group, reasons, held))
 
     async def all_of_them(cluster: Cluster) -> None:
         params = {"labelSelector": selector} if selector else {}

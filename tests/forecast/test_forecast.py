@@ -14,8 +14,8 @@ from gatelog import cli
 from gatelog.forecast.beside import due, forecasting, once
 from gatelog.forecast.metering import Meters, Readings
 from gatelog.forecast.refreshing import Made, make, refresh
-from gatelog.forecast.words import rough, sentence
 from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.starts import rough, sentence
 from podgroup import events as e
 from podgroup.names import PRIORITY_CLASS
 from podgroup.runtime.metrics import Metrics
@@ -217,7 +217,7 @@ def test_sentences() -> None:
     assert sentence(None, None, "ClusterQueue q is stopped", now) == (
         "does not start while this is so: ClusterQueue q is stopped"
     )
-    assert sentence(soon, later, "", now + timedelta(hours=1)).startswith("was to have started")
+    assert sentence(soon, later, "", now + timedelta(hours=1)).startswith("late: ")
     assert [rough(s) for s in (20, 700, 9000, 200_000)] == ["20 s", "12 min", "2 h", "2 d"]
 
 

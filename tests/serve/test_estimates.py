@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from gatelog.forecast.words import short
+from gatelog.readmodel.starts import short
 from gatelog.serve.bootstrap import local_console
 from gatelog.viacluster import answers
 from podgroup.runtime.settings import DatabaseSettings, ServeSettings, Settings

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gatelog.forecast.words import sentence
 from gatelog.readmodel import pages
 from gatelog.readmodel import usage as sums
+from gatelog.readmodel.explain import explain, lines
 from gatelog.readmodel.model import Note, ReadModel
 from gatelog.readmodel.quota import QuotaRow
 from gatelog.readmodel.rates import Rates
@@ -29,6 +29,7 @@ from gatelog.readmodel.rows import (
     UsageRow,
     WaitRow,
 )
+from gatelog.readmodel.starts import sentence
 from gatelog.serve.api import objects as o
 from gatelog.serve.api.params import Listing, PageStart
 from gatelog.serve.api.selectors import equal, field_conditions, holds, label_conditions
@@ -233,6 +234,14 @@ def reasons(model: ReadModel, row: LifeRow, name: str = "") -> o.PodGroupReasons
         metadata=meta(row, name),
         waits=[_wait(wait) for wait in model.waits(row.id)],
     )
+
+
+def explained(model: ReadModel, row: LifeRow, name: str = "") -> o.PodGroupReasons:
+    """Return the same with why the group is where it is, for who may see its namespace alone."""
+    now = datetime.now(UTC)
+    said = lines(explain(model, row, now), now, own_only=True)
+    told = [o.ExplanationLine(label=one.label, text=one.text) for one in said]
+    return msgspec.structs.replace(reasons(model, row, name), explanation=told)
 
 
 def _wait(row: WaitRow) -> o.Wait:

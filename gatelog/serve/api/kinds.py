@@ -12,9 +12,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from gatelog.forecast.words import short_of
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.rows import LifeRow
+from gatelog.readmodel.starts import short_of
 from gatelog.serve.api import finding as f
 from gatelog.serve.api import objects as o
 from gatelog.serve.api.finding import Page
@@ -335,7 +335,7 @@ KINDS: tuple[Kind, ...] = (
             Column("Message", "The same in words"),
         ),
         cells=_reason_cells,
-        one=_detail(f.reasons),
+        one=_detail(f.explained),
         page=f.details_page(f.reasons),
     ),
     Kind(

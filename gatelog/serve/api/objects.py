@@ -167,10 +167,21 @@ class PodGroupHistory(Object, frozen=True, kw_only=True):
     entries: Annotated[list[HistoryEntry], Meta(description="Oldest first.")]
 
 
+class ExplanationLine(Part, frozen=True, kw_only=True, omit_defaults=False):
+    """A word, and what it says of the group; no word: what the one before says goes on."""
+
+    label: Annotated[str, Meta(description="waits for, it takes, short of, held by, ...")]
+    text: Annotated[str, Meta(description="A sentence.")]
+
+
 class PodGroupReasons(Object, frozen=True, kw_only=True):
     """What a group waits for, and what it waited for before, one reason after the other."""
 
     waits: Annotated[list[Wait], Meta(description="Newest first.")]
+    explanation: Annotated[
+        list[ExplanationLine],
+        Meta(description="Why it is where it is and what it takes, in words; empty in lists."),
+    ] = []
 
 
 class Admission(Part, frozen=True, kw_only=True):

@@ -14,14 +14,15 @@ from urllib.parse import urlencode
 
 from msgspec import Struct, structs
 
-from gatelog.forecast.words import sentence
 from gatelog.readmodel import moments, quota, timeline
 from gatelog.readmodel import usage as sums
+from gatelog.readmodel.explain import Explanation, explain, lines
 from gatelog.readmodel.moments import Asked
 from gatelog.readmodel.phrases import QUIET_ACTIONS
 from gatelog.readmodel.quota import QuotaRow
 from gatelog.readmodel.rates import missing, unit_name
 from gatelog.readmodel.rows import LifeRow, WaitRow
+from gatelog.readmodel.starts import sentence
 from gatelog.readmodel.timeline import plain
 from gatelog.serve.api import finding
 from gatelog.serve.api.params import Listing, read_place, token
@@ -556,8 +557,7 @@ def group(asked: Asked, seen: Seen, namespace: str, name: str) -> Page:
     title = f"{life.namespace}/{life.name}"
     body = [
         h("h1", title),
-        _standing(life, seen),
-        _expected(life, seen),
+        _standing(life, explain(asked.model, life, seen.now), seen),
         h("h2", "Timeline"),
         picture.timeline(f"Timeline of {title}", pods, waits, begin, end),
         h("h2", "Why"),
@@ -583,7 +583,6 @@ def group(asked: Asked, seen: Seen, namespace: str, name: str) -> Page:
         _estimates(estimates, seen),
         h("h2", "Who stood in the way"),
         _preemptions(preempted, seen, life.id),
-        _in_line(asked, seen, life),
         _story(asked, life, seen) if life.pods_seen <= _STORY else None,
         h("h2", f"Pods ({len(pods):,})"),
         _pods(pods, seen, title, life.id),
@@ -618,12 +617,11 @@ def _life(asked: Asked, seen: Seen, namespace: str, name: str) -> LifeRow:
     return found
 
 
-def _standing(life: LifeRow, seen: Seen) -> Html:
+def _standing(life: LifeRow, why: Explanation, seen: Seen) -> Html:
     what = "single pod" if life.kind == "single" else f"group of {life.total_count:,} pods"
     cluster_queue = (
         [" of ClusterQueue ", queue_link(seen, life.cluster_queue)] if life.cluster_queue else None
     )
-    message = plain(life.wait_message or life.message)
     return h(
         "div",
         h(
@@ -634,10 +632,10 @@ def _standing(life: LifeRow, seen: Seen) -> Html:
             f", priority {life.priority}, created ",
             when(life.created_at, seen),
         ),
-        h("p", message) if message else None,
-        h("p", f"Set aside: {life.parked}. An operator must release it.", class_="notice")
-        if life.parked
-        else None,
+        [
+            h("p", h("b", f"{one.label}: ") if one.label else None, one.text)
+            for one in lines(why, seen.now, own_only=not seen.quota)
+        ],
         h(
             "p",
             "States and counts are those of now; the picture ends at the time you chose.",
@@ -646,15 +644,6 @@ def _standing(life: LifeRow, seen: Seen) -> Html:
         if seen.at
         else None,
     )
-
-
-def _expected(life: LifeRow, seen: Seen) -> Html | None:
-    found = finding.expected(life)
-    if found is None or seen.at:
-        return None
-    made = life.forecast_at or seen.now
-    ago = f" (forecast of {span((seen.now - made).total_seconds())} ago)"
-    return h("p", f"{found.message[:1].upper()}{found.message[1:]}{ago}")
 
 
 def _estimates(rows: Iterable[moments.EstimateRow], seen: Seen) -> Html | None:
@@ -711,19 +700,6 @@ def _preemptions(rows: Iterable[moments.PreemptedRow], seen: Seen, mine: str = "
         "Preemptions, newest first",
         empty,
     )
-
-
-def _in_line(asked: Asked, seen: Seen, life: LifeRow) -> Html | None:
-    if life.state != "Queued" or seen.at is not None:
-        return None
-    place = finding.position_of(asked.model, life)
-    if place is None:
-        return None
-    at = place.position
-    link = h("a", "who holds the quota", href=seen.link(f"/queues/{at.cluster_queue}"))
-    holds = [": ", link] if seen.quota else None
-    position = f"Position {at.position_in_cluster_queue} in ClusterQueue {at.cluster_queue}"
-    return h("p", position, holds, ".")
 
 
 def _story(asked: Asked, life: LifeRow, seen: Seen) -> Html:

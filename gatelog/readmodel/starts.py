@@ -1,4 +1,4 @@
-"""Estimates as sentences.
+"""Expected starts as sentences.
 
 Invariant: pure.
 """
@@ -24,7 +24,7 @@ def sentence(
     if latest_at is None:
         return f"{_in(expected_at, now)} (9 in 10: later than can be said, if others go on to come)"
     if latest_at <= now:
-        return "was to have started by now in 9 of 10 cases: it takes longer than such things did"
+        return "late: 9 of 10 like it had started by now"
     return f"{_in(expected_at, now)} (9 in 10: within {rough((latest_at - now).total_seconds())})"
 
 

@@ -1,0 +1,245 @@
+"""Why a group is where it is: everything that is known of it, and the lines that say so.
+
+Theory. Whoever shows a group's reason (command line, aggregated API, plugin, console) asks
+`explain` once and prints `lines`. A user of one namespace learns how much groups of others hold,
+not which they are, and nothing of the cohort's quota.
+
+Invariant: reads only; `lines` is pure.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from gatelog.readmodel import heldup, repeats
+from gatelog.readmodel.advice import remedy, replacements
+from gatelog.readmodel.gaps import missing
+from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.rows import (
+    ExpectedRow,
+    GroupRow,
+    HeldUpRow,
+    HolderRow,
+    ParkedOfRow,
+    RepeatedRow,
+    UnreplacedRow,
+    UnstartedRow,
+    WaitRow,
+)
+from gatelog.readmodel.shared import Shared, sentences
+from gatelog.readmodel.starts import sentence
+from gatelog.readmodel.timeline import NO_WAIT, amount, duration, plain
+from podgroup.lifecycle import ADMITTED, OVER, PENDING
+
+FRESH = timedelta(seconds=300)
+"""Age of a forecast up to which it is not said how old it is."""
+_MOST_HOLDERS = 5
+_SPARED = (
+    "single pods do without (queueing.workloads=groups): kubectl get podgroups lists it, "
+    "kubectl get workloads does not"
+)
+_ANOTHER_LIFE = (
+    "to create it again when the pods of this group are deleted, all of them, or under another "
+    "group name: pods that come to a group that is over belong to it and are not started"
+)
+
+
+class Line(Struct, frozen=True):
+    """A word, and what it says; no word: the sentence goes on with that of before."""
+
+    label: str
+    text: str
+
+
+class Explanation(Struct, frozen=True, kw_only=True):
+    """What is known of why a group is where it is."""
+
+    group: GroupRow
+    takes: str
+    position: int | None
+    expected: ExpectedRow | None
+    holders: list[HolderRow]
+    shared: Shared
+    waits: list[WaitRow]
+    set_aside: list[ParkedOfRow]
+    not_started: list[UnstartedRow]
+    not_replaced: list[UnreplacedRow]
+    repeated: list[RepeatedRow]
+    held_up: HeldUpRow | None
+    missing: list[str]
+
+
+def explain(model: ReadModel, group: GroupRow, now: datetime) -> Explanation:
+    """Return why a group is where it is."""
+    pending = group.state in PENDING
+    for_quota = group.state == "Queued" or group.wait_reason == "ClusterQueueInactive"
+    in_queue = for_quota and bool(group.cluster_queue) and group.queued_at is not None
+    return Explanation(
+        group=group,
+        takes=remedy(group) if pending else "",
+        position=model.position(group.id) if in_queue else None,
+        expected=model.expected(group.id) if pending else None,
+        holders=model.holders(group.cluster_queue) if in_queue else [],
+        shared=model.shared(group.id),
+        waits=model.waits(group.id),
+        set_aside=model.parked_of(group.namespace, group.name, group.id),
+        not_started=model.unstarted(group.id) if group.state in OVER else [],
+        not_replaced=model.unreplaced(group.id) if group.state in ADMITTED else [],
+        repeated=model.repeated(now, group.id),
+        held_up=next(iter(model.held_up(now, group_id=group.id)), None),
+        missing=missing(model, group),
+    )
+
+
+def lines(found: Explanation, now: datetime, *, own_only: bool = False) -> list[Line]:
+    """Return the lines; `own_only`: for somebody who may see the group's own namespace alone."""
+    return [
+        *_now(found, now, own_only),
+        *_pods(found, now),
+        *_writes(found, now),
+        *_before(found.waits),
+    ]
+
+
+def _now(found: Explanation, now: datetime, own_only: bool) -> Iterator[Line]:
+    group = found.group
+    if group.wait_since is not None and group.wait_reason:
+        yield Line("waits for", f"{group.wait_reason}, since {_when(group.wait_since, now)}")
+        yield Line("", plain(group.wait_message))
+        yield Line("it takes", found.takes)
+        yield from _queue(found, now, own_only)
+    elif found.held_up is not None:
+        yield Line("held up", heldup.sentence(found.held_up, now))
+        yield Line("it takes", heldup.advice(found.held_up))
+    else:
+        yield Line("now", _settled(group, now))
+    if group.spared and group.state not in ("Finished", "Gone"):
+        yield Line("no Workload", _SPARED)
+
+
+def _queue(found: Explanation, now: datetime, own_only: bool) -> Iterator[Line]:
+    group, expected = found.group, found.expected
+    if found.position is not None:
+        yield Line("position", f"{found.position} in ClusterQueue {group.cluster_queue}")
+    last = ""
+    for label, text in sentences(found.shared, group.priority):
+        if label == "short of" or not own_only:
+            yield Line("" if label == last else label, text)
+            last = label
+    if expected is not None:
+        when = (expected.expected_at, expected.latest_at, expected.never, now)
+        yield Line("expected", sentence(*when) + _as_of(expected, now))
+    held = [_holding(one, now) for one in found.holders]
+    if own_only:
+        mine = [one for one in found.holders if one.namespace == group.namespace]
+        others = [one for one in found.holders if one.namespace != group.namespace]
+        held = [*(_holding(one, now) for one in mine), *_others(others)]
+    for number, text in enumerate(held):
+        yield Line("" if number else "held by", text)
+
+
+def _others(holders: list[HolderRow]) -> list[str]:
+    """Say what groups of other namespaces hold, and name none of them."""
+    held: dict[tuple[str, str], int] = defaultdict(int)
+    for one in holders:
+        for flavor, resources in one.resources.items():
+            for resource, number in resources.items():
+                held[flavor, resource] += number
+    if not holders:
+        return []
+    amounts = ", ".join(
+        f"{amount(resource, number)} {resource} of {flavor or 'no flavor'}"
+        for (flavor, resource), number in sorted(held.items())
+    )
+    groups = "a group" if len(holders) == 1 else f"{len(holders)} groups"
+    least = "at least " if len(holders) >= _MOST_HOLDERS else ""
+    return [f"{least}{groups} of other namespaces: {amounts}"]
+
+
+def _pods(found: Explanation, now: datetime) -> Iterator[Line]:
+    for number, pod in enumerate(found.not_started):
+        yield Line("" if number else "not started", _late(pod, found.group))
+    if found.not_started:
+        yield Line("it takes", _ANOTHER_LIFE)
+    for number, lost in enumerate(found.not_replaced):
+        yield Line("" if number else "failed", _failure(lost, now))
+    if found.not_replaced:
+        ends = 'or retriable-in-group: "false" on a pod, which ends the group when nothing runs'
+        yield Line("it takes", f"{replacements(found.group)}; {ends} any more")
+
+
+def _writes(found: Explanation, now: datetime) -> Iterator[Line]:
+    repeated = found.repeated[: repeats.MOST]
+    for number, write in enumerate(repeated):
+        yield Line("" if number else "failing", repeats.sentence(write, now))
+    for text in dict.fromkeys(repeats.advice(write) for write in repeated):
+        yield Line("it takes", text)
+    for number, one in enumerate(found.set_aside):
+        yield Line("" if number else "parked", f"{one.object}: {plain(one.message)}")
+
+
+def _before(waits: list[WaitRow]) -> Iterator[Line]:
+    for number, (took, wait) in enumerate(_past(waits)):
+        text = f"{took} {wait.reason}: {plain(wait.message)}"
+        yield Line("" if number else "before that", text)
+
+
+def _as_of(expected: ExpectedRow, now: datetime) -> str:
+    age = now - expected.as_of
+    said = f"; that was {duration(age.total_seconds())} ago (gatelog forecast)"
+    return "" if age < FRESH else said
+
+
+def _past(waits: list[WaitRow]) -> list[tuple[str, WaitRow]]:
+    """Return the waits that are over and lasted, with how long, newest first; eight at most."""
+    over = [(wait.to_at - wait.from_at, wait) for wait in waits if wait.to_at is not None]
+    return [(duration(took.total_seconds()), wait) for took, wait in over if took >= NO_WAIT][:8]
+
+
+def _settled(group: GroupRow, now: datetime) -> str:
+    """Say why a group that waits for nothing is where it is."""
+    message = plain(group.message or group.reason).rstrip(".")
+    match group.state:
+        case "Admitted" | "Running" if group.admitted_at is not None:
+            return f"it waits for nothing: {message}, {_when(group.admitted_at, now)}"
+        case "Finished" | "Finishing" | "Gone" if group.finished_at is not None:
+            return f"it is over: {message}, {_when(group.finished_at, now)}"
+        case "Gone":
+            return "it is over: its pods are gone"
+        case _:
+            return message or f"it is {group.state}"
+
+
+def _late(pod: UnstartedRow, group: GroupRow) -> str:
+    over = group.finished_at
+    if over is None or pod.created_at < over:
+        return f"pod {pod.name} was still at its gate when the group ended"
+    after = duration((pod.created_at - over).total_seconds())
+    return f"pod {pod.name} came {after} after the group had ended"
+
+
+def _failure(pod: UnreplacedRow, now: datetime) -> str:
+    how = f" ({pod.exit_reason})" if pod.exit_reason else ""
+    ago = duration((now - pod.ended_at).total_seconds())
+    return f"pod {pod.name}{how}, {ago} ago, and no pod has its place"
+
+
+def _holding(holder: HolderRow, now: datetime) -> str:
+    amounts = ", ".join(
+        f"{amount(resource, number)} {resource} of {flavor or 'no flavor'}"
+        for flavor, resources in holder.resources.items()
+        for resource, number in resources.items()
+    )
+    since = duration((now - holder.admitted_at).total_seconds())
+    if holder.state == "Blocked":
+        return f"{holder.namespace}/{holder.name} runs without admission, {amounts} for {since}"
+    return (
+        f"{holder.namespace}/{holder.name} {amounts} for {since} "
+        f"({holder.state}, priority {holder.priority})"
+    )
+
+
+def _when(at: datetime, now: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC ({duration((now - at).total_seconds())} ago)"

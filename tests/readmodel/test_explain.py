@@ -1,0 +1,68 @@
+"""Why a group is where it is: the same lines everywhere, as far as one may see."""
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from gatelog.readmodel.explain import Explanation, explain, lines
+from gatelog.readmodel.model import ReadModel
+from gatelog.serve.api import finding
+from gatelog.viacluster import answers
+from tests.projector.support import Writer, busy_toy
+
+NOW = datetime(2026, 2, 1, tzinfo=UTC)
+
+
+def asked(url: str, name: str) -> Explanation:
+    with ReadModel(url, "test") as model:
+        return explain(model, model.groups("ns", name)[0], NOW)
+
+
+def said(found: Explanation, *, own_only: bool = False) -> str:
+    return "\n".join(f"{one.label}: {one.text}" for one in lines(found, NOW, own_only=own_only))
+
+
+@pytest.fixture
+def told(url: str) -> str:
+    toy = busy_toy()
+    toy.end("a1", "a2", "a3", phase="Failed") if not toy.gated("a3") else toy.end("a1", "a2")
+    Writer(url).feed(toy.messages)
+    return url
+
+
+def test_who_waits_for_quota_is_told_position_need_and_holders(told: str) -> None:
+    text = said(asked(told, "c"))
+    for words in (
+        "waits for: WaitingForQuota",
+        "position: 1 in",
+        "held by: ns/",
+        "ns/b 3 cpu",
+        "it takes: ",
+    ):
+        assert words in text
+
+
+def test_groups_of_other_namespaces_are_added_up_and_not_named(told: str) -> None:
+    found = asked(told, "c")
+    theirs = [msgspec.structs.replace(one, namespace="secret") for one in found.holders]
+    found = msgspec.structs.replace(found, holders=theirs)
+    assert "secret/b" in said(found)
+    masked = said(found, own_only=True)
+    assert "secret" not in masked
+    assert "of other namespaces: " in masked and " cpu of f" in masked
+
+
+def test_the_plugin_says_what_the_shell_says(told: str) -> None:
+    with ReadModel(told, "test") as model:
+        for name in ("a", "b", "c", "d"):
+            life = finding.life(model, "ns", name)
+            assert life is not None
+            group, reasons = (
+                msgspec.json.decode(msgspec.json.encode(one))
+                for one in (finding.podgroup(life), finding.explained(model, life))
+            )
+            text = answers.why(group, reasons, None)
+            shown = lines(explain(model, life, datetime.now(UTC)), datetime.now(UTC), own_only=True)
+            for one in shown:
+                assert one.label in text and one.text.split(" ago")[0][:40] in text
