@@ -120,6 +120,7 @@ class PodView(View, frozen=True, kw_only=True):
     wrong with it in `sets_problem`, and `sets_key` ("" without the annotation) is the same for the
     same declaration, however it is written.
 
+    `devices`: it asks for some by `resourceClaims` (DRA), of which no amount is known.
     `unread` says of each field that is over its bound that it is left out, and why.
     """
 
@@ -158,6 +159,7 @@ class PodView(View, frozen=True, kw_only=True):
     sets_key: str = ""
     sets_problem: str = ""
     unread: tuple[str, ...] = ()
+    devices: bool = False
 
 
 class PodSetView(View, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ FROZEN = (
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_MIRROR = "kubernetes.io/config.mirror"
 _RESTART = ("Always", "OnFailure", "Never")
 _DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 
@@ -54,6 +55,10 @@ def create_causes(pod: Obj) -> list[Cause]:
     name = spec.get("nodeName")
     if name and not is_subdomain(name):
         found.append(Cause.invalid("spec.nodeName", go(name), "must be a valid node name"))
+    mirror = (pod["metadata"].get("annotations") or {}).get(_MIRROR)
+    if mirror is not None and not name:
+        text = "must set spec.nodeName if mirror pod annotation is set"
+        found.append(Cause.invalid(f"metadata.annotations[{_MIRROR}]", go(mirror), text))
     return found
 
 

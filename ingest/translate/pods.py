@@ -44,6 +44,7 @@ from podgroup.names import NAMED_BY_ANNOTATION, POD_GROUP_SETS, ROLE_HASH
 from podgroup.roles import Variant
 
 _EMPTY = Raw(b"null")
+_NO_CLAIMS = (b"null", b"[]")
 _NOTHING = Declared((), "")
 
 
@@ -56,6 +57,7 @@ class _PodSpec(PodSpecWire, frozen=True):
     priority: int | None = None
     priority_class_name: str = ""
     node_selector: dict[str, str] | None = None
+    resource_claims: Raw = _EMPTY
     tolerations: Raw = _EMPTY
     affinity: Raw = _EMPTY
     scheduler_name: str = ""
@@ -172,6 +174,7 @@ def pod_view(
         sets_key=declared.key,
         sets_problem=declared.problem,
         unread=unread,
+        devices=bytes(spec.resource_claims) not in _NO_CLAIMS,
     )
 
 

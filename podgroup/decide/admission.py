@@ -334,6 +334,9 @@ def _admit(d: Deciding, group: Group, admission: Admission) -> None:
     assignments = snapshot.assignments(sets)
     checks = required_checks(d.world, admission.cluster_queue, assignments) or ()
     waits = f"; waits for admission checks: {', '.join(checks)}" if checks else ""
+    first = d.members(group).first()
+    if first and d.pod(first).view.devices:
+        waits += "; devices of its resourceClaims are charged to no quota"
     d.emit(
         group,
         "admit",

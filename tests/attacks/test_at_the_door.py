@@ -255,15 +255,32 @@ ON = {names.MANAGED_LABEL: "true"}
 
 
 @pytest.mark.parity("B27")
-async def test_a_mirror_that_a_user_makes_waits_or_is_refused(door: Door) -> None:
-    """It had passed admission by its annotation, was charged 100,000 CPU, and never ran."""
+async def test_a_mirror_that_a_user_makes_is_gated_and_so_refused(door: Door) -> None:
+    """It had passed admission by its annotation, was charged 100,000 CPU, and never ran.
+
+    The server wants a mirror to name its node, and no gated pod to name one.
+    """
     mirror = pod("p", {**QUEUED, **ON}, annotations={"kubernetes.io/config.mirror": "x"})
-    bound = json.loads(json.dumps(mirror))
-    bound["spec"]["nodeName"] = "does-not-exist"
-    with pytest.raises(ApiFailure, match=r"spec\.nodeName"):
-        await door.user.create("pods", bound, "default")
-    made = await door.user.create("pods", mirror, "default")
-    assert made["spec"]["schedulingGates"] == [{"name": names.ADMISSION_GATE}]
+    for node in ("", "does-not-exist"):
+        mirror["spec"]["nodeName"] = node
+        with pytest.raises(ApiFailure, match=r"spec\.nodeName"):
+            await door.user.create("pods", mirror, "default")
+
+
+@pytest.mark.parametrize(
+    ("annotations", "cpu"), [({"kueue.x-k8s.io/junk": "x" * 5000}, "1"), ({}, "1e300")]
+)
+async def test_what_gatelog_could_not_read_is_refused(
+    door: Door, annotations: dict[str, str], cpu: str
+) -> None:
+    junk = pod("p", annotations=annotations)
+    junk["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
+    with pytest.raises(ApiFailure, match=r"at most (4096|1M)"):
+        await door.user.create("pods", junk, "default")
+    junk["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+    del junk["metadata"]["annotations"]
+    await door.user.create("pods", junk, "default")
+    assert await patched(door, annotations=annotations) == (403 if annotations else 200)
 
 
 @pytest.mark.parity("B26")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from podgroup.names import ADMISSION_GATE, MANAGED_LABEL
 from tests.attacks.conftest import Attack, runs
 from tests.attacks.test_running import DAY_S, LINGER, ends, gated, next_waits
 from tests.support.processes import KUEUE, make_queue, pod
@@ -219,3 +220,37 @@ async def test_a_gated_pod_cannot_be_bound(attack: Attack) -> None:
     direct["spec"]["nodeName"] = "node-a"
     said = await attack.api.call("POST", attack.base, direct, ok=())
     assert said["status"] == "Failure", said
+
+
+async def test_what_came_past_admission_costs_no_neighbour(attack: Attack) -> None:
+    """Admission was away: a pod of 99,999 CPUs, which no node has, blocked a whole cohort."""
+    other = f"{attack.namespace}-sly"
+    await make_queue(attack.api, other, cpu="4")
+    for name in (attack.namespace, other):
+        spec = {"spec": {"cohortName": f"lab-{attack.namespace}"}}
+        await attack.api.merge(f"{KUEUE}/clusterqueues/cq-{name}", spec)
+    await attack.without_refusals()
+    base = f"/api/v1/namespaces/{other}/pods"
+    sly = pod("sly", cpu="99999")
+    labels = sly["metadata"].pop("labels")
+    sly["spec"]["schedulingGates"] = [{"name": ADMISSION_GATE}]
+    await attack.api.call("POST", base, sly)
+    past = {"metadata": {"labels": labels | {MANAGED_LABEL: "true"}}}
+    await attack.api.merge(f"{base}/sly", past | {"spec": {"schedulingGates": None}})
+    await attack.api.call("POST", base, pod("waits", cpu="1"))
+    await attack.create("mine", cpu="10")
+    await attack.until_running("mine")
+
+    async def named() -> bool:
+        said = attack.stack.command("why", f"{other}/waits").stdout
+        return "sly runs without admission, 99999 cpu" in " ".join(said.split())
+
+    await attack.api.until("who waits beside it is told of it", named)
+
+    async def warned() -> bool:
+        events = await attack.api.call("GET", f"/api/v1/namespaces/{other}/events")
+        return "RunningUnadmitted" in {one["reason"] for one in events["items"]}
+
+    await attack.api.until("its owner is warned", warned)
+    await attack.api.call("DELETE", f"{base}/sly")
+    await attack.stack.clear(attack.api, other)

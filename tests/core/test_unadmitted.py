@@ -168,3 +168,12 @@ def test_what_runs_unadmitted_takes_its_own_quota_and_gives_all_of_it_back(steps
     assert [{k: v for k, v in one.items() if v} for one in after] == [
         {k: v for k, v in one.items() if v} for one in before
     ]
+
+
+def test_an_admission_says_that_devices_are_not_charged() -> None:
+    toy = Toy()
+    toy.pod("plain")
+    toy.pod("claims", devices=True)
+    (plain, claims) = (d.message for d in toy.decisions if d.rule == "admit")
+    assert "resourceClaims" not in plain
+    assert claims.endswith("; devices of its resourceClaims are charged to no quota")

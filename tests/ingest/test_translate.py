@@ -391,6 +391,14 @@ def test_annotations_are_bounded_in_bytes_and_group_sets_may_be_large():
     )
 
 
+@pytest.mark.parametrize(("claims", "devices"), [([], False), ([{"name": "gpu"}], True)])
+def test_devices_that_are_claimed_are_noticed(claims, devices):
+    pod = first_pod()
+    assert not pod_of(applied(pod)).devices
+    pod["spec"]["resourceClaims"] = claims
+    assert pod_of(applied(pod)).devices is devices
+
+
 def test_whatever_its_owner_writes_on_a_pod_what_it_takes_and_its_end_are_read():
     pod = first_pod()
     pod["metadata"]["annotations"].update(

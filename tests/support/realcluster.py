@@ -128,6 +128,10 @@ class Parts:
     def env(self) -> dict[str, str]:
         return self.children[0].env
 
+    @property
+    def output(self) -> Path:
+        return self.children[0].output
+
     def text(self) -> str:
         return "".join(child.text() for child in self.children)
 
