@@ -173,7 +173,7 @@ def _everything(
 
 
 def _pending(model: "ReadModel", namespace: str) -> "list[PendingRow]":
-    """Return what is not admitted, and before it what is admitted and held up at its gate."""
+    """Return what is not admitted, and before it what is admitted and yet runs nothing."""
     from gatelog.readmodel import heldup
     from gatelog.readmodel.rows import PendingRow
 
@@ -197,6 +197,7 @@ def _pending(model: "ReadModel", namespace: str) -> "list[PendingRow]":
             )
             for row in held
         ),
+        *model.idle(namespace, limit=_MOST),
         *model.pending(namespace, _MOST + 1),
     ]
 

@@ -9,13 +9,14 @@ from datetime import datetime
 from gatelog.examine.findings import Finding, ok, warn
 from gatelog.readmodel import repeats
 from gatelog.readmodel.model import ReadModel
+from gatelog.readmodel.timeline import duration
 
 AREA = "database"
 
 
 def examine(model: ReadModel, now: datetime) -> list[Finding]:
-    """Return a finding about writes and one about groups."""
-    return [_writes(model, now), _groups(model, now)]
+    """Return a finding about writes, one about groups, and one about quota that idles."""
+    return [_writes(model, now), _groups(model, now), _idle(model, now)]
 
 
 def _writes(model: ReadModel, now: datetime) -> Finding:
@@ -42,6 +43,23 @@ def _groups(model: ReadModel, now: datetime) -> Finding:
         f"what was tried last: gatelog history {first} --full; of one that is set aside: gatelog "
         "parked; of one that is over: which pod still has a finalizer of gatelog's, and is an "
         "actuator running?",
+    )
+
+
+def _idle(model: ReadModel, now: datetime) -> Finding:
+    rows = model.idle()
+    if not rows:
+        return ok(AREA, "idle quota", "no group holds quota and waits for replacement pods")
+    said = []
+    for row in rows:
+        span = "" if row.since is None else f" for {duration((now - row.since).total_seconds())}"
+        said.append(f"{row.namespace}/{row.name} in ClusterQueue {row.cluster_queue}{span}")
+    return warn(
+        AREA,
+        "idle quota",
+        f"held while nothing runs: {_some(said)}",
+        "whoever made the pods replaces those that failed, or deletes the group; what each holds: "
+        "view v_idle_holders",
     )
 
 

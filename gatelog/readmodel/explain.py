@@ -32,6 +32,7 @@ from gatelog.readmodel.shared import Shared, sentences
 from gatelog.readmodel.starts import sentence
 from gatelog.readmodel.timeline import NO_WAIT, amount, duration, plain
 from podgroup.lifecycle import ADMITTED, OVER, PENDING
+from projector.schema.pending import IDLE_REASON
 
 FRESH = timedelta(seconds=300)
 """Age of a forecast up to which it is not said how old it is."""
@@ -202,6 +203,8 @@ def _settled(group: GroupRow, now: datetime) -> str:
     """Say why a group that waits for nothing is where it is."""
     message = plain(group.message or group.reason).rstrip(".")
     match group.state:
+        case "Admitted" if group.reason == IDLE_REASON:
+            return message
         case "Admitted" | "Running" if group.admitted_at is not None:
             return f"it waits for nothing: {message}, {_when(group.admitted_at, now)}"
         case "Finished" | "Finishing" | "Gone" if group.finished_at is not None:

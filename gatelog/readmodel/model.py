@@ -315,6 +315,11 @@ class ReadModel:
         given = {"namespace": namespace, "group_id": group_id, "before": before, "limit": limit}
         return list(self.rows(HeldUpRow, statements.HELD_UP, given))
 
+    def idle(self, namespace: str = "", queue: str = "", limit: int = 100) -> list[PendingRow]:
+        """Return who holds quota and runs nothing until failed pods are replaced, longest first."""
+        given = {"namespace": namespace, "queue": queue, "limit": limit}
+        return list(self.rows(PendingRow, statements.IDLE, given))
+
     def replicas(self) -> list[ReplicaRow]:
         """Return what the replicas of all parts say of themselves, by part and instance."""
         return list(self.rows(ReplicaRow, statements.REPLICAS, {"limit": 1000}))

@@ -10,10 +10,10 @@ Invariant: parameters are named, every list has a LIMIT, and order ends in the i
 
 from collections.abc import Sequence
 
-from projector.schema.pending import in_line, is_admitted, is_pending
+from projector.schema.pending import in_line, is_admitted, is_pending, shown_reason
 
-GROUP_COLUMNS = """g.id, g.namespace, g.name, g.kind, g.queue, g.cluster_queue, g.priority,
-       g.priority_class, g.total_count, g.state, g.reason, g.message, g.workload_name,
+GROUP_COLUMNS = f"""g.id, g.namespace, g.name, g.kind, g.queue, g.cluster_queue, g.priority,
+       g.priority_class, g.total_count, g.state, {shown_reason("g")}, g.workload_name,
        g.pods_seen, g.pods_gated, g.pods_ungated, g.pods_running, g.pods_succeeded, g.pods_failed,
        g.pods_excess, g.pods_replaced, g.wait_reason, g.wait_message, g.wait_since, g.parked,
        g.created_at, g.complete_at, g.queued_at, g.admitted_at, g.finished_at, g.gone_at,

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from projector.schema.pending import is_admitted
+from projector.schema.pending import IDLE_MESSAGE, IDLE_REASON, is_admitted, shown_reason
 
-_GROUP_COLUMNS = """id, namespace, name, kind, queue, cluster_queue, priority, priority_class,
-       total_count, state, reason, message, workload_name, pods_seen, pods_gated, pods_ungated,
-       pods_running, pods_succeeded, pods_failed, pods_excess, pods_replaced, wait_reason,
-       wait_message, wait_since, parked, created_at, complete_at, queued_at, admitted_at,
-       finished_at, gone_at, as_of_seq"""
+_GROUP_COLUMNS = f"""id, namespace, name, kind, queue, cluster_queue, priority, priority_class,
+       total_count, state, {shown_reason("groups")}, workload_name,
+       pods_seen, pods_gated, pods_ungated, pods_running, pods_succeeded, pods_failed, pods_excess,
+       pods_replaced, wait_reason, wait_message, wait_since, parked, created_at,
+       complete_at, queued_at, admitted_at, finished_at, gone_at, as_of_seq"""
 
 GROUPS = f"""
 SELECT {_GROUP_COLUMNS}
@@ -107,6 +107,15 @@ SELECT o.kind, o.namespace, o.name, CAST(coalesce(sum(l.pending), 0) AS BIGINT) 
 LISTED_FLAVORS = """
 SELECT DISTINCT name FROM objects
  WHERE cluster = :cluster AND kind = 'ResourceFlavor' ORDER BY name LIMIT :limit
+"""
+
+IDLE = f"""
+SELECT namespace, name, 'group' AS kind, 'Admitted' AS state, '' AS stage, queue, cluster_queue,
+       NULL AS position, priority, '{IDLE_REASON}' AS reason, '{IDLE_MESSAGE}' AS message, since
+  FROM v_idle_holders
+ WHERE cluster = :cluster AND (namespace = :namespace OR :namespace = '')
+   AND (cluster_queue = :queue OR :queue = '')
+ ORDER BY since, group_id LIMIT :limit
 """
 
 WAITS = """

@@ -105,6 +105,22 @@ SELECT h.cluster, h.group_id, h.namespace, h.name, h.kind, h.state, h.queue, h.c
 """
 
 
+def _idle_holders(d: Dialect) -> str:
+    """What groups hold that run nothing and wait for pods in place of those that failed."""
+    since = """(SELECT max(p.ended_at) FROM pods p
+         WHERE p.cluster = g.cluster AND p.group_id = g.id AND p.gone_at IS NULL
+           AND p.phase = 'Failed' AND p.fate = '')"""
+    return f"""
+SELECT i.*, {d.seconds.format(a="i.since", b=d.now)} AS idle_seconds
+  FROM (
+SELECT g.cluster, a.cluster_queue, g.id AS group_id, g.namespace, g.name, g.queue, g.priority,
+       a.admitted_at, {since} AS since, a.resources
+  FROM groups g
+  JOIN admissions a ON a.cluster = g.cluster AND a.group_id = g.id AND a.released_at IS NULL
+ WHERE {pending.is_idle("g")}) i
+"""
+
+
 def _admission_latency(d: Dialect) -> str:
     steps = (
         ("g.created_at", "g.complete_at", "compose_seconds"),
@@ -314,6 +330,7 @@ VIEWS = {
     "v_queue_position": _queue_position,
     "v_why_pending": _why_pending,
     "v_held_up": _held_up,
+    "v_idle_holders": _idle_holders,
     "v_admission_latency": _admission_latency,
     "v_queue_usage_hourly": _queue_usage_hourly,
     "v_pending": _pending,
@@ -332,6 +349,8 @@ COMMENTS = {
     "v_group_timeline": "All that happened to a group; order by seq, ord",
     "v_why_pending": "Groups that are pending, in which stage, what each waits for, and the "
     "position of those that wait for quota",
+    "v_idle_holders": "Groups that hold quota and run nothing until failed pods are replaced: "
+    "since when, and what they hold",
     "v_held_up": "Admitted groups whose pods are at their gate still: what was tried, and answered",
     "v_admission_latency": "Seconds each admission took, step by step",
     "v_queue_usage_hourly": "Quota held per ClusterQueue, flavor, resource and hour (UTC)",

@@ -382,6 +382,7 @@ def queue(asked: Asked, seen: Seen, name: str) -> Page:
         h("p", forecast, class_="quiet") if waiting else None,
         _line(waiting, seen),
         pager(seen, path, max(len(waiting), len(holding)), hours=hours if hours != 24 else None),
+        _idle(asked, seen, name),
         h("h2", "Who holds"),
         table(["group", "priority", "since", "holds"], holders, "Oldest admission first", "nobody"),
     ]
@@ -398,6 +399,22 @@ def queue(asked: Asked, seen: Seen, name: str) -> Page:
         "holding": holding[:ROWS],
     }
     return Page(title=f"Queue {name}", data=data, body=h("div", body))
+
+
+def _idle(asked: Asked, seen: Seen, queue: str) -> Html | None:
+    """Return who holds quota and runs nothing, as it is now."""
+    rows = [] if seen.at else asked.model.idle(queue=queue, limit=ROWS)
+    shown = [
+        [group_link(seen, one.namespace, one.name), when(one.since, seen), one.message]
+        for one in rows
+    ]
+    if not shown:
+        return None
+    return h(
+        "div",
+        h("h2", "Holds quota, runs nothing"),
+        table(["group", "since", "why"], shown, "Longest first"),
+    )
 
 
 def _hours(seen: Seen) -> int:
