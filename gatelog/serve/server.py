@@ -2,7 +2,7 @@
 
 Theory. One port serves the API server's front proxy and clients with a bearer token. Probes
 are answered to all. The size of a request is bounded, and its body is never read: everything is
-read only.
+read only. A connection that sends no head ends after seconds (`connections`).
 
 Invariant: nothing but the probes is answered before it is known who asks.
 """
@@ -19,12 +19,15 @@ from gatelog.serve.api.handling import Handling, refusal
 from gatelog.serve.api.status import Refused
 from gatelog.serve.console.app import Console
 from gatelog.serve.tls import Certificates
+from podgroup.runtime.connections import Connection, Listener
 from podgroup.runtime.listening import listen
 from podgroup.runtime.settings import ServeSettings
 
 _API = ("/api", "/openapi")
 _PROBES = ("/healthz", "/readyz", "/livez")
 _LONGEST_LINE = 8190
+MOST_CONNECTIONS = 2_000
+"""At once: room for all watches and live pages, and for requests beside them."""
 Ready = Callable[[], Awaitable[str]]
 """Says what keeps us from answering, "" for nothing."""
 
@@ -75,6 +78,16 @@ async def serving(
     """
 
     async def answer(request: web.Request) -> web.StreamResponse:
+        connection = request.protocol
+        assert isinstance(connection, Connection)
+        connection.begin()
+        connection.arrived()
+        try:
+            return await identified(request)
+        finally:
+            connection.end()
+
+    async def identified(request: web.Request) -> web.StreamResponse:
         if request.path in _PROBES:
             problem = await ready() if request.path == "/readyz" else ""
             return web.Response(text=f"{problem or 'ok'}\n", status=503 if problem else 200)
@@ -93,24 +106,23 @@ async def serving(
 
     app = web.Application(client_max_size=1024)
     app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(
-        app,
-        access_log=None,
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    assert runner.server is not None
+    listener = Listener(
+        runner.server,
+        certificates.context,
+        most=MOST_CONNECTIONS,
         max_line_size=_LONGEST_LINE,
         max_field_size=_LONGEST_LINE * 4,
-        shutdown_timeout=1.0,
     )
-    await runner.setup()
     try:
-        await listen(
-            runner,
-            "serve",
-            settings.host,
-            settings.port,
-            tls=certificates.context,
-        )
-        yield int(runner.addresses[0][1])
+        listener.start("serve", settings.host, settings.port)
+        yield int(listener.address[1])
     finally:
+        await listener.stop()
+        runner.server.pre_shutdown()
+        await runner.server.shutdown(1.0)
         await runner.cleanup()
 
 

@@ -24,8 +24,9 @@ from aiohttp import web
 
 from ingest.webhook import review
 from ingest.webhook.admission import Admission
-from ingest.webhook.bounds import HEAD_S, MAX_CONNECTIONS, Body, Budget, Connection, Listener
+from ingest.webhook.bounds import Body, Budget
 from ingest.webhook.owners import LookupFailed
+from podgroup.runtime.connections import HEAD_S, MAX_CONNECTIONS, Connection, Listener
 from podgroup.runtime.log import get_logger
 
 MUTATE_PATH: Final[str] = "/mutate--v1-pod"
