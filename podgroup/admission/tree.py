@@ -112,7 +112,8 @@ class Node:
         limit = self.borrow.get(key)
         if limit is not None:
             above = min(above, self.subtree.get(key, 0) - local - max(0, used - local) + limit)
-        return max(0, local - used) + above - self.overrun(key)
+        own = max(0, local - used) - (self.overrun(key) if self.unadmitted else 0)
+        return own + above
 
     def overrun(self, key: FlavorResource) -> int:
         """Return what runs unadmitted beyond the own quota, for which no other is charged."""

@@ -16,6 +16,8 @@ import pytest
 import yaml
 from cryptography import x509
 
+from gatelog.cluster.policies import policies
+from podgroup.runtime.settings import Settings, WebhookSettings
 from podgroup.runtime.settings_source import load
 from simcluster.client import Client
 from simcluster.cluster import SimCluster
@@ -283,6 +285,20 @@ def test_pods_without_a_queue_are_not_let_past_a_webhook_that_gates_every_pod() 
 
     assert policies(every=False)["unqueued.mpod.gatelog"] == "Ignore"
     assert set(policies(every=True).values()) == {"Fail"}
+
+
+@pytest.mark.parametrize("every", [False, True])
+def test_the_policy_of_the_chart_is_that_of_the_settings(every: bool) -> None:
+    name = ("MutatingAdmissionPolicy", "gatelog-queued-pods")
+    made = by_name({"admission": {"way": "policy", "everyPod": every}})[name]["spec"]
+    chosen = WebhookSettings(manage_jobs_without_queue_name=every)
+    (wanted,) = (
+        o["spec"]
+        for o in policies(Settings(webhook=chosen))
+        if (o["kind"], o["metadata"]["name"]) == name
+    )
+    for part in ("matchConditions", "variables", "mutations"):
+        assert made[part] == wanted[part]
 
 
 def test_logs_and_databases_of_ones_own() -> None:

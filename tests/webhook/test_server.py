@@ -135,6 +135,19 @@ async def test_a_queue_named_after_mutation_is_refused(client: Client, cluster: 
             assert "would run uncounted" in cause["message"]
 
 
+async def test_a_mirror_is_what_a_kubelet_makes(client: Client) -> None:
+    raw = raw_pod(labels=Q, annotations={"kubernetes.io/config.mirror": "x"}, nodeName="n")
+    kubelet = {"username": "system:node:n", "groups": ["system:nodes", "system:authenticated"]}
+    for user, passes in (
+        (kubelet, True),
+        ({"username": "system:node:n"}, False),
+        ({"username": "bob", "groups": ["system:nodes"]}, False),
+    ):
+        for path in (MUTATE_PATH, VALIDATE_PATH):
+            response = await client.review(path, review(raw, userInfo=user))
+            assert response["allowed"] is passes and "patch" not in response
+
+
 async def test_denial_lists_every_field(client: Client) -> None:
     raw = raw_pod(labels={names.GROUP_NAME: "G!", names.MANAGED_LABEL: "x"})
     response = await client.review(VALIDATE_PATH, review(raw))
