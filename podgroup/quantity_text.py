@@ -4,8 +4,8 @@ A quantity is an exact number with a suffix that also chooses its output form: `
 ``Ei`` are powers of 1024, ``n`` to ``E`` powers of 1000, ``e3`` is an exponent. Numbers are
 exact down to one nano and rounded away from zero below it; the binary form stops at 2^63-1
 (Kubernetes: apimachinery ``api/resource``, Quantity). The API server stores numbers of any size;
-here they stop at 10^96, so that whoever writes ``1e999999999`` gets an amount that nobody has, and
-neither an error where the rest of the pod must be read, nor a number of a gigabyte.
+here they stop at 10^96: ``1e999999999`` is an amount that no cluster has, and no error where
+the rest of the pod must be read, nor a number of a gigabyte.
 
 Printing matters because role hashes are taken over printed quantities. The API server
 recomputes the canonical form (smallest mantissa without a fraction) except for texts it
