@@ -230,13 +230,15 @@ def _failure(pod: UnreplacedRow, now: datetime) -> str:
 
 
 def _holding(holder: HolderRow, now: datetime) -> str:
+    unadmitted = holder.state == "Blocked"
     amounts = ", ".join(
-        f"{amount(resource, number)} {resource} of {flavor or 'no flavor'}"
+        f"{amount(resource, number)} {resource}"
+        + ("" if unadmitted else f" of {flavor or 'no flavor'}")
         for flavor, resources in holder.resources.items()
         for resource, number in resources.items()
     )
     since = duration((now - holder.admitted_at).total_seconds())
-    if holder.state == "Blocked":
+    if unadmitted:
         return f"{holder.namespace}/{holder.name} runs without admission, {amounts} for {since}"
     return (
         f"{holder.namespace}/{holder.name} {amounts} for {since} "

@@ -314,7 +314,7 @@ def test_why_names_who_runs_without_admission(gatelog: Gatelog, tmp_path: Path) 
     for name in ("ns/r", "ns/b"):
         code, out, _ = gatelog("why", name, "--db", url, "--cluster", "test")
         text = " ".join(out.split())
-        assert code == 0 and "held by ns/sly runs without admission, 100 cpu" in text, text
+        assert code == 0 and "held by ns/sly runs without admission, 100 cpu for" in text, text
 
 
 def test_why_says_what_is_short_where_and_who_could_give_it_back(
