@@ -299,7 +299,7 @@ REASONS: Final = (
     _blocked(
         PENDING_EXCEEDS_MAX_QUOTA,
         "it asks for more than there is at all",
-        "more nominal quota in ClusterQueue {cluster_queue} than it has in all, or smaller "
+        "a larger quota of ClusterQueue {cluster_queue} (its administrator gives it), or smaller "
         "requests: waiting alone will not help",
     ),
     _blocked(
@@ -352,8 +352,8 @@ REASONS: Final = (
     # -- gatelog ------------------------------------------------------------------------------
     _blocked(
         PARKED,
-        "something about it could not be understood and was set aside",
-        "a person: something about it could not be understood and was set aside. Look: gatelog "
+        "something about it could not be understood and was parked",
+        "a person: something about it could not be understood and was parked. Look: gatelog "
         "parked show {parked}; when the cause is mended: gatelog parked release {parked}",
     ),
     # -- written to pods, and beside an admission ------------------------------------------------

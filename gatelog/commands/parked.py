@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from podgroup.parked import ParkedMessage
 
 HELP = (
-    "Events and decisions that were set aside: list them, show one, release it (its group goes on; "
+    "Events and decisions that are parked: list them, show one, release it (its group goes on; "
     "a decision is made again at once) or discard it (it is done with; its group goes on as well). "
     "Release after mending the cause: what is still wrong is parked again. `stream` lists the "
     "newest 500 messages of the stream PARKED, whole: those that share one row as well."

@@ -40,7 +40,7 @@ def _groups(model: ReadModel, now: datetime) -> Finding:
         AREA,
         "groups",
         _some([repeats.standing(row) for row in rows]),
-        f"what was tried last: gatelog history {first} --full; of one that is set aside: gatelog "
+        f"what was tried last: gatelog history {first} --full; of one that is parked: gatelog "
         "parked; of one that is over: which pod still has a finalizer of gatelog's, and is an "
         "actuator running?",
     )

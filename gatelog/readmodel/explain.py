@@ -28,7 +28,7 @@ from gatelog.readmodel.rows import (
     UnstartedRow,
     WaitRow,
 )
-from gatelog.readmodel.shared import Shared, sentences
+from gatelog.readmodel.shared import Shared, needs, sentences
 from gatelog.readmodel.starts import sentence
 from gatelog.readmodel.timeline import NO_WAIT, amount, duration, plain
 from podgroup.lifecycle import ADMITTED, OVER, PENDING
@@ -108,6 +108,8 @@ def _now(found: Explanation, now: datetime, own_only: bool) -> Iterator[Line]:
     group = found.group
     if group.wait_since is not None and group.wait_reason:
         yield Line("waits for", f"{group.wait_reason}, since {_when(group.wait_since, now)}")
+        for short in found.shared.short:
+            yield Line("", needs(short))
         yield Line("", plain(group.wait_message))
         yield Line("it takes", found.takes)
         yield from _queue(found, now, own_only)
@@ -126,7 +128,7 @@ def _queue(found: Explanation, now: datetime, own_only: bool) -> Iterator[Line]:
         yield Line("position", f"{found.position} in ClusterQueue {group.cluster_queue}")
     last = ""
     for label, text in sentences(found.shared, group.priority):
-        if label == "short of" or not own_only:
+        if not own_only:
             yield Line("" if label == last else label, text)
             last = label
     if expected is not None:

@@ -87,10 +87,10 @@ def _aside(row: AsideRow) -> str:
     key, what = f"{row.seq}/{row.ord}", row.object or "an event"
     if row.resolution:
         done = "released" if row.resolution == "release" else "discarded"
-        return f"{what} was set aside at {row.at:%H:%M:%S} UTC ({row.message}); {done} by " + (
+        return f"{what} was parked at {row.at:%H:%M:%S} UTC ({row.message}); {done} by " + (
             row.resolved_by or "an operator"
         )
     return (
-        f"{what} is set aside and not in this story: {row.message}. Look: gatelog parked show "
+        f"{what} is parked and not in this story: {row.message}. Look: gatelog parked show "
         f"{key}; when the cause is mended: gatelog parked release {key}"
     )

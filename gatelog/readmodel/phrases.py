@@ -33,7 +33,7 @@ NOTES = {
     "WorkloadDeletionRequested": ("Workload being deleted", "bad"),
     "WorkloadRefused": ("Workload refused", "bad"),
     "TotalCountChanged": ("size changed {pods}", "bad"),
-    "Parked": ("set aside", "bad"),
+    "Parked": ("parked", "bad"),
     "DeltaRefused": ("not taken", "bad"),
     "OperatorActed": ("operator acted", ""),
 }

@@ -15,7 +15,7 @@ from msgspec import Struct
 from gatelog.readmodel.rows import BorrowerRow, PoolRow, ShortRow
 from gatelog.readmodel.timeline import amount
 from podgroup.quantities import MAX_INT64
-from podgroup.shortage import BORROWING, LENDING, NOMINAL
+from podgroup.shortage import BORROWING, LENDING
 
 _MOST = 5
 """Groups that are named of each ClusterQueue that borrows."""
@@ -33,7 +33,6 @@ class Shared(Struct, frozen=True):
 def sentences(shared: Shared, priority: int) -> Iterator[tuple[str, str]]:
     """Yield label and sentence of each, for a group of `priority`."""
     for short in shared.short:
-        yield "short of", _short(short)
         mine = [p for p in shared.pools if (p.flavor, p.resource) == (short.flavor, short.resource)]
         for pool in mine:
             if pool.kind == "Cohort":
@@ -47,30 +46,24 @@ def sentences(shared: Shared, priority: int) -> Iterator[tuple[str, str]]:
             yield "reclaim", _reclaim(own[0], short, shared, priority)
 
 
-def _short(short: ShortRow) -> str:
-    what = f"{short.resource} of {short.flavor}"
+def needs(short: ShortRow) -> str:
+    """Say what a group needs, what is free of it and where, and which limit keeps it from more."""
+    asked, free = (_amount(short.resource, n) for n in (short.requested, short.available))
+    place, flavor = f"{short.kind} {short.name}", f"(flavor {short.flavor})"
     if short.ever:
-        most = _amount(short.resource, short.available)
-        said = (
-            f"{_amount(short.resource, short.requested)} {what}: there are never more than {most}"
-        )
+        said = f"asks for {asked} {short.resource}; {place} can never have more than {free}"
     else:
-        left = _amount(short.resource, short.available)
-        said = f"{_amount(short.resource, short.requested)} {what}, of which it could have {left}"
-    place = f"{short.kind} {short.name}"
+        are = "is" if free == "1" else "are"
+        said = f"needs {asked} {short.resource}; {free} {are} free in {place}"
     without = _amount(short.resource, short.without_limit)
     match short.limited_by:
-        case str(limit) if limit == NOMINAL:
-            why = f"{place} has its own quota only"
         case str(limit) if limit == BORROWING:
-            why = f"{place} may not borrow more; without borrowing limits it could have {without}"
+            why = f": it may not borrow more; without borrowing limits it could have {without}"
         case str(limit) if limit == LENDING:
-            why = f"{short.lender} keeps what it does not use; if all was lent, {without}"
-        case _ if short.ever:
-            why = f"{place} has no more in all"
+            why = f": {short.lender} keeps what it does not use; if all was lent, {without}"
         case _:
-            why = f"what {place} has is taken"
-    return f"{said}: {why}"
+            why = ""
+    return f"{said} {flavor}{why}"
 
 
 def _borrowed(pool: PoolRow, borrowers: list[BorrowerRow]) -> str:

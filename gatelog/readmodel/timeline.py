@@ -27,6 +27,13 @@ _TOGETHER = timedelta(seconds=0.3)
 NO_WAIT = timedelta(seconds=0.05)
 """Shorter waits are not reported: pods of a group are never created in the same instant."""
 _IDENTITY = re.compile(r" \((?:group )?(?:group|single)-[0-9a-f-]{36}\)")
+_PREEMPTED_BY = re.compile(
+    r"Preempted to accommodate (\S+/\S+) of priority (-?\d+)(?: in \S*)?, due to ([^;]+)"
+)
+_PREEMPTED_FOR = re.compile(
+    r"Preempted to accommodate a workload \(UID: [^)]*\) due to ([^;]+)"
+    r"(?:; preemptor path: \S*; preemptee path: \S*)?"
+)
 COUNTED = 4
 """Names that count on are joined from so many on."""
 _NUMBERED = re.compile(r"(.*?)([0-9]+)")
@@ -218,8 +225,11 @@ def _with_pod(entry: TimelineEntry, line: Line) -> Line:
 
 
 def plain(message: str) -> str:
-    """Return a message without the ids of groups, which say nothing to people."""
-    return _IDENTITY.sub("", message)
+    """Return a message without what says nothing to people: ids of groups, paths in the tree."""
+    return _PREEMPTED_FOR.sub(
+        r"preempted for another group: \1",
+        _PREEMPTED_BY.sub(r"preempted by \1 (priority \2): \3", _IDENTITY.sub("", message)),
+    )
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:

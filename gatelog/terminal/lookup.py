@@ -122,7 +122,7 @@ def say_not_found(model: ReadModel, namespace: str, name: str) -> None:
     """Say on stderr that a name is not there, and what the reason may be."""
     lines = [f"gatelog: no group or pod {namespace}/{name} in {model.place}"]
     aside = model.parked_of(namespace, name)
-    lines += [f"  {row.object} was set aside: {row.message}" for row in aside]
+    lines += [f"  {row.object} was parked: {row.message}" for row in aside]
     if aside:
         lines.append("  it stays as it is until that is mended: gatelog does not see it")
     near = [] if aside else model.similar(namespace, name)

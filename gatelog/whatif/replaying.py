@@ -150,9 +150,8 @@ def _cannot_know(past: Past, source: History) -> list[str]:
         for count, text in (
             (
                 source.victims,
-                f"{source.victims:,} pods were stopped by gatelog: a victim that was none then "
-                f"comes again {duration(source.back_s)} after its end, which its user or "
-                "controller may have done otherwise",
+                f"{source.victims:,} pods were stopped by gatelog: pods preempted only in the "
+                f"simulation return after {duration(source.back_s)} (median seen)",
             ),
             (
                 source.guessed,

@@ -114,7 +114,7 @@ def _withdraw(d: Deciding, group: Group) -> None:
             group,
             "disown",
             "Unmanaged",
-            "the pod is not in our hands any more",
+            "the pod is no longer managed",
             FinalizeWorkload(target=workload_ref(group), delete=True),
         )
 

@@ -45,7 +45,7 @@ def disowning(d: Deciding, group: Group) -> None:
             group,
             "disown",
             UNMANAGED,
-            f"pod {name} is not in our hands any more",
+            f"pod {name} is no longer managed",
             FinalizePod(target=target, events=(event,)),
         )
         if gated and uid not in d.world.pods:  # one that came back is up to the rules for members
@@ -70,7 +70,9 @@ def tell_refused(d: Deciding) -> None:
         after = "goes by what it last read of it" if pod is not None else "leaves it alone"
         if pod is not None and pod.view.unread:
             after = "goes on without what is too long"
-        message = f"gatelog cannot read this pod and {after} until it is mended: {refusal.message}"
+        message = (
+            f"gatelog cannot read this pod and {after} until the field is fixed: {refusal.message}"
+        )
         command = ReportPod(
             target=ObjectRef(kind="Pod", namespace=refusal.namespace, name=refusal.name, uid=uid),
             status="False",

@@ -128,7 +128,7 @@ def cluster_queue_active(world: World, queue: ClusterQueueView) -> Said:
 
 def _not_heeded(but: list[str], queue: ClusterQueueView | CohortView | LocalQueueView) -> str:
     named = [*but, *(f"{path} (unknown to gatelog)" for path in queue.unread)]
-    return f"; not heeded: {', '.join(named)}" if named else ""
+    return f"; ignored fields: {', '.join(named)}" if named else ""
 
 
 def cohort_active(world: World, cohort: CohortView) -> Said:

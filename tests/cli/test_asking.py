@@ -340,12 +340,12 @@ def test_why_says_what_is_short_where_and_who_could_give_it_back(
     text = why("ns/more")
     assert "position 1 in ClusterQueue blue" in text
     assert (
-        "short of 1 cpu of f, of which it could have 0: ClusterQueue blue may not borrow more; "
-        "without borrowing limits it could have 1" in text
+        "needs 1 cpu; 0 are free in ClusterQueue blue (flavor f): it may not borrow more; "
+        "without borrowing limits it could have 1 couldn't assign" in text
     )
     assert "cohort lab has 1 of 8 cpu of f left" in text
     text = why("ns/mine")
-    assert "3 cpu of f, of which it could have 1: what Cohort lab has is taken" in text
+    assert "needs 3 cpu; 1 is free in Cohort lab (flavor f)" in text
     assert "borrowed ClusterQueue blue borrows 3 of 4 cpu" not in text
     assert "ClusterQueue blue borrows 3 cpu of f, held by ns/b6 1 (priority 0), ns/b5 1" in text
     assert "and 2 more" in text

@@ -58,7 +58,7 @@ def test_the_demo_plays_every_story_and_leaves_the_answers(tmp_path: Path) -> No
         "WaitingForQuota: ",
         "replace: ",
         "delete surplus pair-extra",
-        "preempt: Preempted to accommodate team-a/urgent",
+        "preempt: preempted by team-a/urgent",
         "yield: ",
     ):
         assert re.search(words, text), words
@@ -126,7 +126,7 @@ def test_two_teams_lend_borrow_take_back_and_share(
     history = " ".join(told.split())
     words = (
         "borrowing from its cohort",
-        "Preempted to accommodate team-blue/train-1",
+        "preempted by team-blue/train-1",
         "reclamation within the cohort",
         "WaitingForReplacementPods",
         "created sweep-4-0-again, sweep-4-1-again",

@@ -162,8 +162,16 @@ def test_order_of_rows_does_not_matter_and_every_row_has_a_raw_line() -> None:
 
 
 def test_ids_of_groups_are_left_out_for_people() -> None:
-    said = f"Preempted to accommodate ns/h (group single-{IDENTITY}) of priority 1"
-    assert plain(said) == "Preempted to accommodate ns/h of priority 1"
+    said = (
+        f"Preempted to accommodate ns/h (group single-{IDENTITY}) of priority 1 in /cq, due to "
+        "prioritization in the ClusterQueue"
+    )
+    assert plain(said) == "preempted by ns/h (priority 1): prioritization in the ClusterQueue"
+    kueues = (
+        "Preempted to accommodate a workload (UID: 1-2, JobUID: UNKNOWN) due to reclamation within "
+        "the cohort; preemptor path: /lab/red; preemptee path: /lab/blue"
+    )
+    assert plain(kueues) == "preempted for another group: reclamation within the cohort"
     assert Line(at=T0, what="x", why=said).because() == plain(said)
 
 

@@ -90,7 +90,7 @@ def test_what_nobody_reads_is_named(kind: str) -> None:
     found = view(kind, put(spec, path, [1]))
     assert found.unread == tuple(sorted(("concurrentAdmissionPolicy", path)))
     toy = two_teams()
-    said = f"; not heeded: concurrentAdmissionPolicy (unknown to gatelog), {path} (unknown"
+    said = f"; ignored fields: concurrentAdmissionPolicy (unknown to gatelog), {path} (unknown"
     if kind == "ClusterQueue":
         found = msgspec.structs.replace(found, checks=())
         assert said in cluster_queue_active(toy.world, found)[2]
@@ -139,9 +139,9 @@ def test_limits_of_who_has_nobody_to_share_with_are_named(limit: str) -> None:
             idle = msgspec.structs.replace(queue, checks=(), **changes)
             return cluster_queue_active(toy.world, idle)[2]
 
-        assert f"; not heeded: {limit} ({field}Name is not set)" in said(limited)
-        assert "not heeded" not in said(limited, **{field: "lab"})
-        assert "not heeded" not in said(plain)
+        assert f"; ignored fields: {limit} ({field}Name is not set)" in said(limited)
+        assert "ignored fields" not in said(limited, **{field: "lab"})
+        assert "ignored fields" not in said(plain)
 
 
 def test_the_preference_chooses_between_two_flavors() -> None:

@@ -172,7 +172,7 @@ def test_what_builtin_mode_does_not_heed_is_said() -> None:
     team(toy, "red", 4, usage_based=True)
     status, _, message = toy.world.cluster_queues["red"].active
     assert status == "True"
-    assert "; not heeded: admissionScope (queueing.usage_half_life_s" in message
+    assert "; ignored fields: admissionScope (queueing.usage_half_life_s" in message
 
 
 @pytest.mark.parametrize("strategies", [(), ("LessThanOrEqualToFinalShare",)])

@@ -2,7 +2,7 @@
 
 `FIELDS` has what the installed CRDs have, by kind and path (each item of a list is `[]`): a value
 for it, and the test in which it decides, or the recorded case that ends otherwise without it. A
-field that is not there is named in the object's condition `Active`, as `not heeded`.
+field that is not there is named in the object's condition `Active`, as ignored.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ KINDS = {"clusterqueues": "ClusterQueue", "localqueues": "LocalQueue", "cohorts"
 class Field(NamedTuple):
     """`held_by` is a test; or a case of `tests/oracle`, and the field as cases spell it.
 
-    `unless` says when the object's condition `Active` names the field as not heeded.
+    `unless` says when the object's condition `Active` names the field as ignored.
     """
 
     value: Any
@@ -126,7 +126,7 @@ def paths() -> Iterator[tuple[str, str]]:
 
 def table() -> str:
     """The table of the page about queues."""
-    lines = ["| kind | field | held by | not heeded, and said so, where |", "|---|---|---|---|"]
+    lines = ["| kind | field | held by | ignored, and said so, where |", "|---|---|---|---|"]
     for (kind, path), field in FIELDS.items():
         where, what = field.held_by
         held = f"`{what}`" if where.endswith(".py") else "recorded case " + where

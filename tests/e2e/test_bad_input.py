@@ -356,7 +356,7 @@ async def test_a_pod_that_could_not_be_read(stack: Stack) -> None:
         assert told in " ".join(stack.command("why", f"{UNSEEN}/halves").stdout.split())
         by_itself = stack.command("why", f"{UNSEEN}/bad-half")
         assert by_itself.returncode == 1
-        assert "bad-half was set aside" in by_itself.stderr
+        assert "bad-half was parked" in by_itself.stderr
         finding = stack.doctor()["parked"]
         assert finding["verdict"] == "warn"
         assert "gatelog parked" in finding["remedy"]
@@ -366,7 +366,7 @@ async def test_a_pod_that_could_not_be_read(stack: Stack) -> None:
         await api.merge(path, {"metadata": {"annotations": {ROLE_HASH: None}}})
         await finished(stack, api, UNSEEN, "halves", ["good-half", "bad-half"])
         assert len(await aside()) == 1, "one row for one thing that was wrong"
-        assert "set aside" not in stack.command("why", f"{UNSEEN}/halves").stdout
+        assert "parked" not in stack.command("why", f"{UNSEEN}/halves").stdout
 
 
 async def in_the_stream(stack: Stack, text: str) -> None:

@@ -166,7 +166,7 @@ async def test_a_message_of_a_later_version_stops_its_group_until_somebody_says(
         why = stack.command("why", f"{team}/{name}").stdout
         assert "Parked" in why and f"gatelog parked release {key}" in " ".join(why.split())
         told = " ".join(stack.command("history", f"{team}/{name}").stdout.split())
-        assert f"pod {team}/{name}-0 is set aside" in told
+        assert f"pod {team}/{name}-0 is parked" in told
 
         done = stack.command("parked", action, key, "--by", "ada", "--note", "looked at it")
         assert done.returncode == 0, done.stderr

@@ -922,7 +922,7 @@ def operators(asked: Asked, seen: Seen) -> Page:
                 [f"{p.seq}/{p.ord}", when(p.at, seen), p.reason, p.object or "–", plain(p.message)]
                 for p in parked
             ],
-            "Set aside until a person releases it (gatelog parked)",
+            "Parked until a person releases it (gatelog parked)",
             "nothing is parked",
         ),
         h("h2", "Decisions without outcome"),
