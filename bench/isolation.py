@@ -40,7 +40,7 @@ PER_S, AT_ONCE = 100, 20
 More would measure whose two cores these are."""
 SLOW_PODS, TOLERATIONS = 12, 4_500
 CHURN, TOGGLES, TOGGLED, WAITING, EVICTED = 2_000, 5_000, 10, 1_000, 200
-QUEUE = "user-queue"
+MORE_THAN_THERE_IS = "2000"
 _STRATEGIC = "application/strategic-merge-patch+json"
 
 
@@ -88,7 +88,7 @@ class Hostile:
 
     async def waiting(self) -> None:
         """Ask for more than there is."""
-        await together(self._create(cpu="2000000") for _ in range(WAITING))
+        await together(self._create(cpu=MORE_THAN_THERE_IS) for _ in range(WAITING))
         await asyncio.Event().wait()
 
     async def evictions(self) -> None:
@@ -235,7 +235,7 @@ async def _all(api: Api, where: str) -> AsyncIterator[Figure]:
         alone = await tenant.sample(SAMPLES)
         for act, perform in ACTS.items():
             hostile = Hostile(api, f"hostile-{act}-{mark}")
-            await make_queue(api, hostile.namespace, cpu="1000000")
+            await make_queue(api, hostile.namespace, cpu="1000")
             beside = await _beside(tenant, hostile, perform)
             for figure in _figures(f"isolation.{where}.{act}", alone, beside):
                 yield figure
@@ -283,7 +283,9 @@ def _figures(name: str, alone: Taken, beside: Taken) -> list[Figure]:
             limit_name="the calm tenant alone",
             samples=len(beside.queued),
             note=f"a bare pod: {percentile(beside.bare, percent):.0f} ms, alone "
-            f"{percentile(alone.bare, percent):.0f} ms",
+            f"{percentile(alone.bare, percent):.0f} ms; slower by "
+            f"{percentile(beside.queued, percent) / percentile(alone.queued, percent):.1f}, it by "
+            f"{percentile(beside.bare, percent) / percentile(alone.bare, percent):.1f}",
         )
         for percent in (50, 99)
     ]
