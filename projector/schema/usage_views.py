@@ -43,8 +43,10 @@ def _amount(d: Dialect, doc: str = "r.value") -> str:
 def _pods(d: Dialect) -> str:
     """Pods with the moments of their lives in order: created, opened, started, doomed, over."""
     over = f"coalesce(p.ended_at, p.gone_at, {d.now})"
+    # The gate's moment is the log's, creation the API server's: clocks may differ.
     opened = (
-        "CASE WHEN p.ungated_at IS NULL AND NOT p.gated THEN p.created_at ELSE p.ungated_at END"
+        "CASE WHEN p.ungated_at IS NULL AND NOT p.gated OR p.ungated_at < p.created_at "
+        "THEN p.created_at ELSE p.ungated_at END"
     )
     doomed = "CASE WHEN p.deleted_at IS NOT NULL THEN coalesce(p.failed_at, p.deleted_at) END"
     first = d.first.format

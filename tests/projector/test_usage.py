@@ -316,6 +316,15 @@ def test_all_sums_agree_on_the_history_of_the_questions(tmp_path: Path) -> None:
     assert {what for _, what, _ in found} == {"running", "held", "wasted", "waited"}
 
 
+def test_a_gate_taken_off_before_the_pod_was_made_says_that_clocks_differ(url: str) -> None:
+    engine = writer(url)
+    with engine.begin() as connection:
+        group(connection, id="g", name="train", kind="group")
+        pod(connection, "p", created_at=at(80), ungated_at=at(60), phase="Pending")
+    engine.dispose()
+    assert agree(url, at(0), at(240))
+
+
 moments = st.one_of(st.none(), st.integers(-60, 260).map(at))
 pods = st.fixed_dictionaries(
     {
