@@ -47,6 +47,22 @@ def destination(kubeconfig: str, context: str, namespace: str, everywhere: bool)
     return Place(kubeconfig=kubeconfig, context=context, namespace=namespace)
 
 
+def parted(name: str, namespace: str) -> tuple[str, str]:
+    """Return name and namespace of what was asked for as NAME, or as NAMESPACE/NAME.
+
+    Raises:
+        UsageFailed: two namespaces.
+    """
+    space, slash, rest = name.partition("/")
+    if not slash:
+        return name, namespace
+    if namespace and namespace != space:
+        raise UsageFailed(f"{name} with -n {namespace}: one namespace, in front of the / or by -n")
+    if not (space and rest) or "/" in rest:
+        raise UsageFailed(f"{name}: write NAME, with -n NAMESPACE, or NAMESPACE/NAME")
+    return rest, space
+
+
 def _of_context(kubeconfig: str, context: str) -> str:
     import yaml
 

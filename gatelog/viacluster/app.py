@@ -18,7 +18,7 @@ from gatelog.shell.errors import USAGE, CommandFailed, UsageFailed, explain
 from gatelog.shell.visible import shown, visible
 from gatelog.terminal.printing import document
 from gatelog.viacluster import answers
-from gatelog.viacluster.apiserver import Cluster, Place, connected, destination
+from gatelog.viacluster.apiserver import Cluster, Place, connected, destination, parted
 from podgroup.lifecycle import PENDING
 
 Form = Literal["", "wide", "json", "yaml", "name"]
@@ -28,8 +28,10 @@ Output = Annotated[Form, typer.Option("--output", "-o", help="wide, json, yaml o
 Context = Annotated[str, typer.Option("--context", help="Context of the kubeconfig.")]
 Kubeconfig = Annotated[str, typer.Option("--kubeconfig", help="Default: as kubectl has it.")]
 Selector = Annotated[str, typer.Option("--selector", "-l", help="Labels of the group's first pod.")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A group, or a pod of one.")]
-Optional = Annotated[str, typer.Argument(metavar="[NAME]", help="A group; none: all that wait.")]
+Name = Annotated[str, typer.Argument(metavar="[NS/]NAME", help="A group, or a pod of one.")]
+Optional = Annotated[
+    str, typer.Argument(metavar="[[NS/]NAME]", help="A group; none: all that wait.")
+]
 Queue = Annotated[str, typer.Argument(metavar="[QUEUE]", help="A LocalQueue; none: all.")]
 
 
@@ -55,6 +57,7 @@ def why(
     kubeconfig: Kubeconfig = "",
 ) -> None:
     """Say what a group waits for and how many come before it; without a name, of all that wait."""
+    name, namespace = parted(name, namespace)
 
     async def one(cluster: Cluster) -> None:
         group = await _group(cluster, name)
@@ -94,6 +97,7 @@ def history(
     kubeconfig: Kubeconfig = "",
 ) -> None:
     """Tell what happened to a group or pod, and why; `-o wide` tells every entry."""
+    name, namespace = parted(name, namespace)
 
     async def ask(cluster: Cluster) -> None:
         found = await cluster.get(cluster.path("podgrouphistories", name))
@@ -127,6 +131,7 @@ def queue(
     kubeconfig: Kubeconfig = "",
 ) -> None:
     """Show LocalQueues: who waits, what is held; of one queue all in its line."""
+    name, namespace = parted(name, namespace)
 
     async def ask(cluster: Cluster) -> None:
         if not name:

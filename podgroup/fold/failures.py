@@ -11,7 +11,7 @@ Invariant: nothing of the state changes here; what failed decides nothing by thi
 from datetime import datetime
 
 from podgroup.journal import At, FailureRow
-from podgroup.objects import Condition, PodView
+from podgroup.objects import Condition, ContainerEnd, PodView
 from podgroup.state import Pod, World
 
 OOM_KILLED = "OOMKilled"
@@ -29,9 +29,9 @@ def failures(world: World, here: At, pod: Pod, before: PodView | None) -> None:
         and view.ends == before.ends
     ):
         return
-    known = before.ends if before is not None else ()
+    known = {_same(end) for end in before.ends} if before is not None else set()
     for end in view.ends:
-        if end not in known and (end.exit_code or end.reason == OOM_KILLED):
+        if _same(end) not in known and (end.exit_code or end.reason == OOM_KILLED):
             reason = end.reason or f"exit code {end.exit_code}"
             _row(
                 world, here, pod, end.name, reason, "", end.finished_at, end.exit_code, end.restarts
@@ -43,6 +43,14 @@ def failures(world: World, here: At, pod: Pod, before: PodView | None) -> None:
         _row(world, here, pod, "", view.reason, view.message)
     elif disruption is not None:
         _row(world, here, pod, "", disruption.reason, disruption.message)
+
+
+def _same(end: ContainerEnd) -> object:
+    """Return what tells ends apart: each is told as it happens, and once more after the restart.
+
+    The second time it counts one restart more. Without a time all that is said tells them apart.
+    """
+    return (end.name, end.finished_at) if end.finished_at is not None else end
 
 
 def _disruption(view: PodView) -> Condition | None:

@@ -118,7 +118,8 @@ def _postgres(
 ) -> Engine:
     engine = create_engine(
         url,
-        connect_args={"connect_timeout": 10, **options},
+        # A database in SQL_ASCII would else answer with bytes, which its driver cannot take either.
+        connect_args={"connect_timeout": 10, "client_encoding": "utf8", **options},
         pool_size=pool_size,
         max_overflow=0,
         pool_pre_ping=True,

@@ -115,11 +115,24 @@ def _connected(url: str, *, brief: bool = False) -> Iterator[Connection]:
 
 
 def _upgrade(connection: Connection, url: str) -> None:
+    _check_encoding(connection, url)
     check_not_newer(connection, url)
     connection.rollback()
     command.upgrade(config(connection), "head")
     partitions.ensure(connection, partitions.around(datetime.now(UTC)))
     connection.commit()
+
+
+def _check_encoding(connection: Connection, url: str) -> None:
+    """Refuse a PostgreSQL database that cannot tell text from bytes."""
+    if connection.dialect.name != "postgresql":
+        return
+    encoding = str(connection.exec_driver_sql("SHOW server_encoding").scalar())
+    if encoding != "UTF8":
+        raise DatabaseError(
+            f"{shown(url)} is in {encoding}, and names and messages are in UTF8: make it again "
+            "with CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0"
+        )
 
 
 def check_not_newer(connection: Connection, url: str) -> None:

@@ -46,6 +46,8 @@ def story() -> Toy:
     ends = killed(toy, 1)
     toy.change(uid, ends=ends)
     toy.change(uid, ends=ends, conditions=())
+    again = tuple(msgspec.structs.replace(end, restarts=end.restarts + 1) for end in ends)
+    toy.change(uid, ends=again)  # the same end once more, as lastState after the restart
     toy.change(uid, requests={"cpu": 3000})
     toy.change(uid, ends=killed(toy, 2))
     toy.change(uid, phase="Failed", reason="Evicted", message="The node was low on memory.")

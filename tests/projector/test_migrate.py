@@ -170,3 +170,19 @@ def test_a_database_that_does_not_answer_is_no_reason_to_give_up() -> None:
     with pytest.raises(DatabaseUnavailable) as info:
         migrate.upgrade("postgresql://someone:secret@127.0.0.1:1/none")
     assert "secret" not in str(info.value)
+
+
+def test_a_database_that_holds_bytes_for_text_is_refused(postgres_url: str) -> None:
+    """SQL_ASCII is what initdb makes without a locale; a driver gives bytes of it."""
+    import psycopg
+
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("DROP DATABASE IF EXISTS ascii")
+        how = "ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+        connection.execute(f"CREATE DATABASE ascii {how}")
+    head, _, query = postgres_url.partition("?")
+    url = f"{head.rsplit('/', 1)[0]}/ascii{'?' if query else ''}{query}"
+    with pytest.raises(DatabaseError, match=r"is in SQL_ASCII.*ENCODING 'UTF8' TEMPLATE template0"):
+        migrate.upgrade(url)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("DROP DATABASE ascii WITH (FORCE)")

@@ -45,6 +45,7 @@ async def test_why_tells_what_waits_and_what_it_takes(gatelog: Ask):
         ["d", "Composing", "lq", "<none>", "WaitingForPods"],
     ]
     _, out, _ = await gatelog("why", "c", "-n", "ns")
+    assert (await gatelog("why", "ns/c"))[1] == out
     assert "waits for  WaitingForQuota" in out
     assert "insufficient unused quota for cpu in flavor f" in out
     assert "1 in ClusterQueue cq" in out
@@ -69,6 +70,9 @@ async def test_history_is_told_as_the_command_line_tells_it(gatelog: Ask, world:
     for line in told:
         assert line.text().split("\n")[0][:20] in out
     assert len(out.splitlines()) >= len(told)
+    assert (await gatelog("history", "ns/a", "-n", "ns"))[1] == out
+    code, _, err = await gatelog("history", "ns/a", "-n", "other")
+    assert code == 2 and "one namespace" in err
     _, wide, _ = await gatelog("history", "a", "-n", "ns", "-o", "wide")
     assert len(wide.splitlines()) > len(out.splitlines())
     _, text, _ = await gatelog("history", "a", "-n", "ns", "-o", "json")
