@@ -51,7 +51,7 @@ _SHORT = frozenset(("amounts", "borrowed"))
 """Lists of arrays that begin with the name of a flavor."""
 _KEPT = frozenset(("pod_sets", "assignments", "updates", "sets", "ends"))
 """Lists whose items are named by roles or containers, not by users."""
-_SAID = frozenset(("message", "sets_problem"))
+_SAID = frozenset(("message", "sets_problem", "unread"))
 _GROUP_IDS = ("group-", "single-")
 _AS_IT_IS = frozenset((ROLE_HASH, PODSET_LABEL, JOB_UID))
 """Keys whose values are roles or uids."""
