@@ -24,7 +24,6 @@ import msgspec
 from podgroup import commands as c
 from podgroup import events as e
 from podgroup.codec import Conclusions, encode_batch
-from podgroup.decide import decides_by
 from podgroup.engine import hand_over, new_world, step
 from podgroup.events import Batch
 from podgroup.names import (
@@ -53,6 +52,7 @@ from podgroup.objects import (
     WorkloadView,
     split_owners,
 )
+from podgroup.rules import decides_by
 from podgroup.subjects import Source
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)

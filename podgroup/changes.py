@@ -2,7 +2,7 @@
 
 Theory. After every message the rules have come to rest: looked at again, they conclude nothing. So
 a rule needs another look at a group only if something changed that it reads, and each rule says
-what that is (`decide.rule`). What changes most often are single pods of three kinds of groups: such
+what that is (`rules`). What changes most often are single pods of three kinds of groups: such
 as run under an admission, such as are over and wait for our finalizers to come off, and such as
 still gather their pods. Of these it gets precisely what changed. Of any other group, and of
 anything but a single pod or the mirror of the Workload, everything counts as changed.

@@ -8,7 +8,7 @@ transactions, so they can be made again and must come out the same.
 After each message, for every group it touched (in order of first touch), the rules `FIRST` that are
 due; then in builtin mode admission, head by head, and where it evicts groups these rules
 again for them, until nothing changes; then the rules `THEN`. Each conclusion takes effect before
-the next rule looks, applied by the fold (`fold.writing`).
+the rule goes on (`applying`).
 
 Nothing is decided before every kind was listed completely, nor for a parked group; what was decided
 is applied whatever this release would wait for. A rule that fails for a group (a bug of ours, or a
@@ -21,22 +21,15 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from msgspec import Struct
+from msgspec.structs import replace
 
+from podgroup.applying import Applier
 from podgroup.changes import EVERYTHING
-from podgroup.decide import FIRST, THEN
-from podgroup.decide.admission import admit_pending, prepare
-from podgroup.decide.context import Deciding
-from podgroup.decide.counting import counting
-from podgroup.decide.disowning import tell_refused
-from podgroup.decide.explaining import explain
-from podgroup.decide.holding import enlist
-from podgroup.decide.protecting import protecting
-from podgroup.decide.queueing import queueing
+from podgroup.derived import Dequeued
 from podgroup.events import Batch, Decision
+from podgroup.fold.deriving import apply_derived
 from podgroup.fold.pods import renewable, retirable
 from podgroup.fold.relists import synced
-from podgroup.fold.writing import Writing
 from podgroup.folding import (
     Taken,
     due_timers,
@@ -50,7 +43,16 @@ from podgroup.folding import (
 from podgroup.ids import GroupID
 from podgroup.journal import At
 from podgroup.policy import Policy
-from podgroup.records import AnyRecord, Concluded, Renewed, Retired
+from podgroup.records import Concluded, Renewed, Retired
+from podgroup.redeciding import ComparingApplier, Difference
+from podgroup.rules import RULES
+from podgroup.rules.admit import RULE as ADMIT
+from podgroup.rules.admit import prepare
+from podgroup.rules.charge import charge_unadmitted
+from podgroup.rules.enqueue import enqueue
+from podgroup.rules.explain import explain
+from podgroup.rules.helpers.context import Conclusions, RuleContext
+from podgroup.rules.helpers.rule import ClusterRule, Rule
 from podgroup.state import Group, World
 
 __all__ = [
@@ -65,15 +67,6 @@ __all__ = [
     "rejoin_frames",
     "step",
 ]
-
-
-class Difference(Struct, frozen=True):
-    """How deciding again differs from what is recorded: made only now, made only then."""
-
-    only_now: tuple[Decision, ...] = ()
-    only_then: tuple[Decision, ...] = ()
-    said_now: tuple[AnyRecord, ...] = ()
-    said_then: tuple[AnyRecord, ...] = ()
 
 
 _NONE = Difference()
@@ -96,7 +89,8 @@ def step(
     is folded goes by the log's either way.
     """
     if world.loaded and world.mode == "builtin":
-        prepare(world, Writing(world))
+        for derived in prepare(world):
+            apply_derived(world, derived)
     here = fold_message(world, position, at, batch)
     said = world.policy
     world.policy = by or said
@@ -126,48 +120,54 @@ def decide(
         world.touched.clear()
         return _NONE
     world.loaded = False
-    d = Deciding(world, here, Writing(world), recorded, concluded)
+    applier, comparing = _applier(world, here, recorded, concluded)
     if loaded:
-        _enlist_all(world, d)
+        _enlist_all(world, applier)
     for identity in list(world.touched):
         group = world.groups.get(identity)
         if group is not None and renewable(world, group):
-            d.record(Renewed(identity))
-    looked_at = _look(world, d)
+            applier.apply(Renewed(identity))
+    looked_at = _look(world, applier)
     if loaded:
         # After a start every group is looked at once, in case the rules are newer than the state.
         # What the message touched comes first, as if there had been no start.
         others = (g for g in sorted(world.groups) if g not in looked_at)
         world.touched.update(dict.fromkeys(others, EVERYTHING))
-        d.here = At(here.position, _before_timers(world, here))
-        looked_at.update(_look(world, d))
-        d.here = here
-    if world.meta.untold:
-        tell_refused(d)
-    if world.unannounced or (world.ending and world.quotas.moved):
-        protecting(d)
-    if world.unannounced:
-        queueing(d)
-    if world.quotas.moved:
-        counting(d)
+        applier.ctx.here = At(here.position, _before_timers(world, here))
+        looked_at.update(_look(world, applier))
+        applier.ctx.here = here
+    _run_last(world, applier)
     world.touched.clear()
     for identity in looked_at:
         group = world.groups.get(identity)
         if group is not None and retirable(world, group):
-            d.record(Retired(identity))
-    rest: list[Decision] = []
-    if recorded is None:
-        d.conclude()
-    else:
-        rest = d.apply_rest()
-        if concluded is not None:
-            world.meta.decisions = max(world.meta.decisions, concluded.number)
+            applier.apply(Retired(identity))
+    applier.close()
+    difference = _NONE
+    if comparing is not None:
         world.touched.clear()
-    if not (d.extra or rest or d.said_now or d.said_then):
+        difference = comparing.difference()
+    if difference == _NONE:
         return _NONE
     world.thorough = True
-    said = tuple(d.said_now), tuple(d.said_then)
-    return Difference(tuple(d.extra), (*d.instead, *rest), *said)
+    return difference
+
+
+def _applier(
+    world: World, here: At, recorded: Mapping[str, Decision] | None, concluded: Concluded | None
+) -> tuple[Applier, ComparingApplier | None]:
+    """Return what applies conclusions; twice, if it holds them against what is recorded."""
+    if recorded is None:
+        return Applier(world, here), None
+    comparing = ComparingApplier(world, here, recorded, concluded)
+    return comparing, comparing
+
+
+def _run_last(world: World, applier: Applier) -> None:
+    """Run the rules that look at no single group."""
+    for rule in _LAST:
+        if rule.due(world):
+            applier.run(rule.run(applier.ctx))
 
 
 def _due(world: World) -> bool:
@@ -190,7 +190,7 @@ def _before_timers(world: World, here: At) -> datetime:
     return min(world.meta.at or here.at, due - timedelta(microseconds=1))
 
 
-def _enlist_all(world: World, d: Deciding) -> None:
+def _enlist_all(world: World, applier: Applier) -> None:
     """Work out anew who waits and who is charged without admission: neither is stored."""
     if world.mode != "builtin":
         return
@@ -198,12 +198,17 @@ def _enlist_all(world: World, d: Deciding) -> None:
         group = world.groups[identity]
         if identity not in world.touched and not group.parked:
             known = identity in world.quotas.waiting and identity not in world.quotas.news
-            _guarded(d, group, enlist)
+            _guarded(applier, group, _enlist)
             if known and identity in world.quotas.waiting:
                 world.quotas.news.pop(identity, None)  # it waits as it did before the start
 
 
-def _look(world: World, d: Deciding) -> dict[GroupID, int]:
+def _enlist(ctx: RuleContext, group: Group) -> Conclusions:
+    yield from charge_unadmitted(ctx, group)
+    yield from enqueue(ctx, group)
+
+
+def _look(world: World, applier: Applier) -> dict[GroupID, int]:
     """Run the rules on the groups that are touched and those they lead to; return all of them."""
     looked_at: dict[GroupID, int] = {}
     while True:
@@ -214,9 +219,9 @@ def _look(world: World, d: Deciding) -> dict[GroupID, int]:
             looked_at[identity] = looked_at.get(identity, 0) | changed
         for identity, changed in batch.items():
             if changed:
-                _run(d, world.groups[identity], changed, first=True)
-        if world.mode == "builtin":
-            admit_pending(d)
+                _run(applier, world.groups[identity], changed, first=True)
+        if ADMIT.due(world):
+            applier.run(ADMIT.run(applier.ctx))
         world.quotas.reported()
         again = [g for g in world.touched if _needs_another_look(world, g, g in held)]
         for identity, changed in world.touched.items():
@@ -228,7 +233,7 @@ def _look(world: World, d: Deciding) -> dict[GroupID, int]:
         world.touched.update(dict.fromkeys(again, EVERYTHING))
     for identity, changed in looked_at.items():
         if changed and identity in world.groups:
-            _run(d, world.groups[identity], changed, first=False)
+            _run(applier, world.groups[identity], changed, first=False)
     world.touched.clear()
     return looked_at
 
@@ -241,7 +246,24 @@ def _needs_another_look(world: World, identity: GroupID, held: bool) -> bool:
     return held if group.quota.holding is None else group.requeueing.evicted is not None
 
 
-Plan = tuple[tuple[int, Callable[[Deciding, Group], None]], ...]
+def _once_admitted(rule: Rule) -> Rule:
+    """Return a rule as it runs after quota admission: on groups that were admitted just now."""
+
+    def run(ctx: RuleContext, group: Group) -> Conclusions:
+        holding = group.quota.holding
+        now = holding is not None and holding.seq == ctx.here.position
+        return rule.run(ctx, group) if now else ()
+
+    return replace(rule, run=run, reads=0)
+
+
+_ADMISSION = RULES.index(ADMIT)
+_FIRST = [rule for rule in RULES[:_ADMISSION] if isinstance(rule, Rule)]
+_THEN = [_once_admitted(rule) for rule in _FIRST if rule.once_admitted]
+_THEN += [rule for rule in RULES[_ADMISSION:] if isinstance(rule, Rule)]
+_LAST = [rule for rule in RULES[_ADMISSION + 1 :] if isinstance(rule, ClusterRule)]
+Run = Callable[[RuleContext, Group], Conclusions]
+Plan = tuple[tuple[int, Run], ...]
 _PLANS: dict[tuple[bool, str, bool, int], Plan] = {}
 """Whether first, mode, whether parked, what changed -> the rules that are due, by their place."""
 
@@ -249,47 +271,49 @@ _PLANS: dict[tuple[bool, str, bool, int], Plan] = {}
 def _plan(first: bool, mode: str, parked: bool, changed: int) -> Plan:
     plan = _PLANS[first, mode, parked, changed] = tuple(
         (place, rule.run)
-        for place, rule in enumerate(FIRST if first else THEN)
+        for place, rule in enumerate(_FIRST if first else _THEN)
         if rule.due(changed) and rule.mode in ("", mode) and (rule.parked or not parked)
     )
     return plan
 
 
-def _run(d: Deciding, group: Group, changed: int, *, first: bool) -> None:
+def _run(applier: Applier, group: Group, changed: int, *, first: bool) -> None:
     """Run the rules that are due; what one concludes is due for all that come after it.
 
     One that they fail on stops in the open; all others go on.
     """
-    mode, parked = d.world.mode, bool(group.parked)
+    ctx, apply = applier.ctx, applier.apply
+    mode, parked = applier.world.mode, bool(group.parked)
     if parked:
-        d.write.wait_no_longer(group.id)
+        apply(Dequeued(group.id))
     plan = _PLANS.get((first, mode, parked, changed)) or _plan(first, mode, parked, changed)
-    d.concluded = False
+    applier.concluded = False
     try:
         for place, run in plan:
-            run(d, group)
-            if d.concluded and changed != EVERYTHING:
+            for conclusion in run(ctx, group):
+                apply(conclusion)
+            if applier.concluded and changed != EVERYTHING:
                 for later, other in _plan(first, mode, parked, EVERYTHING):
                     if later > place:
-                        other(d, group)
+                        applier.run(other(ctx, group))
                 return
     except Exception as error:
-        _stop(d, group, error)
+        _stop(applier, group, error)
 
 
-def _stop(d: Deciding, group: Group, error: Exception) -> None:
+def _stop(applier: Applier, group: Group, error: Exception) -> None:
     """Stop a group that the rules fail on, in the open."""
     if not group.parked:
-        d.park(group, error)
+        applier.apply(applier.ctx.parked(group, error))
     # What cannot even be explained is parked all the same: a projector that fails here would fail
     # again at each start, and all other groups with it.
     with suppress(Exception):
-        explain(d, group)
+        applier.run(explain(applier.ctx, group))
 
 
-def _guarded(d: Deciding, group: Group, work: Callable[[Deciding, Group], None]) -> None:
+def _guarded(applier: Applier, group: Group, work: Run) -> None:
     """Do something with a group that may fail for it alone."""
     try:
-        work(d, group)
+        applier.run(work(applier.ctx, group))
     except Exception as error:
-        _stop(d, group, error)
+        _stop(applier, group, error)

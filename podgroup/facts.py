@@ -196,6 +196,11 @@ def _flavor_for(
     return ""
 
 
+def unknown_flavor(world: World, assignment: Assignment) -> str:
+    """Return a flavor of an assignment that does not exist (yet): its labels are not known."""
+    return next((f for f in assignment.flavors.values() if f not in world.flavors), "")
+
+
 def set_named(group: Group, name: str) -> DeclaredSet | None:
     """Return a declared set by its name."""
     return next((one for one in group.spec.sets if one.name == name), None)

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from gatelog.forecast.spans import GUESS_S, Key, Runtimes
 from podgroup.admission import Scheduler
 from podgroup.admission.model import Workload
-from podgroup.decide.lineup import Lineup
+from podgroup.rules.helpers.lineup import Lineup
 from podgroup.state import World
 
 GRAIN = 0.01

@@ -22,12 +22,12 @@ from sqlalchemy import Connection, select, text
 from gatelog.forecast.playing import Coming, Present
 from gatelog.forecast.spans import Key, Run, Runtimes
 from podgroup.admission.model import PodSet, Workload
-from podgroup.decide import snapshot
-from podgroup.decide.admission import prepare
 from podgroup.facts import cluster_queue_name
 from podgroup.fold.deciding import line_up
-from podgroup.fold.writing import Writing
+from podgroup.fold.deriving import apply_derived
 from podgroup.ids import GroupID
+from podgroup.rules.admit import prepare
+from podgroup.rules.helpers import snapshot
 from podgroup.state import Group, World
 from projector import tables
 from projector.storage.loading import Loaded, load_shard
@@ -79,7 +79,8 @@ def read(
     if world.mode == "kueue":
         world.mode = "builtin"
         line_up(world)
-    prepare(world, Writing(world))
+    for derived in prepare(world):
+        apply_derived(world, derived)
     world.loaded = False
     return loaded, _present(connection, world, shard, now, label)
 

@@ -19,11 +19,11 @@ from msgspec import Struct, structs
 from gatelog.whatif.arrivals import Arrival, Source
 from gatelog.whatif.cluster import Cluster, Hooks, Simulated
 from podgroup import events as e
-from podgroup.decide import decides_by
 from podgroup.engine import new_world, step
 from podgroup.objects import WATCHED_KINDS, QueueObject, kind_of
 from podgroup.policy import Policy
 from podgroup.records import Timed
+from podgroup.rules import decides_by
 from podgroup.state import World
 
 PATIENCE = timedelta(days=1)

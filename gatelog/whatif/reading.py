@@ -14,11 +14,11 @@ from gatelog.shell.since import moment
 from gatelog.whatif.courses import Courses
 from gatelog.whatif.history import Gathered
 from gatelog.whatif.tallying import Counting, Tally
-from podgroup.decide.unadmitted import ran_unadmitted
 from podgroup.fold.workloads import charge_of
 from podgroup.ids import GroupID
 from podgroup.journal import Journal
 from podgroup.policy import Policy
+from podgroup.rules.helpers.unadmitted import ran_unadmitted
 from podgroup.runtime.settings import Settings
 from podgroup.state import World
 from projector.replay.fold import fold

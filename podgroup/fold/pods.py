@@ -7,7 +7,7 @@ when its last pod and its Workload are gone; the next pod of that name opens ano
 A pod that may run stays in its group until it has ended or is gone, whatever its labels say: what
 it takes is charged there. When it leaves the sight of a watch that has a label selector, it may be
 gone or without the label. It is *hidden* then, and stays what it was until either is known
-(`decide.keeping` has the label put back, which finds out).
+(`rules.keep` has the label put back, which finds out).
 
 Order of lookups: uid first (a uid is forever), then group name, then pod name.
 Invariant: an older or equal resource version of a known pod changes nothing, and neither does a

@@ -20,9 +20,9 @@ from uuid import uuid4
 
 from podgroup import subjects
 from podgroup.codec import decode_batch, encode_batch
-from podgroup.decide import decides_by
 from podgroup.engine import step
 from podgroup.events import Batch
+from podgroup.rules import decides_by
 from podgroup.runtime.backoff import Backoff
 from podgroup.runtime.jetstream import (
     Bus,

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podgroup.decide.agreeing import disagreement
-from podgroup.decide.context import Deciding
-from podgroup.fold.writing import Writing
+from podgroup.applying import Applier
 from podgroup.journal import At
 from podgroup.names import GROUP_NAME, GROUP_TOTAL_COUNT, POD_GROUP_COUNT, QUEUE_NAME
+from podgroup.rules.helpers.conflicts import find_conflict
+from podgroup.rules.helpers.context import Conclusions
 from tests.parity.test_life_rows import calls_of
 from tests.support.toy import T0, Toy
 
@@ -29,8 +29,14 @@ ACTS = st.one_of(
 
 def asked(toy: Toy) -> tuple[str, str] | None:
     """What is wrong with the group, by what is known of it."""
-    here = At(toy.position, toy.now)
-    return disagreement(Deciding(toy.world, here, Writing(toy.world)), toy.group("g"))
+    applier = Applier(toy.world, At(toy.position, toy.now))
+    found: list[tuple[str, str] | None] = []
+
+    def ask() -> Conclusions:
+        found.append((yield from find_conflict(applier.ctx, toy.group("g"))))
+
+    applier.run(ask())
+    return found[0]
 
 
 def asked_anew(toy: Toy) -> tuple[str, str] | None:

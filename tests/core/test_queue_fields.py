@@ -13,9 +13,9 @@ from ingest.kinds import watched_kinds
 from podgroup import events as e
 from podgroup.admission import BETTER
 from podgroup.admission.model import Cohort, Fungibility, Preemption
-from podgroup.decide.queueing import cluster_queue_active, cohort_active, local_queue_active
 from podgroup.objects import ClusterQueueView, FlavorQuotas, Quota, ResourceGroup
 from podgroup.policy import Policy
+from podgroup.rules.helpers.activity import cluster_queue_active, cohort_active, local_queue_active
 from tests.core.test_quota_ways import Tree, queue
 from tests.core.test_shared_quota import team, two_teams
 from tests.deploy.queue_fields import FIELDS, KINDS, QUOTA, paths

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from podgroup import commands as c
 from podgroup import events as e
-from podgroup.decide.lineup import Lineup, lineup
-from podgroup.fold.writing import Writing
+from podgroup.fold.deriving import apply_derived
 from podgroup.names import QUEUE_NAME
 from podgroup.objects import CohortView, FlavorQuotas, LocalQueueView, Quota, ResourceGroup
 from podgroup.policy import Policy
+from podgroup.rules.helpers.lineup import Lineup, lineup
 from tests.core.test_laws import reloaded, replayed
 from tests.support.toy import Toy
 
@@ -222,10 +222,9 @@ def test_what_is_kept_up_to_date_equals_what_is_made_anew(seed: int) -> None:
                     toy.end(rng.choice(running))
             case 4:
                 cohort(toy, "lab", cpu=rng.randint(0, 3))
-    kept, anew = (
-        lineup(toy.world, Writing(toy.world)).scheduler.book,
-        Lineup(toy.world).scheduler.book,
-    )
+    for derived in lineup(toy.world):
+        apply_derived(toy.world, derived)
+    kept, anew = toy.world.lineup.scheduler.book, Lineup(toy.world).scheduler.book
     kept.settle(0)
     assert kept.holdings.keys() == anew.holdings.keys()
     assert kept.waiters.keys() >= anew.waiters.keys()

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podgroup.decide import decides_by
 from podgroup.engine import step
 from podgroup.events import Batch
 from podgroup.names import MAX_EXEC_SECONDS, PRIORITY_CLASS, QUEUE_NAME, WORKLOAD_ANNOTATION
 from podgroup.policy import Policy
+from podgroup.rules import decides_by
 from tests.core.test_checks import asks, check
 from tests.core.test_following import relabel
 from tests.core.test_laws import examples, reloaded, replayed

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from podgroup import events as e
 from podgroup.admission.model import FlavorResource
 from podgroup.admission.tree import Node
-from podgroup.decide.lineup import Lineup
 from podgroup.objects import NamespaceView, Requirement, Selector
 from podgroup.policy import Policy
 from projector.measures import gauges
+from podgroup.rules.helpers.lineup import Lineup
 from tests.core.test_laws import reloaded, replayed
 from tests.core.test_shared_quota import of, started, team
 from tests.support.toy import Toy

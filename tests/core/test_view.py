@@ -11,8 +11,7 @@ from typing import get_type_hints
 
 from msgspec import Struct
 
-from podgroup import commands, events, objects, quota, records, state, view
-from podgroup.decide.rule import Rule
+from podgroup import commands, events, objects, quota, records, rules, state, view
 from podgroup.members import Members
 from podgroup.objects import PodView
 
@@ -62,9 +61,47 @@ def test_what_rules_see_is_there_and_has_no_setter() -> None:
             assert marks in (["property"], []), f"{kind.name}.{member.name}"
 
 
+def _rule_modules() -> list[Path]:
+    return sorted(Path(rules.__file__).parent.glob("**/*.py"))
+
+
 def test_no_rule_names_the_types_that_can_be_written() -> None:
-    folder = Path(Rule.__module__.replace(".", "/")).parent
-    for file in sorted((Path(view.__file__).parent.parent / folder).glob("*.py")):
+    for file in _rule_modules():
         text = file.read_text()
         assert "podgroup.state" not in text, file
         assert "podgroup.fold" not in text, file
+
+
+def test_what_a_rule_asks_another_to_conclude_is_yielded() -> None:
+    """A call whose conclusions are dropped does nothing, and no type checker says so."""
+    trees = [ast.parse(file.read_text()) for file in _rule_modules()]
+    concluding = {
+        node.name
+        for tree in trees
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+        and node.returns is not None
+        and re.match("Conclusions|Concluding|Decision|Generator", ast.unparse(node.returns))
+    }
+    assert len(concluding) > 60
+    for tree in trees:
+        handed = [
+            n for n in ast.walk(tree) if isinstance(n, ast.YieldFrom | ast.Yield | ast.Return)
+        ]
+        yielded = {id(part) for node in handed for part in ast.walk(node)}
+        foreign = {
+            alias.name
+            for node in tree.body
+            if isinstance(node, ast.ImportFrom) and "podgroup.rules" not in str(node.module)
+            for alias in node.names
+        }
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            name = call.func.id if isinstance(call.func, ast.Name) else ""
+            method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+            if name in concluding - foreign or method in (
+                "decision",
+                "decision_apart",
+                "pending",
+                "parked",
+            ):
+                assert id(call) in yielded, ast.unparse(call)

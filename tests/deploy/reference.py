@@ -10,7 +10,6 @@ A test compares. Between `<!-- begin NAME -->` and `<!-- end NAME -->` nobody wr
 import json
 import re
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +18,10 @@ import sqlalchemy as sa
 
 from ingest.webhook import bypass as queue_bypass
 from podgroup.changes import WORDS
-from podgroup.decide import FIRST, THEN
-from podgroup.decide.counting import COUNT
-from podgroup.decide.disowning import REFUSE
-from podgroup.decide.holding import ADMIT, PREEMPT
-from podgroup.decide.protecting import PROTECT
-from podgroup.decide.queueing import ANNOUNCE
-from podgroup.decide.rule import BUILTIN, Line
 from podgroup.lifecycle import ARROWS, GONE, STATES
 from podgroup.reasons import FIELDS, REASONS
+from podgroup.rules import RULES
+from podgroup.rules.helpers.rule import Rule
 from podgroup.runtime.settings import Settings
 from podgroup.runtime.settings_source import FieldDoc, describe
 from tests.deploy import queue_fields
@@ -195,19 +189,13 @@ def rules() -> str:
     """A table of what is decided, in the order in which rules run, from their declarations."""
     lines = ["| rule | mode | when | does | reads of pods at rest |", "|---|---|---|---|---|"]
 
-    def add(says: Iterable[Line], mode: str, reads: int) -> None:
+    for rule in RULES:
+        reads = rule.reads if isinstance(rule, Rule) else 0
         what = ", ".join(words for change, words in WORDS.items() if change & reads)
         lines.extend(
-            f"| `{name}` | {mode} | {_cell(when)} | {does} | {what} |" for name, when, does in says
+            f"| `{name}` | {rule.mode} | {_cell(when)} | {does} | {what} |"
+            for name, when, does in rule.docs
         )
-
-    for rule in FIRST:
-        add(rule.says, rule.mode, rule.reads)
-    add((ADMIT, PREEMPT), BUILTIN, 0)
-    for rule in THEN:
-        add(rule.says, rule.mode, rule.reads)
-    add((PROTECT, ANNOUNCE, COUNT), BUILTIN, 0)
-    add((REFUSE,), "", 0)
     return "\n".join(lines)
 
 

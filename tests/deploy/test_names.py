@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from gatelog.cli import app
-from podgroup import commands, decide, events, names, policy, reasons, records
+from podgroup import commands, events, names, policy, reasons, records, rules
 from podgroup.lifecycle import STATES
 from podgroup.runtime.settings_source import describe
 from projector.schema import views
@@ -140,7 +140,7 @@ def contract() -> frozenset[str]:
     for module in (commands, events, policy, records):
         found |= defined(Path(str(module.__file__)))
     found.update(value for value in vars(names).values() if isinstance(value, str))
-    for page in Path(str(decide.__file__)).parent.glob("*.py"):
+    for page in Path(rules.__file__).parent.rglob("*.py"):
         found |= identifiers(page)
     return frozenset(found)
 

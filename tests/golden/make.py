@@ -14,9 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-from podgroup.decide import decides_by
 from podgroup.engine import new_world, step
 from podgroup.events import SettingsRecorded
+from podgroup.rules import decides_by
 from projector.replay.files import Export, FileLog, Header
 from projector.replay.fold import Sink
 from projector.replay.log import Entry

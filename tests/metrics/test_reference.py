@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from ingest.metrics import reason_class
-from podgroup.decide.context import Deciding
-from podgroup.fold.writing import Writing
+from podgroup.applying import Applier
 from podgroup.journal import At
 from podgroup.lifecycle import IllegalTransition
 from podgroup.runtime.metrics import UNBOUNDED, Family
@@ -113,8 +112,8 @@ def test_every_reason_for_setting_something_aside_is_told_and_counted_from_nothi
     stopped = Toy()
     stopped.pod("a0", "g", 1)
     group = stopped.group("g")
-    deciding = Deciding(stopped.world, At(9, stopped.now), Writing(stopped.world))
+    applier = Applier(stopped.world, At(9, stopped.now))
     for error in (ValueError("a bug"), IllegalTransition("not so")):
-        deciding.park(group, error)
+        applier.apply(applier.ctx.parked(group, error))
     assert {row.reason for row in stopped.world.journal.parked} <= set(PARK_REASONS)
     assert len(stopped.world.journal.parked) == 2

@@ -8,10 +8,10 @@ import os
 import pytest
 from sqlalchemy import text
 
-from podgroup.decide.lineup import lineup
-from podgroup.fold.writing import Writing
+from podgroup.fold.deriving import apply_derived
 from podgroup.ids import GroupID
 from podgroup.lifecycle import stage_of
+from podgroup.rules.helpers.lineup import lineup
 from podgroup.state import World
 from projector.storage.database import reader
 from tests.projector.support import Writer
@@ -23,7 +23,9 @@ ORDER = "SELECT cluster_queue, position, group_id FROM v_queue_position ORDER BY
 
 def line(world: World) -> list[tuple[str, int, str]]:
     """Who waits for quota, in the order of the real line."""
-    book = lineup(world, Writing(world)).scheduler.book
+    for derived in lineup(world):
+        apply_derived(world, derived)
+    book = world.lineup.scheduler.book
     found = []
     for name in sorted(TEAMS):
         stages = [

@@ -16,7 +16,6 @@ import msgspec
 
 from podgroup import commands as c
 from podgroup import events as e
-from podgroup.decide import decides_by
 from podgroup.engine import due_timers, new_world, step
 from podgroup.events import Batch
 from podgroup.names import (
@@ -49,6 +48,7 @@ from podgroup.objects import (
 )
 from podgroup.policy import Policy
 from podgroup.records import Concluded
+from podgroup.rules import decides_by
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 

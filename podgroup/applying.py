@@ -1,0 +1,80 @@
+"""Applying what rules conclude: one conclusion after the other, before the rule goes on.
+
+Theory. Rules yield, and this is the one way from there to the state. Live, a decision takes effect
+and waits in the journal for its actuator, and what else is concluded takes effect and becomes the
+records of its message. Deciding again is another way to apply (`redeciding`).
+
+Invariant: records and the decisions between them are put down in the order in which they were made.
+"""
+
+from podgroup.commands import WriteWorkloadStatus
+from podgroup.derived import Derived
+from podgroup.events import Decision
+from podgroup.fold.decisions import apply_decision
+from podgroup.fold.deriving import apply_derived
+from podgroup.fold.records import apply_record
+from podgroup.journal import At
+from podgroup.records import AnyRecord, AsOf, Concluded
+from podgroup.rules.helpers.context import Conclusion, Conclusions, RuleContext
+from podgroup.state import World
+
+
+class Applier:
+    """Applies what is concluded after one message."""
+
+    __slots__ = ("_at", "_made_since", "_records", "concluded", "ctx", "world")
+
+    def __init__(self, world: World, here: At) -> None:
+        self.world = world
+        self.ctx = RuleContext(world, here)
+        self.concluded = False
+        """Something that other rules may read was concluded since the caller looked."""
+        self._records: list[AnyRecord | int] = []
+        self._made_since = 0
+        self._at = here.at
+
+    def run(self, conclusions: Conclusions) -> None:
+        """Apply what is yielded, each before the next is asked for."""
+        for conclusion in conclusions:
+            self.apply(conclusion)
+
+    def apply(self, conclusion: Conclusion) -> None:
+        """Apply one conclusion."""
+        if isinstance(conclusion, Decision):
+            if type(conclusion.command) is not WriteWorkloadStatus:
+                self.concluded = True
+            self.decision(conclusion)
+        elif isinstance(conclusion, Derived):
+            apply_derived(self.world, conclusion)
+        else:
+            self.concluded = True
+            self.record(conclusion)
+
+    def decision(self, decision: Decision) -> None:
+        """Let a decision take effect."""
+        apply_decision(self.world, decision)
+        self._made_since += 1
+
+    def record(self, record: AnyRecord) -> None:
+        """Let something hold that no actuator carries out."""
+        here = self.ctx.here
+        apply_record(self.world, here, record)
+        if here.at != self._at:
+            self._at = here.at
+            self._records.append(AsOf("", self._at))
+        if self._made_since:
+            self._records.append(self._made_since)
+            self._made_since = 0
+        self._records.append(record)
+
+    def close(self) -> None:
+        """Put the records of this message into the journal, under a number of their own."""
+        if not self._records:
+            return
+        meta, here = self.world.meta, self.ctx.here
+        meta.decisions += 1
+        records = tuple(self._records)
+        concluded = Concluded(
+            number=meta.decisions, as_of=here.position, at=here.at, records=records
+        )
+        self.world.journal.concluded.append(concluded)

@@ -1,0 +1,122 @@
+"""Deciding again on what was decided before: what is recorded takes effect, the rest is told.
+
+Theory. Of a message whose decisions and records are known, those that the rules make anew are
+applied as recorded, and those that only today's rules make have no effect. One that would be made
+differently (by another rule, for another reason, with another command) is told on both sides.
+
+Invariant: after a message everything recorded of it has taken effect, once.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from podgroup.applying import Applier
+from podgroup.events import Decision
+from podgroup.fold.decisions import apply_decision
+from podgroup.fold.records import apply_record
+from podgroup.journal import At
+from podgroup.records import AnyRecord, AsOf, Concluded
+from podgroup.state import World
+
+
+class Difference(Struct, frozen=True):
+    """How deciding again differs from what is recorded: made only now, made only then."""
+
+    only_now: tuple[Decision, ...] = ()
+    only_then: tuple[Decision, ...] = ()
+    said_now: tuple[AnyRecord, ...] = ()
+    said_then: tuple[AnyRecord, ...] = ()
+
+
+class ComparingApplier(Applier):
+    """Applies what is recorded in place of what is concluded.
+
+    `recorded` are decisions by id; `concluded` has the records, None: there are none.
+    """
+
+    __slots__ = (
+        "_instead",
+        "_now",
+        "_number",
+        "_recorded",
+        "_rest",
+        "_said_now",
+        "_said_then",
+        "_then",
+    )
+
+    def __init__(
+        self,
+        world: World,
+        here: At,
+        recorded: Mapping[str, Decision],
+        concluded: Concluded | None,
+    ) -> None:
+        super().__init__(world, here)
+        self._recorded = dict(recorded)
+        self._number = concluded.number if concluded is not None else 0
+        records = concluded.records if concluded is not None else ()
+        self._then = [r for r in records if not isinstance(r, int | AsOf)]
+        self._now: list[Decision] = []
+        self._instead: list[Decision] = []
+        self._rest: list[Decision] = []
+        self._said_now: list[AnyRecord] = []
+        self._said_then: list[AnyRecord] = []
+
+    def decision(self, decision: Decision) -> None:
+        """Apply what is recorded of a decision; nothing, if nothing like it is."""
+        known = self._taken(decision)
+        if known is None:
+            self._now.append(decision)
+            return
+        same = (known.rule, known.reason, known.command)
+        if same != (decision.rule, decision.reason, decision.command):
+            self._now.append(decision)
+            self._instead.append(known)
+        apply_decision(self.world, known)
+
+    def _taken(self, decision: Decision) -> Decision | None:
+        """Take out what is recorded of a decision: that id, else the same done by another rule."""
+        recorded = self._recorded
+        if decision.id in recorded:
+            return recorded.pop(decision.id)
+        action, target = type(decision.command), decision.command.target
+        for known in recorded.values():
+            if type(known.command) is action and known.command.target == target:
+                return recorded.pop(known.id)
+        return None
+
+    def record(self, record: AnyRecord) -> None:
+        """Apply what is recorded in place of `record`; nothing, if nothing like it is."""
+        then = self._then
+        if record in then:
+            then.remove(record)
+            apply_record(self.world, self.ctx.here, record)
+            return
+        self._said_now.append(record)
+        alike = [r for r in then if type(r) is type(record) and r.group == record.group]
+        if alike:
+            then.remove(alike[0])
+            self._said_then.append(alike[0])
+            apply_record(self.world, self.ctx.here, alike[0])
+
+    def close(self) -> None:
+        """Apply what is recorded and no rule concludes any more; nothing new is put down."""
+        self._rest = sorted(self._recorded.values(), key=lambda decision: decision.number)
+        for decision in self._rest:
+            apply_decision(self.world, decision)
+        for record in self._then:
+            self._said_then.append(record)
+            apply_record(self.world, self.ctx.here, record)
+        meta = self.world.meta
+        meta.decisions = max(meta.decisions, self._number)
+
+    def difference(self) -> Difference:
+        """Return what only one of both sides has."""
+        return Difference(
+            tuple(self._now),
+            (*self._instead, *self._rest),
+            tuple(self._said_now),
+            tuple(self._said_then),
+        )

@@ -1,0 +1,113 @@
+"""rules: what rules there are, in the order in which they run.
+
+Theory. Rules are pure functions of what the fold has made of the log, which they see through
+read-only types and change through conclusions alone (`helpers.context`). Each is a module that has
+its name; what it reads and when it is due is said where it is written (`helpers.rule`). For each
+group that a message touched the engine runs the rules before `admit`, then that one, then the
+others; and once, at the end, those that look at no single group.
+
+Invariant: deciding twice on the same state decides nothing the second time.
+"""
+
+from podgroup.events import SettingsRecorded
+from podgroup.objects import WATCHED_KINDS
+from podgroup.policy import Policy
+from podgroup.rules import (
+    admit,
+    announce,
+    backoff,
+    charge,
+    check,
+    compose,
+    count,
+    discard,
+    disown,
+    dissolve,
+    drain,
+    enqueue,
+    evict,
+    excess,
+    expire,
+    explain,
+    finish,
+    follow,
+    keep,
+    mirror,
+    mismatch,
+    orphan,
+    overrun,
+    own,
+    peak,
+    prebuilt,
+    protect,
+    refuse,
+    release,
+    replace,
+    report,
+    review,
+    shortage,
+    sweep,
+    takeover,
+    timeout,
+    unadmit,
+    ungate,
+    yield_,
+)
+from podgroup.rules.helpers.rule import ClusterRule, Rule
+
+RULES: tuple[Rule | ClusterRule, ...] = (
+    disown.RULE,
+    keep.RULE,
+    finish.START_FAILED,
+    yield_.SINGLE,
+    orphan.RULE,
+    discard.RULE,
+    excess.AGAIN,
+    dissolve.RULE,
+    finish.RULE,
+    release.RULE,
+    prebuilt.RULE,
+    compose.RESTORE,
+    compose.RULE,
+    excess.RULE,
+    peak.RULE,
+    own.RULE,
+    replace.RULE,
+    shortage.RULE,
+    mismatch.RULE,
+    follow.RULE,
+    takeover.RULE,
+    review.RULE,
+    overrun.RULE,
+    timeout.RULE,
+    backoff.RULE,
+    drain.RULE,
+    evict.RULE,
+    yield_.RULE,
+    unadmit.RULE,
+    expire.RULE,
+    charge.RULE,
+    enqueue.RULE,
+    admit.RULE,
+    ungate.RULE,
+    mirror.RULE,
+    sweep.RULE,
+    check.RULE,
+    explain.RULE,
+    report.RULE,
+    refuse.RULE,
+    protect.RULE,
+    announce.RULE,
+    count.RULE,
+)
+"""All rules, in order."""
+
+VERSION = 1
+"""Version of the rules: it grows when they would decide otherwise on a log than before."""
+
+
+def decides_by(mode: str, policy: Policy, gatelog: str) -> SettingsRecorded:
+    """Return what a log has to say once these rules decide in it; `gatelog` is its version."""
+    return SettingsRecorded(
+        mode=mode, policy=policy, kinds=WATCHED_KINDS, gatelog=gatelog, rules=VERSION
+    )

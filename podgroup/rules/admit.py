@@ -1,0 +1,260 @@
+"""Rule: which waiting groups fit the quota and start now, and which make room for them.
+
+Theory. What there is and who waits is entered in the line-up (`helpers.lineup`) as it is known;
+`podgroup.admission` decides, as docs/queues.md describes, and here its verdicts become decisions:
+admissions, evictions of those who give way, and reasons why others wait. A group that was not
+looked at, because an equal one did not fit or another is before it, reports the same reason, or
+that. A reason is not reported again because the amounts in it changed: what is free changes all the
+time, and each report costs writes.
+
+Invariant: the sum of what is admitted never exceeds what quota, borrowing and lending limits allow.
+"""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from podgroup.admission.book import Book
+from podgroup.admission.ledger import Ledger
+from podgroup.admission.verdicts import Admission, PreemptionVerdict, Verdicts
+from podgroup.admission.wording import ASSUMED
+from podgroup.commands import AdmitGroup
+from podgroup.derived import (
+    AllReconsidered,
+    AnyDerived,
+    Charged,
+    Enqueued,
+    NewsRead,
+    Reevaluated,
+    SchedulerKept,
+)
+from podgroup.events import Decision
+from podgroup.facts import cluster_queue_of
+from podgroup.ids import GroupID
+from podgroup.names import PENDING_ON_HOLD
+from podgroup.objects import ClusterQueueView
+from podgroup.records import Kept, Used
+from podgroup.rules.helpers import snapshot
+from podgroup.rules.helpers.activity import circle_above
+from podgroup.rules.helpers.checks import required_checks
+from podgroup.rules.helpers.context import Concluding, Conclusions, RuleContext, group_ref
+from podgroup.rules.helpers.eligible import Reason, ineligible, may_wait
+from podgroup.rules.helpers.lineup import REFUSED, Lineup, lineup
+from podgroup.rules.helpers.rule import BUILTIN, ClusterRule, RuleDoc
+from podgroup.rules.helpers.shortages import record_shortage
+from podgroup.rules.helpers.unadmitted import ran_unadmitted
+from podgroup.rules.helpers.wording import because_of
+from podgroup.rules.preempt import DOC, preempt
+from podgroup.view import Group, World
+
+_AMOUNT = re.compile(r"\S+ more needed")
+
+
+def prepare(world: World) -> Iterable[AnyDerived]:
+    """Work out who waited before what is folded next, where that is not remembered."""
+    if world.lineup is not None:
+        return
+    for identity in sorted(world.groups):
+        group = world.groups[identity]
+        if (charge := ran_unadmitted(world, group)) is not None:
+            yield Charged(identity, charge)
+        if may_wait(world, group) and not group.parked and ineligible(world, group) is None:
+            yield Enqueued(identity)
+    yield from lineup(world)
+    yield NewsRead()
+
+
+def admit(ctx: RuleContext) -> Conclusions:
+    """Have decided what may be, now that something has changed."""
+    quotas = ctx.world.quotas
+    without_verdict: set[str] = set()
+    going_on = False
+    while quotas.news or quotas.objects or going_on:
+        without_verdict.update(quotas.news)
+        line = yield from lineup(ctx.world)
+        line.scheduler.book.begin(ctx.here.at.timestamp())
+        ill = line.follow(ctx.world)
+        yield NewsRead()
+        for identity, error in ill.items():
+            yield from _park(ctx, identity, error)
+        scheduler, book = line.scheduler, line.scheduler.book
+        try:
+            verdicts = scheduler.settle(ctx.here.at.timestamp(), ctx.here.position)
+        except Exception as error:  # a bug of ours stops the group that it shows at, no other
+            if not (yield from _park(ctx, scheduler.looking_at, error)):
+                raise
+            yield SchedulerKept(None)
+            yield AllReconsidered()
+            continue
+        without_verdict.difference_update(head.id for head in verdicts.heads)
+        yield from _carry_out(ctx, line, verdicts)
+        going_on = bool(verdicts.admitted or verdicts.preempted) and not book.ways.drain
+        if not going_on:
+            without_verdict |= book.judged
+            book.judged.clear()
+    for identity in without_verdict:
+        yield from _tell(ctx, identity)
+
+
+def _park(ctx: RuleContext, identity: str, error: Exception) -> Concluding[bool]:
+    """Stop the group that admission fails for; tell whether there was one to stop."""
+    group = ctx.world.groups.get(GroupID(identity))
+    if group is None or group.parked:
+        return False
+    yield ctx.parked(group, error)
+    yield Reevaluated(group.id)
+    return True
+
+
+def _carry_out(ctx: RuleContext, line: Lineup, verdicts: Verdicts) -> Conclusions:
+    """Make decisions of what was decided, head by head."""
+    admitted = {one.id: one for one in verdicts.admitted}
+    preempting: dict[str, list[PreemptionVerdict]] = {}
+    for verdict in verdicts.preempted:
+        preempting.setdefault(verdict.by_id, []).append(verdict)
+    for head in verdicts.heads:
+        group = ctx.world.groups[GroupID(head.id)]
+        if head.status == ASSUMED:
+            yield _admit(ctx, group, admitted[head.id])
+            right = group.quota.holding is not None
+        else:
+            yield from _refuse(ctx, group, (head.reason, head.message))
+            yield from record_shortage(ctx, group, head.cluster_queue, head.shortages)
+            right = True
+            for verdict in preempting.pop(head.id, ()):
+                victim = ctx.world.groups[GroupID(verdict.id)]
+                yield preempt(ctx, line.scheduler, group, victim, verdict)
+                if victim.requeueing.evicted is None:
+                    line.correct(ctx.world, victim.id)
+                    right = False
+        if not right:  # what is recorded was applied in its place
+            line.correct(ctx.world, group.id)
+    book = line.scheduler.book
+    for identity in sorted(book.marked):
+        yield from _keep(ctx, identity, book)
+    book.marked.clear()
+    if book.ledger is not None:
+        for key in sorted(book.ledger.marked):
+            yield from _use(ctx, book.ledger, key)
+        book.ledger.marked.clear()
+
+
+def _keep(ctx: RuleContext, identity: str, book: Book) -> Conclusions:
+    """Conclude that quota is kept for a group, or no longer: that outlives a restart."""
+    group = ctx.world.groups.get(GroupID(identity))
+    if group is None or group.quota.holding is not None:
+        return
+    kept = None
+    claim = book.claims.get(identity)
+    queue, reserved = book.reserved_for(identity)
+    if claim is not None:
+        sets = snapshot.assignments(claim.pod_sets)
+        kept = Kept(group.id, claim.queue, sets, claim.borrowing, claim.victims)
+    elif book.has_place(identity):
+        kept = Kept(group.id, book.has_place(identity), (), head=True)
+    elif reserved:
+        sets = snapshot.assignments(snapshot.per_flavor(reserved))
+        kept = Kept(group.id, queue, sets, head=True)
+    if group.quota.kept != kept:
+        yield kept or Kept(group.id)
+
+
+def _use(ctx: RuleContext, ledger: Ledger, key: tuple[str, str]) -> Conclusions:
+    """Conclude what a LocalQueue is remembered to have used: that outlives a restart."""
+    at = ledger.as_of(key)
+    if at is None:
+        yield Used("", "/".join(key))
+        return
+    consumed = tuple((name, str(amount)) for name, amount in sorted(ledger.consumed(key).items()))
+    yield Used("", "/".join(key), consumed, datetime.fromtimestamp(at, UTC))
+
+
+def _tell(ctx: RuleContext, identity: str) -> Conclusions:
+    """Say why a group waits that has news and was not looked at."""
+    group = ctx.world.groups.get(GroupID(identity))
+    if group is None or identity not in ctx.world.quotas.waiting:
+        return
+    queue = cluster_queue_of(ctx.world, group)
+    why = _inactive(ctx, queue) if queue is not None else None
+    if queue is not None and why is not None:
+        yield from record_shortage(ctx, group)
+    elif queue is not None and group.quota.reason[0] not in REFUSED:
+        book = (yield from lineup(ctx.world)).scheduler.book
+        why = book.answer(identity)
+        yield from record_shortage(ctx, group, queue.name, book.short_of(identity))
+    if why is not None:
+        yield from _refuse(ctx, group, why)
+
+
+def _inactive(ctx: RuleContext, queue: ClusterQueueView) -> Reason | None:
+    """Say why a ClusterQueue admits nothing, if it does not."""
+    if queue.stop_policy != "None":
+        return PENDING_ON_HOLD, because_of(f"ClusterQueue {queue.name} is stopped", queue.because)
+    if queue.deleting:
+        said = f"ClusterQueue {queue.name} is inactive: it is being deleted"
+        return "ClusterQueueInactive", said
+    for resources in queue.groups:
+        for flavor in resources.flavors:
+            if flavor.name not in ctx.world.flavors:
+                return (
+                    "ClusterQueueInactive",
+                    f"ClusterQueue {queue.name} is inactive: "
+                    f"ResourceFlavor {flavor.name} doesn't exist",
+                )
+    absent, idle = snapshot.unusable_checks(ctx.world.checks, queue)
+    for what, names in (("doesn't exist", absent), ("is not active", idle)):
+        if names:
+            said = f"ClusterQueue {queue.name} is inactive: AdmissionCheck {names[0]} {what}"
+            return "ClusterQueueInactive", said
+    circle = circle_above(ctx.world, queue.cohort)
+    if circle:
+        said = f"ClusterQueue {queue.name} is inactive: it is below a circle of cohorts: {circle}"
+        return "ClusterQueueInactive", said
+    return None
+
+
+def _refuse(ctx: RuleContext, group: Group, why: Reason) -> Conclusions:
+    reason, message = group.quota.reason
+    if (reason, _AMOUNT.sub("", message)) != (why[0], _AMOUNT.sub("", why[1])):
+        yield from ctx.pending(group, *why)
+        yield Reevaluated(group.id)
+
+
+def _admit(ctx: RuleContext, group: Group, admission: Admission) -> Decision:
+    sets = admission.pod_sets
+    amounts = ", ".join(
+        f"{a.count} x {a.name} in {'/'.join(sorted(set(a.flavors.values()))) or 'no flavor'}"
+        for a in sets
+    )
+    borrowing = ", borrowing from its cohort" if admission.borrowing else ""
+    assignments = snapshot.assignments(sets)
+    checks = required_checks(ctx.world, admission.cluster_queue, assignments) or ()
+    waits = f"; waits for admission checks: {', '.join(checks)}" if checks else ""
+    first = ctx.members(group).first()
+    if first and ctx.pod(first).view.devices:
+        waits += "; devices of its resourceClaims are charged to no quota"
+    return ctx.decision(
+        group,
+        "admit",
+        "QuotaReserved",
+        f"fits the quota of ClusterQueue {admission.cluster_queue}{borrowing}: {amounts}{waits}",
+        AdmitGroup(
+            target=group_ref(group),
+            cluster_queue=admission.cluster_queue,
+            assignments=assignments,
+            checks=checks,
+        ),
+    )
+
+
+def _due(world: World) -> bool:
+    return world.mode == "builtin"
+
+
+RULE = ClusterRule(
+    name="admit",
+    run=admit,
+    due=_due,
+    mode=BUILTIN,
+    docs=(RuleDoc("admit", "it fits the quota", "admits it"), DOC),
+)

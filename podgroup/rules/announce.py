@@ -1,0 +1,91 @@
+"""Rule about queues and cohorts: their condition Active says whether they admit, and why not.
+
+Kueue writes it in kueue mode. In builtin mode `kubectl wait --for=condition=Active` and what else
+waits for a queue would wait for ever if we did not; reasons and messages are those that users and
+tools know from Kueue.
+
+What a queue or cohort asks for and builtin mode does not heed is named there as well.
+
+A condition is decided on when something that it rests on has changed (the queue, its ClusterQueue,
+a flavor) and it says something else; what was decided counts as said until the object itself shows
+what it says. A pod's event costs nothing here, whatever it does to the queue.
+
+Invariant: after each message every queue says what is so, or a write of it is on its way.
+"""
+
+from podgroup.commands import ObjectRef, WriteQueueStatus
+from podgroup.derived import StatusesRead
+from podgroup.names import (
+    ACTIVE,
+)
+from podgroup.objects import (
+    ClusterQueueView,
+    CohortView,
+    Condition,
+    LocalQueueView,
+)
+from podgroup.rules.helpers.activity import (
+    Said,
+    cluster_queue_active,
+    cohort_active,
+    local_queue_active,
+)
+from podgroup.rules.helpers.context import Conclusions, RuleContext
+from podgroup.rules.helpers.rule import BUILTIN, ClusterRule, RuleDoc
+from podgroup.view import World
+
+
+def announce(ctx: RuleContext) -> Conclusions:
+    """Say of every queue that may have changed whether it is active."""
+    world = ctx.world
+    if world.mode == "builtin":
+        for kind, namespace, name in sorted(world.unannounced):
+            if kind == "ClusterQueue":
+                if (queue := world.cluster_queues.get(name)) is not None:
+                    yield from _tell(ctx, kind, queue, cluster_queue_active(world, queue))
+            elif kind == "Cohort":
+                if (cohort := world.cohorts.get(name)) is not None:
+                    yield from _tell(ctx, kind, cohort, cohort_active(world, cohort))
+            elif (
+                kind == "LocalQueue"
+                and (local := world.local_queues.get((namespace, name))) is not None
+            ):
+                yield from _tell(ctx, kind, local, local_queue_active(world, local))
+    yield StatusesRead()
+
+
+def _tell(
+    ctx: RuleContext, kind: str, queue: ClusterQueueView | CohortView | LocalQueueView, wanted: Said
+) -> Conclusions:
+    if queue.active == wanted:
+        return
+    status, reason, message = wanted
+    yield ctx.decision_apart(
+        "announce",
+        reason,
+        f"{kind} {queue.name} should say {ACTIVE}={status}: {message}",
+        WriteQueueStatus(
+            target=ObjectRef(kind=kind, namespace=queue.namespace, name=queue.name, uid=queue.uid),
+            condition=Condition(type=ACTIVE, status=status, reason=reason, message=message),
+        ),
+    )
+
+
+def _due(world: World) -> bool:
+    return bool(world.unannounced)
+
+
+RULE = ClusterRule(
+    name="announce",
+    run=announce,
+    due=_due,
+    mode=BUILTIN,
+    docs=(
+        RuleDoc(
+            "announce",
+            "a queue, the ClusterQueue behind it or a flavor changed, and the queue's condition "
+            "says something else",
+            "writes condition `Active` of the ClusterQueue or LocalQueue",
+        ),
+    ),
+)

@@ -1,0 +1,70 @@
+"""Rule: a group is charged what it holds (builtin mode), less what its succeeded pods gave back.
+
+Where it holds nothing, what runs of it is charged all the same (`helpers.unadmitted`).
+
+Invariant: a group is charged for what it holds, or for what runs without an admission, never both.
+"""
+
+from podgroup.changes import SUCCEEDED
+from podgroup.derived import Charged, Recharged
+from podgroup.members import Flag
+from podgroup.objects import ClusterQueueView, FlavorView
+from podgroup.rules.helpers.context import Conclusions, RuleContext
+from podgroup.rules.helpers.rule import BUILTIN, Rule
+from podgroup.rules.helpers.timing import no_wake, wake_at
+from podgroup.rules.helpers.unadmitted import charge_for, charged_to, usage_of_live
+from podgroup.view import Group
+
+LAPSE = "lapse"
+
+
+def charge(ctx: RuleContext, group: Group) -> Conclusions:
+    """Charge a group."""
+    yield Recharged(group.id)
+    yield from charge_unadmitted(ctx, group)
+
+
+def charge_unadmitted(ctx: RuleContext, group: Group) -> Conclusions:
+    """Charge what runs ungated in a group that holds no quota, or stop charging it."""
+    if group.quota.holding is not None:
+        return
+    charges, members = ctx.world.quotas.charges, ctx.members(group)
+    queue = charged_to(ctx.world, group)
+    if not members.count(Flag.LIVE) or queue is None:
+        yield Charged(group.id, None)
+        yield from no_wake(ctx, group, LAPSE)
+        return
+    # One pass whenever a pod starts or ends to run, not for every other event of the group.
+    source = (
+        members.moves,
+        _lapsed(ctx, group),
+        group.composition.priority,
+        queue,
+        _flavors(ctx, queue),
+    )
+    if source == members.charged_for and group.id in charges:
+        return
+    usage, lapses = usage_of_live(ctx.world, group, queue, ctx.here.at)
+    if lapses:
+        yield from wake_at(ctx, group, LAPSE, min(lapses))
+    else:
+        yield from no_wake(ctx, group, LAPSE)
+    yield Charged(group.id, charge_for(ctx.world, group, queue, usage), source)
+
+
+def _lapsed(ctx: RuleContext, group: Group) -> bool:
+    """Tell whether a kubelet should have answered for a pod by now."""
+    timers = ctx.world.meta.timers
+    return f"{LAPSE}/{group.id}/" not in timers
+
+
+def _flavors(ctx: RuleContext, queue: ClusterQueueView) -> tuple[FlavorView | None, ...]:
+    return tuple(ctx.world.flavors.get(f.name) for r in queue.groups for f in r.flavors)
+
+
+RULE = Rule(
+    name="charge",
+    run=charge,
+    reads=SUCCEEDED,
+    mode=BUILTIN,
+)

@@ -1,0 +1,299 @@
+"""Rule: all pods of a group are there: roles and counts are fixed, and the Workload is made.
+
+Pods that failed or were deleted before they ran are released, composed or not. Then what is missing
+or wrong is said (`helpers.completeness`); surplus pods go, all roles together, by the active order
+(declared groups: per role, by `excess`); KEP-976 story 2.
+
+A complete group without a Workload gets it later. Creating it may be refused (a name that is taken,
+a sample pod that went away, a kind that was not served for a while), and a Workload may come and go
+while no watch runs. Builtin admission does not wait for it, so the group may hold quota by then:
+its roles and counts stay as they were composed. One that holds nothing is composed anew when that
+is not possible. While it is refused the group says so (`explain`, `report`), and each try comes
+later than the last.
+
+Composition is the one pass over all pods of a group. Invariant: once composed, roles and counts
+change no more for this Workload.
+"""
+
+from collections.abc import Set as AbstractSet
+
+from podgroup.commands import ComposeGroup, CreateWorkload, PodSetSpec
+from podgroup.events import Decision
+from podgroup.facts import set_named
+from podgroup.members import Flag
+from podgroup.names import (
+    ADMISSION_GATED_BY,
+    EVENT_CREATED_WORKLOAD,
+    IS_GROUP_WORKLOAD,
+    JOB_UID,
+    MAX_OWNERS,
+    PROVREQ_PREFIX,
+    SINGLE_PODSET,
+)
+from podgroup.records import Reopened
+from podgroup.rules.dissolve import no_pods_left
+from podgroup.rules.excess import delete_excess
+from podgroup.rules.helpers.completeness import Roles, find_missing, find_unfit
+from podgroup.rules.helpers.context import (
+    Concluding,
+    Conclusions,
+    RuleContext,
+    group_ref,
+    normal,
+    pod_ref,
+    workload_free,
+    workload_ref,
+)
+from podgroup.rules.helpers.copying import copied_annotations, copied_labels
+from podgroup.rules.helpers.declared import placed, pod_sets
+from podgroup.rules.helpers.leading import max_execution_s, priority_of
+from podgroup.rules.helpers.no_workload import without_workload
+from podgroup.rules.helpers.order import active_key
+from podgroup.rules.helpers.releasing import finalize
+from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.view import Group, Pod
+
+
+def compose(ctx: RuleContext, group: Group) -> Conclusions:
+    """Compose the group if it can be; else say why not."""
+    if group.composition.done or group.ending.finish is not None or not len(ctx.members(group)):
+        return
+    yield from _release_inactive(ctx, group)
+    problem = yield from find_missing(ctx, group)
+    if problem is None:
+        roles = _roles(ctx, group, (yield from _drop_surplus(ctx, group)))
+        problem = find_unfit(ctx, group, roles)
+        if problem is None:
+            yield from ctx.pending(group, "", "")
+            if workload_free(group):
+                yield from _compose(ctx, group, roles)
+            return
+    yield from ctx.pending(group, *problem)
+
+
+def _release_inactive(ctx: RuleContext, group: Group) -> Conclusions:
+    if group.single:
+        return
+    for uid in ctx.members(group).listed(Flag.INACTIVE):
+        yield from finalize(
+            ctx,
+            group,
+            ctx.pod(uid),
+            "compose",
+            "InactivePod",
+            "ended before the group was complete",
+        )
+    for uid in ctx.members(group).listed(Flag.DELETING):
+        if ctx.pod(uid).terminated:
+            why = "ended and deleted before the group was complete"
+            yield from finalize(ctx, group, ctx.pod(uid), "compose", "InactivePod", why)
+
+
+def _drop_surplus(ctx: RuleContext, group: Group) -> Concluding[frozenset[str]]:
+    """Delete pods beyond the total; return all that are not to be counted in, by uid.
+
+    One whose write is in flight, or was refused, is deleted later (`excess`).
+    """
+    members = ctx.members(group)
+    surplus = members.count(Flag.ACTIVE) - group.spec.total
+    if group.single or group.spec.dialect or surplus <= 0:
+        return frozenset()
+    pods = sorted((ctx.pod(uid) for uid in members.with_flags(Flag.ACTIVE)), key=active_key)
+    beyond = pods[group.spec.total :]
+    for pod in beyond:
+        if pod.free:
+            yield delete_excess(
+                ctx, group, pod, f"the group wants {group.spec.total} pods, this one is beyond"
+            )
+    return frozenset(pod.view.uid for pod in beyond)
+
+
+def _roles(ctx: RuleContext, group: Group, without: AbstractSet[str]) -> Roles:
+    roles: Roles = {}
+    for uid in ctx.members(group).with_flags(Flag.ACTIVE):
+        if uid in without:
+            continue
+        pod = ctx.pod(uid)
+        roles.setdefault(pod.role, []).append(pod)
+    return {
+        name: sorted(roles[name], key=lambda p: (p.view.created_at, p.view.uid))
+        for name in sorted(roles, key=lambda n: (n.lower(), n))
+    }
+
+
+def _compose(ctx: RuleContext, group: Group, roles: Roles) -> Conclusions:
+    if not roles:
+        return
+    if group.spec.dialect:
+        sets = pod_sets(group, roles)
+        pods = placed(sets, roles)
+    else:
+        sets = _by_shape(group, roles)
+        pods = [pod for members in roles.values() for pod in members]
+    if without_workload(ctx.world, group):
+        yield _fix(ctx, group, sets)
+    else:
+        yield create(ctx, group, sets, pods, _there(group))
+
+
+def _fix(ctx: RuleContext, group: Group, sets: tuple[PodSetSpec, ...]) -> Decision:
+    """Compose a single pod that does without a Workload."""
+    priority, ref = priority_of(ctx, group) or (0, None)
+    return ctx.decision(
+        group,
+        "compose",
+        "GroupComplete",
+        _there(group) + "a single pod does without a Workload (queueing.workloads)",
+        ComposeGroup(target=group_ref(group), pod_sets=sets, priority=priority, priority_ref=ref),
+    )
+
+
+def create(
+    ctx: RuleContext, group: Group, sets: tuple[PodSetSpec, ...], pods: list[Pod], why: str
+) -> Decision:
+    """Decide that the Workload is made of `sets`, owned by the first of `pods`; there is one."""
+    found = priority_of(ctx, group)
+    priority, ref = found if found is not None else (0, None)
+    first = ctx.members(group).first()
+    lead = ctx.pod(first) if first else pods[0]
+    return ctx.decision(
+        group,
+        "compose",
+        "GroupComplete",
+        why + ", ".join(f"{p.count} x {p.name}" for p in sets),
+        CreateWorkload(
+            target=workload_ref(group),
+            queue=group.spec.queue,
+            pod_sets=sets,
+            owners=tuple(pod_ref(pod) for pod in pods[:MAX_OWNERS]),
+            controller=group.single,
+            labels=copied_labels(ctx, group) | ({JOB_UID: lead.view.uid} if group.single else {}),
+            annotations=copied_annotations(ctx, group) | _annotations(group, lead),
+            priority=priority,
+            priority_ref=ref,
+            max_execution_s=max_execution_s(lead),
+            topology=ctx.world.policy.topology_aware_scheduling,
+            events=normal(
+                EVENT_CREATED_WORKLOAD,
+                f"Created Workload: {group.namespace}/{group.mirror.name}",
+                pod_ref(lead),
+            ),
+        ),
+    )
+
+
+def _there(group: Group) -> str:
+    if group.spec.dialect:
+        return "what has to come first is there: "
+    return "the pod is there: " if group.single else f"all {group.spec.total} pods are there: "
+
+
+def _by_shape(group: Group, roles: dict[str, list[Pod]]) -> tuple[PodSetSpec, ...]:
+    if group.spec.fast:
+        name, some = next(iter(roles.items()))
+        roles = {name: some}
+    return tuple(
+        PodSetSpec(
+            name=SINGLE_PODSET if group.single else name.lower(),
+            count=group.spec.total if group.spec.fast else len(some),
+            sample=pod_ref(some[0]),
+            requests=some[0].view.requests,
+        )
+        for name, some in roles.items()
+    )
+
+
+def _annotations(group: Group, lead: Pod) -> dict[str, str]:
+    chosen = {
+        key: value for key, value in lead.view.annotations.items() if key.startswith(PROVREQ_PREFIX)
+    }
+    gated_by = lead.view.annotations.get(ADMISSION_GATED_BY)
+    if gated_by:
+        chosen[ADMISSION_GATED_BY] = gated_by
+    if not group.single:
+        chosen[IS_GROUP_WORKLOAD] = "true"
+    return chosen
+
+
+def restore(ctx: RuleContext, group: Group) -> Conclusions:
+    """Make the Workload of a complete group that has none, or let it be composed anew."""
+    if not group.composition.done or group.mirror.workload is not None or group.mirror.lost:
+        return
+    if group.ending.finish is not None or group.spec.prebuilt or not workload_free(group):
+        return
+    if "Workload" in ctx.world.meta.missing or not len(ctx.members(group)):
+        return
+    if without_workload(ctx.world, group):
+        return
+    foreign = (group.namespace, group.mirror.name) in ctx.world.workloads
+    pods = {} if foreign else _pods(ctx, group)
+    sets = _pod_sets(group, pods)
+    if sets:
+        everyone = [pod for name in pods for pod in pods[name]]
+        yield create(ctx, group, sets, everyone, "the Workload is missing and made again: ")
+        return
+    if group.quota.holding is not None and not foreign and not any(pods.values()):
+        yield no_pods_left(ctx, group)
+    if group.quota.holding is None:
+        # Also tells why there can be no Workload, if that is so.
+        yield Reopened(group.id)
+
+
+def _pods(ctx: RuleContext, group: Group) -> dict[str, list[Pod]]:
+    """Return the active pods of roles that have places, first those that keep theirs."""
+    found: dict[str, list[Pod]] = {name: [] for name, r in group.roles.items() if r.count}
+    for uid in ctx.members(group).with_flags(Flag.ACTIVE):
+        pod = ctx.pod(uid)
+        if pod.role in found:
+            found[pod.role].append(pod)
+    return {
+        name: sorted(found[name], key=active_key)[: group.roles[name].count]
+        for name in sorted(found, key=lambda n: (n.lower(), n))
+    }
+
+
+def _pod_sets(group: Group, pods: dict[str, list[Pod]]) -> tuple[PodSetSpec, ...]:
+    """Return the podsets as they were composed, none if no pod shows the shape of one."""
+    found = []
+    for name, some in pods.items():
+        role, declared = group.roles[name], set_named(group, name)
+        template = declared.template if declared is not None else ""
+        if not some and not template:
+            return ()
+        found.append(
+            PodSetSpec(
+                name=SINGLE_PODSET if group.single else name.lower(),
+                count=role.count,
+                requests=dict(role.requests),
+                sample=None if template else pod_ref(some[0]),
+                template=template,
+            )
+        )
+    return tuple(found) if any(pods.values()) else ()
+
+
+RESTORE = Rule(
+    name="compose",
+    run=restore,
+    docs=(
+        RuleDoc(
+            "compose",
+            "a complete group has no Workload",
+            "creates it again; if that cannot be, and it holds nothing, it is composed anew",
+        ),
+    ),
+)
+
+
+RULE = Rule(
+    name="compose",
+    run=compose,
+    docs=(
+        RuleDoc(
+            "compose",
+            "all pods of a group are there",
+            "fixes roles and counts, creates the Workload (a single pod may do without: "
+            "`queueing.workloads`)",
+        ),
+    ),
+)

@@ -1,0 +1,250 @@
+"""Rule about queues and cohorts: their counts and usage, in their status and in the ledger.
+
+Theory. What is counted is kept as indexes (`podgroup.quota`, the quota tree), so an event notes no
+more than which queues it marked. When `Policy.status_interval_s` have passed since the last time,
+or a timer says so, those that stand otherwise than reported are reported, all at once: so each is
+written once in that time at most, and not at all while nothing changed. ClusterQueues, LocalQueues
+and, where shares decide, Cohorts have it written into their status; what has no object, or nothing
+to write there, is in the ledger alone.
+
+Invariant: after a message every queue stands as reported, or a timer is set.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+
+from podgroup.admission.amounts import text
+from podgroup.admission.shortfall import borrowed, share_shown
+from podgroup.admission.tree import Forest, Node, Usage
+from podgroup.commands import ObjectRef, ReportQueue
+from podgroup.derived import MovesRead
+from podgroup.facts import find_object
+from podgroup.objects import ClusterQueueView, LocalQueueView
+from podgroup.quantities import MAX_INT64
+from podgroup.quota import QueueKey, Tally
+from podgroup.records import Counted, CountsTimed
+from podgroup.rules.helpers.context import Conclusions, RuleContext
+from podgroup.rules.helpers.lineup import lineup
+from podgroup.rules.helpers.rule import BUILTIN, ClusterRule, RuleDoc
+from podgroup.standing import COUNTS_TIMER, Amount, Consumed, Standing
+from podgroup.view import World
+
+_EMPTY = Tally()
+
+
+def count(ctx: RuleContext) -> Conclusions:
+    """Tell how queues and cohorts stand, where that is due and new."""
+    world, quotas, meta = ctx.world, ctx.world.quotas, ctx.world.meta
+    interval_s = world.policy.status_interval_s
+    if world.mode != "builtin" or not interval_s:
+        yield MovesRead(reported=True)
+        return
+    yield MovesRead(reported=False)
+    if COUNTS_TIMER in meta.timers:
+        return  # reported when the log says that its time has come, started anew meanwhile or not
+    due = None if meta.counted_at is None else meta.counted_at + timedelta(seconds=interval_s)
+    forest = (yield from lineup(world)).scheduler.book.present
+    wanted = _marked(world, forest) if not quotas.unsure else _all(world, forest)
+    found = [(key, standing) for key, standing in wanted if _is_news(world, key, standing)]
+    if found and due is not None and ctx.here.at < due:
+        yield CountsTimed("", due)
+        return
+    yield MovesRead(reported=True)
+    for key, standing in found:
+        yield from _tell(ctx, key, standing)
+
+
+def _all(world: World, forest: Forest) -> Iterator[tuple[QueueKey, Standing | None]]:
+    """Return how each queue stands, in order; None for what was reported and is gone."""
+    cohorts = {("Cohort", "", name) for name in forest.cohorts}
+    keys = {
+        *world.standings,
+        *(("ClusterQueue", "", name) for name in world.cluster_queues),
+        *(("LocalQueue", *key) for key in world.local_queues),
+        *cohorts,
+    }
+    return _standings(world, forest, keys)
+
+
+def _marked(world: World, forest: Forest) -> Iterator[tuple[QueueKey, Standing | None]]:
+    """Return how those stand of which that may have changed, the cohorts above them included."""
+    keys = set(world.quotas.marked)
+    for kind, _, name in world.quotas.marked:
+        if kind == "ClusterQueue" and (node := forest.queues.get(name)) is not None:
+            keys.update(("Cohort", "", above.name) for above in node.path())
+    return _standings(world, forest, keys)
+
+
+def _standings(
+    world: World, forest: Forest, keys: set[QueueKey]
+) -> Iterator[tuple[QueueKey, Standing | None]]:
+    used = _used_in_cohorts(world, forest, keys)
+    for key in sorted(keys):
+        kind, namespace, name = key
+        tally = world.quotas.tallies.get(key, _EMPTY)
+        standing = None
+        if kind == "ClusterQueue":
+            if name in world.cluster_queues and (node := forest.queues.get(name)) is not None:
+                standing = _queue(node, tally)
+        elif kind == "Cohort":
+            if (node := forest.cohorts.get(name)) is not None:
+                standing = _cohort(node, *used[name])
+        elif (local := world.local_queues.get((namespace, name))) is not None:
+            standing = _local(world, local, tally)
+        yield key, standing
+
+
+def _used_in_cohorts(
+    world: World, forest: Forest, keys: Iterable[QueueKey]
+) -> dict[str, tuple[Usage, Usage]]:
+    """Return what is reserved and what is used in all by the members of the cohorts among `keys`.
+
+    A cohort's own usage in the tree leaves out what lending limits keep below.
+    """
+    found: dict[str, tuple[Usage, Usage]] = {
+        name: ({}, {}) for kind, _, name in keys if kind == "Cohort"
+    }
+    if not found:
+        return found
+    for name, node in forest.queues.items():
+        tally = world.quotas.tallies.get(("ClusterQueue", "", name))
+        above = [found[one.name] for one in node.path() if one.name in found]
+        if tally is None or not above:
+            continue
+        for reserved, used in above:
+            for total, amounts in ((reserved, tally.reserved), (used, tally.used)):
+                for key, amount in amounts.items():
+                    total[key] = total.get(key, 0) + amount
+    return found
+
+
+def _queue(node: Node, tally: Tally) -> Standing:
+    return _standing(node, _amounts(node, tally.reserved, tally.used), tally)
+
+
+def _cohort(node: Node, reserved: Usage, used: Usage) -> Standing:
+    return _standing(node, _amounts(node, reserved, used), _EMPTY)
+
+
+def _standing(node: Node, amounts: tuple[Amount, ...], tally: Tally) -> Standing:
+    return Standing(
+        pending=tally.pending,
+        reserving=tally.reserving,
+        admitted=tally.admitted,
+        amounts=amounts,
+        share=share_shown(node),
+        cohort="" if node.parent is None else node.parent.name,
+        root="" if node.queue and node.parent is None else node.root.name,
+    )
+
+
+def _amounts(node: Node, reserved: Usage, used: Usage) -> tuple[Amount, ...]:
+    """Return the amounts of everything there is quota for or that is taken, by flavor."""
+    return tuple(
+        Amount(
+            *key,
+            nominal=min(node.nominal.get(key, 0), MAX_INT64),
+            quota=min(node.subtree.get(key, 0), MAX_INT64),
+            reserved=min(reserved.get(key, 0), MAX_INT64),
+            used=min(used.get(key, 0), MAX_INT64),
+            borrowed=borrowed(node, key),
+            spare=0 if node.queue else _spare(node, key),
+        )
+        for key in sorted({*node.nominal, *node.subtree, *reserved, *used})
+    )
+
+
+def _spare(node: Node, key: tuple[str, str]) -> int:
+    return min(max(0, node.subtree.get(key, 0) - node.usage.get(key, 0)), MAX_INT64)
+
+
+def _local(world: World, local: LocalQueueView, tally: Tally) -> Standing:
+    behind = world.cluster_queues.get(local.cluster_queue)
+    offered = _offered(behind) if behind is not None else set()
+    used = world.meta.used.get(f"{local.namespace}/{local.name}")
+    consumed = None
+    if used is not None and used.at is not None and behind is not None and behind.usage_based:
+        consumed = Consumed(used.at, used.consumed or ())
+    return Standing(
+        consumed=consumed,
+        pending=tally.pending,
+        reserving=tally.reserving,
+        admitted=tally.admitted,
+        amounts=tuple(
+            Amount(
+                *key,
+                reserved=min(tally.reserved[key], MAX_INT64),
+                used=min(tally.used[key], MAX_INT64),
+            )
+            for key in sorted({*offered, *tally.reserved, *tally.used})
+        ),
+    )
+
+
+def _offered(queue: ClusterQueueView) -> set[tuple[str, str]]:
+    return {
+        (flavor.name, resource)
+        for group in queue.groups
+        for flavor in group.flavors
+        for resource in group.covered
+    }
+
+
+def _is_news(world: World, key: QueueKey, standing: Standing | None) -> bool:
+    last = world.standings.get(key)
+    if last is None or standing is None:
+        return (last is None) != (standing is None)
+    view = find_object(world, key)
+    return last.standing != standing or last.uid != (view.uid if view is not None else "")
+
+
+def _tell(ctx: RuleContext, key: QueueKey, standing: Standing | None) -> Conclusions:
+    kind, namespace, name = key
+    view = find_object(ctx.world, key)
+    fair = bool(ctx.world.policy.fair_sharing)
+    if standing is None or view is None or (kind == "Cohort" and not fair):
+        yield Counted("", kind, namespace, name, standing, view.uid if view is not None else "")
+        return
+    yield ctx.decision_apart(
+        "count",
+        "Changed",
+        f"{kind} {name} stands at {_words(standing)}",
+        ReportQueue(
+            target=ObjectRef(kind=kind, namespace=namespace, name=name, uid=view.uid),
+            standing=standing,
+            fair_sharing=fair,
+        ),
+    )
+
+
+def _words(standing: Standing) -> str:
+    """Say how a queue stands: its groups, and what is taken."""
+    taken = [
+        f"{text(a.resource, a.reserved)} {a.resource} of {a.flavor}"
+        + (f" ({text(a.resource, a.borrowed)} borrowed)" if a.borrowed else "")
+        for a in standing.amounts
+        if a.reserved
+    ]
+    counts = f"{standing.pending} pending, {standing.reserving} with quota"
+    return ", ".join([f"{counts}, {standing.admitted} admitted", *taken])
+
+
+def _due(world: World) -> bool:
+    return world.quotas.moved
+
+
+RULE = ClusterRule(
+    name="count",
+    run=count,
+    due=_due,
+    mode=BUILTIN,
+    docs=(
+        RuleDoc(
+            "count",
+            "groups came, were admitted or left, or quota changed, and a queue stands "
+            "otherwise than was told; at most once in `queueing.status_interval_s`",
+            "writes counts and usage into the status of ClusterQueues, LocalQueues and Cohorts, "
+            "and rows of table `usage`",
+        ),
+    ),
+)

@@ -1,0 +1,43 @@
+"""Rule: a pod of a group was deleted while it was gated.
+
+It never ran and never will, so it is released at once (B2), also where the deletion overtook its
+ungating.
+
+Invariant: a pod that was deleted past its gate has a place until another pod takes it.
+"""
+
+from podgroup.members import Flag
+from podgroup.rules.helpers.context import Conclusions, RuleContext
+from podgroup.rules.helpers.releasing import finalize
+from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.view import Group
+
+
+def discard(ctx: RuleContext, group: Group) -> Conclusions:
+    """Release pods that were deleted before they could run."""
+    if group.single:
+        return
+    members = ctx.members(group)
+    if members.count(Flag.INACTIVE) <= members.count(Flag.FAILED):
+        return  # no pod was deleted before it had a node
+    for uid in members.listed(Flag.DELETING):
+        pod = ctx.pod(uid)
+        if pod.view.node or pod.terminated or not (pod.doomed or pod.gated):
+            continue  # deleted past the gate: it has a place until another pod takes it
+        reason = "DeletedBeforeScheduled" if pod.opened else "DeletedWhileGated"
+        yield from finalize(
+            ctx, group, pod, "discard", reason, "deleted before it was ever started"
+        )
+
+
+RULE = Rule(
+    name="discard",
+    run=discard,
+    docs=(
+        RuleDoc(
+            "discard",
+            "a pod of a group was deleted while it was gated",
+            "releases it at once: it never ran",
+        ),
+    ),
+)

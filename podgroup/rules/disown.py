@@ -1,0 +1,73 @@
+"""Rule: a pod lost label kueue.x-k8s.io/managed at its gate, and is not in our hands any more.
+
+Our finalizer comes off, so that nothing of ours keeps it when it is deleted, and an Event says so.
+Its gate stays: nothing has admitted it. (What runs without its label stays in our hands: `keep`.)
+A pod that gets the label back is queued again. A pod that a complete list no longer contains, and
+that was not released, may be gone or only without its label: the finalizer comes off if it is
+there. So it does when a pod that has ended loses the label.
+
+Invariant: this and `refuse` alone decide about pods that are members of no group.
+"""
+
+from podgroup.commands import FinalizePod, FinalizeWorkload, KubeEvent, ObjectRef
+from podgroup.names import ADMISSION_GATE, MANAGED_LABEL
+from podgroup.reasons import UNMANAGED
+from podgroup.records import Released
+from podgroup.rules.helpers.context import Conclusions, RuleContext, workload_free, workload_ref
+from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.rules.report import unmanaged
+from podgroup.view import Group
+
+
+def disown(ctx: RuleContext, group: Group) -> Conclusions:
+    """Release the pods that were taken out of our hands."""
+    if not group.departures.disowned:
+        return
+    for uid, name, gated in group.departures.disowned:
+        target = ObjectRef(kind="Pod", namespace=group.namespace, name=name, uid=uid)
+        message = f"label {MANAGED_LABEL} was removed: gatelog lets go of this pod"
+        if gated:
+            message += (
+                f". Its gate {ADMISSION_GATE} stays, because nothing has admitted it: put the "
+                "label back to have it queued again, or delete the pod"
+            )
+        event = KubeEvent(
+            type="Warning" if gated else "Normal", reason=UNMANAGED, message=message, on=target
+        )
+        yield ctx.decision(
+            group,
+            "disown",
+            UNMANAGED,
+            f"pod {name} is no longer managed",
+            FinalizePod(target=target, events=(event,)),
+        )
+        if gated and uid not in ctx.world.pods:  # one that came back is up to the rules for members
+            yield unmanaged(ctx, group, target, message)
+    yield Released(group.id)
+
+
+def withdraw(ctx: RuleContext, group: Group) -> Conclusions:
+    """The pod waits, and not in our hands: without a Workload it can be queued anew one day."""
+    if workload_free(group):
+        yield ctx.decision(
+            group,
+            "disown",
+            "Unmanaged",
+            "the pod is no longer managed",
+            FinalizeWorkload(target=workload_ref(group), delete=True),
+        )
+
+
+RULE = Rule(
+    name="disown",
+    run=disown,
+    parked=True,
+    docs=(
+        RuleDoc(
+            "disown",
+            f"a pod lost the label `{MANAGED_LABEL}` at its gate",
+            "takes our finalizer off it and says so; its gate stays, its place in the group is "
+            "free",
+        ),
+    ),
+)

@@ -1,0 +1,77 @@
+"""Rule: a pod is beyond its role's count n, and is deleted.
+
+Solid pods beyond n (active, not on their way out), by the active order, last first. A pod that is
+terminating but still bound keeps its place (B4): its successor waits gated instead of being
+deleted. In groups that declare sets or roles n is the declared count.
+
+Invariant: deleting excess never takes a role below its count.
+"""
+
+from podgroup.changes import WORKLOAD
+from podgroup.commands import DeletePod
+from podgroup.events import Decision
+from podgroup.members import Flag
+from podgroup.names import EVENT_EXCESS_POD_DELETED
+from podgroup.rules.helpers.context import Conclusions, RuleContext, normal, pod_ref, short_grace
+from podgroup.rules.helpers.order import active_key
+from podgroup.rules.helpers.places import staffed
+from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.view import Group, Members, Pod, Role
+
+
+def excess_again(ctx: RuleContext, group: Group) -> Conclusions:
+    """An excess pod whose deletion was rejected is tried again when it has changed."""
+    for uid in ctx.members(group).listed(Flag.EXCESS):
+        pod = ctx.pod(uid)
+        if pod.free and (pod.held or not pod.deleting):
+            yield delete_excess(ctx, group, pod, "left over after a rejected attempt")
+
+
+def delete_excess(ctx: RuleContext, group: Group, pod: Pod, why: str) -> Decision:
+    """Decide that a pod is beyond the count and goes."""
+    return ctx.decision(
+        group,
+        "excess",
+        "ExcessPod",
+        f"pod {pod.view.name}: {why}",
+        DeletePod(
+            target=pod_ref(pod),
+            grace_s=short_grace(pod),
+            events=normal(EVENT_EXCESS_POD_DELETED, "Excess pod deleted"),
+        ),
+    )
+
+
+def excess(ctx: RuleContext, group: Group) -> Conclusions:
+    """Delete what is beyond the count of each role."""
+    if not staffed(group):
+        return
+    members, roles = ctx.members(group), group.roles
+    for name in sorted(roles):
+        yield from _excess(ctx, group, members, roles[name])
+
+
+def _excess(ctx: RuleContext, group: Group, members: Members, role: Role) -> Conclusions:
+    limit = role.count - role.succeeded_gone
+    if not role.count or members.count(Flag.SOLID, role.name) <= limit:
+        return
+    pods = sorted((ctx.pod(u) for u in members.with_flags(Flag.SOLID, role.name)), key=active_key)
+    for pod in pods[limit:]:
+        if pod.free:
+            yield delete_excess(
+                ctx, group, pod, f"role {role.name} has {role.count} places, this one is beyond"
+            )
+
+
+AGAIN = Rule(
+    name="excess",
+    run=excess_again,
+)
+
+
+RULE = Rule(
+    name="excess",
+    run=excess,
+    reads=WORKLOAD,
+    docs=(RuleDoc("excess", "a pod is beyond its role's count", "deletes it"),),
+)

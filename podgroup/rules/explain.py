@@ -1,0 +1,196 @@
+"""What a group is doing and why it waits, in words: the columns and intervals people query.
+
+States, and which may follow which, are the table in `podgroup.lifecycle`. Where what is known of a
+group leads to one that cannot follow, the group is parked in the state that it was in.
+
+A wait is an interval with one reason and one message. Wording is stable: it names what is missing,
+never how many are there so far, so that a group of a thousand pods has one reason, not a thousand.
+
+Invariant: a group that is admitted, or is over, waits for nothing.
+"""
+
+from podgroup.changes import ALL_RELEASED, FIRST_RUNS
+from podgroup.facts import beyond_admission
+from podgroup.lifecycle import IllegalTransition, may_become, next_states
+from podgroup.members import Flag
+from podgroup.names import MANAGED_LABEL, NOT_ADMITTED_CHECKS, PENDING_EVALUATION
+from podgroup.quantities import format_amount
+from podgroup.reasons import (
+    LARGER_THAN_ADMITTED,
+    PARKED,
+    UNMANAGED,
+    WAITING_FOR_PODS,
+    WORKLOAD_REFUSED,
+    blocks,
+)
+from podgroup.records import Explained
+from podgroup.rules.helpers.checks import holds, unchecked
+from podgroup.rules.helpers.context import Conclusions, RuleContext
+from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.rules.helpers.wording import refusal
+from podgroup.view import Group
+
+
+def explain(ctx: RuleContext, group: Group) -> Conclusions:
+    """Bring state, reason and the current wait up to date; write what changed.
+
+    Raises `IllegalTransition` if a group that is not parked yet cannot be in the state it would be.
+    """
+    wanted, wait = _reason(ctx, group), group.explained.wait
+    state = _state(ctx, group, wanted is not None and blocks(wanted[0]))
+    if not may_become(group.explained.state, state):
+        if not group.parked:
+            raise IllegalTransition(_impossible(ctx, group, state))
+        state = group.explained.state
+    reason, message = _why(ctx, group, wanted)
+    begins = wanted is not None and (wait is None or (wait.reason, wait.message) != wanted)
+    over = wanted is None and wait is not None
+    if not (begins or over) and (state, reason, message) == (
+        group.explained.state,
+        group.explained.reason,
+        group.explained.message,
+    ):
+        return
+    known = (wanted if begins else None) or (group.explained.reason, group.explained.message)
+    yield Explained(
+        group.id,
+        state if state != group.explained.state else None,
+        wanted[0] if begins and wanted else "" if over else None,
+        wanted[1] if begins and wanted else "",
+        begins and wanted is not None and blocks(wanted[0]),
+        reason if reason != known[0] else None,
+        message if message != known[1] else None,
+    )
+
+
+def _impossible(ctx: RuleContext, group: Group, state: str) -> str:
+    """Say which arrow was wanted, and what speaks for it."""
+    facts = {
+        "is composed": group.composition.done,
+        "holds quota": group.quota.holding is not None,
+        "is evicted": group.requeueing.evicted is not None,
+        "has ended": group.ending.finish is not None,
+        "has a Workload": group.mirror.workload is not None,
+    }
+    known = ", ".join(fact for fact, holds in facts.items() if holds) or "is being composed"
+    return (
+        f"a group that is {group.explained.state} cannot become {state}, only "
+        f"{' or '.join(next_states(group.explained.state)) or 'nothing'}; as known now it {known}, "
+        f"with {len(ctx.members(group))} pods"
+    )
+
+
+def _state(ctx: RuleContext, group: Group, blocked: bool) -> str:
+    members = ctx.members(group)
+    if group.ending.finish is not None:
+        held = members.count(Flag.HELD)
+        workload = group.mirror.workload
+        done = not held and (workload is None or group.ending.finish.written)
+        return "Finished" if done else "Finishing"
+    if group.requeueing.evicted is not None and (
+        group.quota.holding is not None or group.composition.short is not None
+    ):
+        return "Evicted"
+    if group.quota.holding is not None and holds(group):
+        return "Running" if members.count(Flag.RUNNING) else "Admitted"
+    if blocked:
+        return "Blocked"
+    if group.requeueing.evicted is not None and not group.requeueing.requeued:
+        return "Evicted"
+    return "Queued" if group.composition.done else "Composing"
+
+
+def _why(ctx: RuleContext, group: Group, waits_for: tuple[str, str] | None) -> tuple[str, str]:
+    if group.ending.finish is not None:
+        return group.ending.finish.reason, group.ending.finish.message
+    if waits_for is not None:
+        return waits_for
+    if group.requeueing.evicted is not None:
+        return group.requeueing.evicted.reason, group.requeueing.evicted.message
+    if group.quota.holding is not None and holds(group):
+        by = f"admitted by ClusterQueue {group.quota.holding.admission.cluster_queue}"
+        if group.mirror.refused:
+            return WORKLOAD_REFUSED, f"{by}; {refusal(group)}"
+        if ctx.members(group).count(Flag.HIDDEN):
+            return UNMANAGED, f"{by}; {_unmanaged(ctx, group)}"
+        more = _beyond(ctx, group)
+        if more:
+            return LARGER_THAN_ADMITTED, f"{by}; {more}"
+        return "", by
+    return "", ""
+
+
+def _reason(ctx: RuleContext, group: Group) -> tuple[str, str] | None:
+    if group.ending.finish is not None or not len(ctx.members(group)):
+        return None
+    if group.parked:
+        return PARKED, group.parked
+    if holds(group):
+        return None
+    if group.quota.holding is not None and group.requeueing.evicted is None:
+        by = group.quota.holding.admission.cluster_queue
+        return (
+            NOT_ADMITTED_CHECKS,
+            f"quota is reserved in ClusterQueue {by}; {unchecked(ctx.world, group)}",
+        )
+    if group.quota.reason[0]:
+        return group.quota.reason
+    if ctx.world.mode == "kueue" and group.composition.done:
+        return _reason_of_kueue(group)
+    if group.composition.done:
+        return PENDING_EVALUATION, "waiting to be looked at by quota admission"
+    return WAITING_FOR_PODS, "waiting for the pods of the group"
+
+
+def _unmanaged(ctx: RuleContext, group: Group) -> str:
+    """Say that pods run without their label, and how the one most fought over has fared."""
+    hidden = (ctx.pod(uid).hiding for uid in ctx.members(group).sets[Flag.HIDDEN])
+    often = max((one.kept for one in hidden if one is not None), default=0)
+    again = f" (put back {often} times, and taken off again)" if often > 1 else ""
+    return (
+        f"label {MANAGED_LABEL} was taken off pods that run{again}; it is put back, and they are "
+        "charged until they have ended"
+    )
+
+
+def _beyond(ctx: RuleContext, group: Group) -> str:
+    """Say how much more than it was given a group takes, since its pods were resized."""
+    if (
+        group.quota.holding is None
+        or not ctx.members(group).sets[Flag.LARGER]
+        or ctx.world.mode == "kueue"
+    ):
+        return ""
+    more = beyond_admission(ctx.world, group, group.quota.holding.admission)
+    amounts = ", ".join(
+        f"{format_amount(resource, more[flavor, resource])} {resource} of {flavor}"
+        for flavor, resource in sorted(more)
+    )
+    return f"it takes {amounts} more than it was given, which is charged too" if more else ""
+
+
+def _reason_of_kueue(group: Group) -> tuple[str, str]:
+    if group.mirror.refused:
+        return WORKLOAD_REFUSED, refusal(group)
+    for condition in group.mirror.workload.conditions if group.mirror.workload is not None else ():
+        if condition.type == "QuotaReserved" and condition.status == "False":
+            return condition.reason, condition.message
+        if condition.type == "Admitted" and condition.status == "False":
+            if condition.reason != "NoReservation":
+                return condition.reason, condition.message
+    return PENDING_EVALUATION, "waiting for Kueue"
+
+
+RULE = Rule(
+    name="explain",
+    run=explain,
+    reads=FIRST_RUNS | ALL_RELEASED,
+    parked=True,
+    docs=(
+        RuleDoc(
+            "explain",
+            "what the group does, or why it waits, is something else than was said",
+            "says it: state, reason and message of the group, and its wait (a record)",
+        ),
+    ),
+)

@@ -1,0 +1,110 @@
+"""Rule: the end of a group that has nothing more to do, or cannot go on, or never start.
+
+Everything succeeded, or nothing can go on (retriable-in-group=false). Or a start can never succeed:
+what an admission brings along contradicts the pod (a node selector or label that is there with
+another value), or there is not exactly one answer for its podset. Trying again cannot help: a gated
+pod's selector may only be added to (KEP-3521), and only a person knows who is right.
+
+Invariant: gated pods of a group that failed to start stay gated; nothing of theirs is deleted.
+"""
+
+from podgroup.changes import ALL_SUCCEEDED
+from podgroup.commands import FinishGroup
+from podgroup.events import Decision
+from podgroup.members import Flag
+from podgroup.names import FINISHED_FAILED, FINISHED_FAILED_TO_START, FINISHED_SUCCEEDED
+from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
+from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.view import Group
+
+
+def start_failed(ctx: RuleContext, group: Group) -> Conclusions:
+    """End a group whose pods cannot be started."""
+    if group.ending.finish is not None:
+        return
+    why = group.ending.start_failed or _no_answer(ctx, group)
+    if not why:
+        return
+    yield ctx.decision(
+        group,
+        "finish",
+        FINISHED_FAILED_TO_START,
+        why,
+        FinishGroup(target=group_ref(group), reason=FINISHED_FAILED_TO_START, message=why),
+    )
+
+
+def _no_answer(ctx: RuleContext, group: Group) -> str:
+    holding = group.quota.holding
+    if holding is None or not holding.admitted or group.requeueing.evicted is not None:
+        return ""
+    answers = len(holding.admission.assignments)
+    if not group.single or answers == 1 or not ctx.members(group).count(Flag.GATED):
+        return ""
+    return f"invalid podset infos: a single pod needs 1, the admission has {answers}"
+
+
+def finish(ctx: RuleContext, group: Group) -> Conclusions:
+    """End a group that has nothing more to do, or cannot go on."""
+    if group.spec.serving or group.ending.finish is not None:
+        return
+    members = ctx.members(group)
+    if group.single:
+        if members.count(Flag.TERMINATED):
+            pod = ctx.pod(next(iter(members.flags)))
+            good = pod.view.phase == "Succeeded"
+            why = pod.view.message or pod.exit_reason or f"Pod {pod.view.phase}"
+            yield _end(
+                ctx,
+                group,
+                good,
+                group.requeueing.evicted.message if group.requeueing.evicted and not good else why,
+            )
+        return
+    total = group.composition.total if group.composition.done else group.spec.total
+    succeeded = members.count(Flag.SUCCEEDED)
+    for role in group.roles.values():
+        succeeded += role.succeeded_gone
+    if total and succeeded >= total:
+        yield _end(ctx, group, True, f"Pods succeeded: {succeeded}/{total}.")
+        return
+    if not members.count(Flag.UNRETRIABLE):
+        return
+    going = len(members) - members.count(Flag.TERMINATED) - members.count(Flag.EXCESS)
+    if len(members) and not going:
+        # B5: a group that cannot be retried and has failures has failed.
+        failed = members.count(Flag.FAILED)
+        lost = f", failed: {failed}" if failed else ""
+        yield _end(ctx, group, not failed, f"Pods succeeded: {succeeded}/{total}{lost}.")
+
+
+def _end(ctx: RuleContext, group: Group, good: bool, message: str) -> Decision:
+    reason = FINISHED_SUCCEEDED if good else FINISHED_FAILED
+    return ctx.decision(
+        group,
+        "finish",
+        reason,
+        message,
+        FinishGroup(target=group_ref(group), reason=reason, message=message),
+    )
+
+
+START_FAILED = Rule(
+    name="finish",
+    run=start_failed,
+    docs=(RuleDoc("finish", "what an admission brings contradicts a pod", "ends the group"),),
+)
+
+
+RULE = Rule(
+    name="finish",
+    run=finish,
+    reads=ALL_SUCCEEDED,
+    docs=(
+        RuleDoc(
+            "finish",
+            'all pods succeeded, or nothing runs and a pod has `retriable-in-group: "false"`',
+            "ends the group",
+        ),
+    ),
+)

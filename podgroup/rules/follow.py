@@ -1,0 +1,153 @@
+"""Rule: the Workload is kept in step with its pods, for as long as that is allowed.
+
+Queue, priority class and maximum execution time are those of the first pod; of a single pod that
+does without a Workload the class alone is kept anywhere.
+
+Kueue's API lets queue and execution time change only while no quota is reserved; the class may
+change at any time once there is one. A serving group keeps its queue. A label that was taken away
+changes nothing, and neither does a class that does not exist.
+
+Invariant: one update at a time, and none for what the Workload says already.
+"""
+
+from podgroup.changes import WORKLOAD
+from podgroup.commands import ComposeGroup, PriorityRef, UpdateWorkload
+from podgroup.events import Decision
+from podgroup.names import EVENT_UPDATED_WORKLOAD
+from podgroup.objects import WorkloadView
+from podgroup.rules.helpers.context import (
+    Conclusions,
+    RuleContext,
+    group_ref,
+    normal,
+    pod_ref,
+    workload_free,
+    workload_ref,
+)
+from podgroup.rules.helpers.leading import max_execution_s
+from podgroup.rules.helpers.no_workload import without_workload
+from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.rules.mismatch import followed, mismatched
+from podgroup.view import Group, Pod
+
+WORKLOAD_PRIORITY_CLASS = "WorkloadPriorityClass"
+
+
+def follow(ctx: RuleContext, group: Group) -> Conclusions:
+    """Follow the first pod."""
+    workload = followed(ctx, group)
+    if workload is not None:
+        first = ctx.members(group).first()
+        if first is None or not workload_free(group) or mismatched(ctx, group, workload):
+            return ()
+        return _follow(ctx, group, workload, ctx.pod(first))
+    ends = group.ending.finish is not None or group.mirror.lost
+    if group.mirror.workload is None and group.composition.done and not ends:
+        if len(ctx.members(group)) and without_workload(ctx.world, group):
+            return _rank(ctx, group)
+    return ()
+
+
+def _follow(ctx: RuleContext, group: Group, workload: WorkloadView, first: Pod) -> Conclusions:
+    where = f"{group.namespace}/{group.mirror.name}"
+    reserved = group.quota.holding is not None or bool(workload.cluster_queue)
+    found = _new_class(ctx, group, workload, reserved)
+    if found is not None:
+        value, ref = found
+        yield _update(
+            ctx,
+            group,
+            first,
+            f"Updated workload priority class: {where}",
+            UpdateWorkload(target=workload_ref(group), priority=value, priority_ref=ref),
+        )
+        return
+    if reserved:
+        return
+    if group.spec.queue and group.spec.queue != workload.queue:
+        yield ctx.decision(
+            group,
+            "follow",
+            "QueueChanged",
+            f"the pods are for queue {group.spec.queue} now, the Workload is in {workload.queue}",
+            UpdateWorkload(target=workload_ref(group), queue=group.spec.queue),
+        )
+        return
+    wanted = max_execution_s(first)
+    if not group.spec.prebuilt and wanted != workload.max_execution_s:
+        yield _update(
+            ctx,
+            group,
+            first,
+            f"Updated not matching Workload for suspended job: {where}",
+            UpdateWorkload(target=workload_ref(group), max_execution_s=wanted or 0),
+        )
+
+
+def _update(
+    ctx: RuleContext, group: Group, first: Pod, text: str, command: UpdateWorkload
+) -> Decision:
+    events = normal(EVENT_UPDATED_WORKLOAD, text, pod_ref(first))
+    command = UpdateWorkload(
+        target=command.target,
+        priority=command.priority,
+        priority_ref=command.priority_ref,
+        max_execution_s=command.max_execution_s,
+        events=events,
+    )
+    return ctx.decision(group, "follow", EVENT_UPDATED_WORKLOAD, text, command)
+
+
+def _new_class(
+    ctx: RuleContext, group: Group, workload: WorkloadView, reserved: bool
+) -> tuple[int, PriorityRef] | None:
+    return _class_in_place_of(
+        ctx, group, workload.priority_class_kind, workload.priority_class, reserved
+    )
+
+
+def _rank(ctx: RuleContext, group: Group) -> Conclusions:
+    """Follow the priority class of a single pod that does without a Workload."""
+    kind, _, known = (group.composition.ranked_by or "").partition("/")
+    found = _class_in_place_of(ctx, group, kind, known, group.quota.holding is not None)
+    if found is None:
+        return
+    value, ref = found
+    yield ctx.decision(
+        group,
+        "follow",
+        "PriorityChanged",
+        f"the pod is of {ref.kind} {ref.name} now, priority {value}",
+        ComposeGroup(target=group_ref(group), priority=value, priority_ref=ref),
+    )
+
+
+def _class_in_place_of(
+    ctx: RuleContext, group: Group, kind: str, known_as: str, reserved: bool
+) -> tuple[int, PriorityRef] | None:
+    """Return the class that the pods name in place of what is known, None if it stays."""
+    name = group.spec.priority_class
+    if not name or name == known_as:
+        return None
+    if known_as and kind != WORKLOAD_PRIORITY_CLASS:
+        return None
+    if reserved and not known_as:
+        return None
+    known = ctx.world.workload_classes.get(name)
+    if known is None:
+        return None
+    return known.value, PriorityRef(kind=WORKLOAD_PRIORITY_CLASS, name=known.name)
+
+
+RULE = Rule(
+    name="follow",
+    run=follow,
+    reads=WORKLOAD,
+    docs=(
+        RuleDoc(
+            "follow",
+            "queue, priority class or maximum execution time of the first pod changed",
+            "changes the Workload, as far as the API allows",
+        ),
+    ),
+)

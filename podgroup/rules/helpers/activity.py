@@ -1,0 +1,143 @@
+"""Whether a queue or cohort admits, and why not, as its condition Active says.
+
+Reasons and messages are those that users and tools know from Kueue. What a queue or cohort asks for
+and builtin mode does not heed is named as well.
+
+Invariant: nothing is changed here.
+"""
+
+from podgroup.names import (
+    ACTIVE_CHECK_INACTIVE,
+    ACTIVE_CHECK_NOT_FOUND,
+    ACTIVE_CLUSTER_QUEUE_IS_NOT,
+    ACTIVE_COHORT_CYCLE,
+    ACTIVE_FLAVOR_NOT_FOUND,
+    ACTIVE_NO_CLUSTER_QUEUE,
+    ACTIVE_READY,
+    ACTIVE_STOPPED,
+    ACTIVE_TERMINATING,
+)
+from podgroup.objects import (
+    WHOLE,
+    ClusterQueueView,
+    CohortView,
+    LocalQueueView,
+    ResourceGroup,
+)
+from podgroup.rules.helpers.snapshot import unusable_checks
+from podgroup.view import World
+
+Said = tuple[str, str, str]
+"""Status, reason, message."""
+
+
+NOT_SUBMITTED = "Can't submit new workloads to clusterQueue"
+
+
+MOST_NAMED = 16
+"""Missing flavors and checks that are named in a message."""
+
+
+NO_USAGE = "queueing.usage_half_life_s is not set"
+
+
+NO_SHARES = "queueing.fair_sharing is not set"
+
+
+BORROW = "preemption.borrowWithinCohort"
+
+
+def cluster_queue_active(world: World, queue: ClusterQueueView) -> Said:
+    """Say whether a ClusterQueue admits."""
+    why, reason = [], ""
+    if queue.deleting:
+        why.append("is being deleted")
+        reason = ACTIVE_TERMINATING
+    if queue.stop_policy != "None":
+        why.append("is stopped")
+        reason = reason or ACTIVE_STOPPED
+    named = dict.fromkeys(flavor.name for part in queue.groups for flavor in part.flavors)
+    missing = [name for name in named if name not in world.flavors]
+    if missing:
+        why.append(f"references missing ResourceFlavor(s): {','.join(missing[:MOST_NAMED])}")
+        reason = reason or ACTIVE_FLAVOR_NOT_FOUND
+    absent, idle = unusable_checks(world.checks, queue)
+    if absent:
+        why.append(f"references missing AdmissionCheck(s): {','.join(absent[:MOST_NAMED])}")
+        reason = reason or ACTIVE_CHECK_NOT_FOUND
+    if idle:
+        why.append(f"references inactive AdmissionCheck(s): {','.join(idle[:MOST_NAMED])}")
+        reason = reason or ACTIVE_CHECK_INACTIVE
+    circle = circle_above(world, queue.cohort)
+    if circle:
+        why.append(f"is below a circle of cohorts: {circle}")
+        reason = reason or ACTIVE_COHORT_CYCLE
+    if why:
+        return "False", reason, f"Can't admit new workloads: {', '.join(why)}."
+    policy = world.policy
+    but = []
+    if queue.usage_based and policy.usage_half_life_s < 0:
+        but.append(f"admissionScope ({NO_USAGE})")
+    if queue.weight_nano != WHOLE and not policy.fair_sharing:
+        but.append(f"fairSharing.weight ({NO_SHARES})")
+    but += _limits_alone(queue.groups, queue.cohort, "cohortName")
+    borrows = queue.borrow_within_cohort != "Never" or queue.max_priority_threshold is not None
+    if borrows and policy.fair_sharing:
+        but.append(f"{BORROW} (queueing.fair_sharing is set)")
+    return "True", ACTIVE_READY, f"Can admit new workloads{_not_heeded(but, queue)}"
+
+
+def _not_heeded(but: list[str], queue: ClusterQueueView | CohortView | LocalQueueView) -> str:
+    named = [*but, *(f"{path} (unknown to gatelog)" for path in queue.unread)]
+    return f"; ignored fields: {', '.join(named)}" if named else ""
+
+
+def cohort_active(world: World, cohort: CohortView) -> Said:
+    """Say whether the ClusterQueues below a Cohort may admit, as far as that is up to it."""
+    circle = circle_above(world, cohort.name)
+    if circle:
+        return "False", ACTIVE_COHORT_CYCLE, f"Parents form a circle: {circle}"
+    off = cohort.weight_nano != WHOLE and not world.policy.fair_sharing
+    but = [f"fairSharing.weight ({NO_SHARES})"] if off else []
+    but += _limits_alone(cohort.groups, cohort.parent, "parentName")
+    return "True", ACTIVE_READY, f"Shares quota among its members{_not_heeded(but, cohort)}"
+
+
+def _limits_alone(groups: tuple[ResourceGroup, ...], parent: str, field: str) -> list[str]:
+    """Name the limits that say nothing, since there is no queue to borrow from or to lend to."""
+    if parent:
+        return []
+    quotas = [q for part in groups for one in part.flavors for q in one.resources.values()]
+    limits = (
+        ("borrowingLimit", any(q.borrowing_limit is not None for q in quotas)),
+        ("lendingLimit", any(q.lending_limit is not None for q in quotas)),
+    )
+    return [f"{name} ({field} is not set)" for name, found in limits if found]
+
+
+def circle_above(world: World, name: str) -> str:
+    """Return the circle that going up from a cohort ends in, "" if it ends at a root."""
+    way: list[str] = []
+    while name and name not in way:
+        way.append(name)
+        cohort = world.cohorts.get(name)
+        name = cohort.parent if cohort is not None else ""
+    return " -> ".join([*way[way.index(name) :], name]) if name else ""
+
+
+def local_queue_active(world: World, queue: LocalQueueView) -> Said:
+    """Say whether what comes to a LocalQueue may be admitted."""
+    if queue.stop_policy != "None":
+        return "False", ACTIVE_STOPPED, "LocalQueue is stopped"
+    behind = world.cluster_queues.get(queue.cluster_queue)
+    if behind is None:
+        return "False", ACTIVE_NO_CLUSTER_QUEUE, NOT_SUBMITTED
+    if cluster_queue_active(world, behind)[0] != "True":
+        return "False", ACTIVE_CLUSTER_QUEUE_IS_NOT, NOT_SUBMITTED
+    but = []
+    if queue.weight_nano != WHOLE and world.policy.usage_half_life_s < 0:
+        but.append(f"fairSharing.weight ({NO_USAGE})")
+    elif queue.weight_nano != WHOLE and not behind.usage_based:
+        but.append("fairSharing.weight (the ClusterQueue's admissionScope does not ask for it)")
+    heeded = _not_heeded(but, queue)
+    return "True", ACTIVE_READY, f"Can submit new workloads to localQueue{heeded}"

@@ -1,0 +1,147 @@
+"""What a rule is given to look at, and what it yields: conclusions, one after the other.
+
+Theory. A rule changes nothing. It looks at the state and yields conclusions. Each is applied before
+the rule goes on (`podgroup.applying`): what comes after, in this rule and the next, sees it, and no
+two rules decide about the same target. Decisions made after one message share its position as their
+cause.
+
+Invariant: ids are unique, because a rule decides about a target at most once per message.
+"""
+
+from collections.abc import Generator, Iterable
+from typing import TypeVar
+
+from podgroup.commands import AnyCommand, KubeEvent, ObjectRef
+from podgroup.derived import AnyDerived
+from podgroup.events import Decision
+from podgroup.ids import GroupID, decision_id
+from podgroup.journal import At
+from podgroup.lifecycle import IllegalTransition
+from podgroup.records import AnyRecord, Parked, Pending
+from podgroup.view import Group, Members, Pod, World
+
+UNADMITTED_GRACE_S = 2
+"""Seconds of grace for a pod that another client let past its gate."""
+_AFTER_EVENTS = 1_000_000
+"""Ordinals of what is parked while deciding: after those of all events of the message."""
+
+_T = TypeVar("_T")
+Conclusion = Decision | AnyRecord | AnyDerived
+"""What holds from here on: carried out by an actuator, only recorded, or worked out again."""
+Conclusions = Iterable[Conclusion]
+"""What a rule yields."""
+Concluding = Generator[Conclusion, None, _T]
+"""What answers a question, and may conclude something on the way."""
+
+
+class RuleContext:
+    """The state after a message, and `here`: its place and time. Nothing can be changed by it."""
+
+    __slots__ = ("here", "world")
+
+    def __init__(self, world: World, here: At) -> None:
+        self.world = world
+        self.here = here
+
+    def decision(
+        self, group: Group, rule: str, reason: str, message: str, command: AnyCommand
+    ) -> Decision:
+        """Return a decision: `reason` is a word for machines, `message` a sentence for people."""
+        return self._made((group.id, group.namespace, group.name), rule, reason, message, command)
+
+    def decision_apart(self, rule: str, reason: str, message: str, command: AnyCommand) -> Decision:
+        """Return a decision about an object that belongs to no group known here."""
+        target = command.target
+        of = GroupID(""), target.namespace, target.name
+        return self._made(of, rule, reason, message, command)
+
+    def _made(
+        self,
+        of: tuple[GroupID, str, str],
+        rule: str,
+        reason: str,
+        message: str,
+        command: AnyCommand,
+    ) -> Decision:
+        target, here, world = command.target, self.here, self.world
+        group, namespace, title = of
+        name = f"{target.kind}/{target.namespace}/{target.name}/{target.uid}"
+        return Decision(
+            id=decision_id(here.position, group, rule, name),  # type: ignore[arg-type] # a position is an int on the wire
+            number=world.meta.decisions + 1,
+            as_of=here.position,
+            at=here.at,
+            group=group,
+            namespace=namespace,
+            name=title,
+            rule=rule,
+            reason=reason,
+            message=message,
+            command=command,
+        )
+
+    def pending(self, group: Group, reason: str, message: str) -> Conclusions:
+        """Conclude why a group is neither composed nor admitted, if that is new."""
+        if group.quota.reason != (reason, message):
+            return (Pending(group.id, reason, message),)
+        return ()
+
+    def parked(self, group: Group, error: Exception) -> Parked:
+        """Conclude that a group stops that the rules cannot deal with, in the open."""
+        illegal = isinstance(error, IllegalTransition)
+        what = "" if illegal else f"the rules failed: {type(error).__name__}: "
+        return Parked(
+            group.id,
+            _AFTER_EVENTS + self.world.note_ord,
+            f"{what}{error}",
+            f"{group.kind} {group.namespace}/{group.name}",
+            "IllegalTransition" if illegal else "RulesFailed",
+        )
+
+    def members(self, group: Group) -> Members:
+        """Return the index of the group's pods."""
+        return self.world.members[group.id]
+
+    def pod(self, uid: str) -> Pod:
+        """Return a live pod."""
+        return self.world.pods[uid]
+
+
+def pod_ref(pod: Pod) -> ObjectRef:
+    """Return the reference by which commands name a pod."""
+    view = pod.view
+    return ObjectRef(kind="Pod", namespace=view.namespace, name=view.name, uid=view.uid)
+
+
+def short_grace(pod: Pod) -> int | None:
+    """Return the grace period in seconds for a pod that has no admission, None for its own.
+
+    One that was seen at its gate and never let in has nothing to wind up: with its own it could run
+    for a year.
+    """
+    return UNADMITTED_GRACE_S if (pod.opened or pod.gated) and not pod.let_in else None
+
+
+def workload_ref(group: Group) -> ObjectRef:
+    """Return the reference to the group's Workload; uid "" while it does not exist."""
+    uid = group.mirror.workload.uid if group.mirror.workload is not None else ""
+    return ObjectRef(kind="Workload", namespace=group.namespace, name=group.mirror.name, uid=uid)
+
+
+def group_ref(group: Group) -> ObjectRef:
+    """Return the target of records, which write nothing."""
+    return ObjectRef(kind="Group", namespace=group.namespace, name=group.name, uid=group.id)
+
+
+def normal(reason: str, message: str, on: ObjectRef | None = None) -> tuple[KubeEvent, ...]:
+    """Return one Normal Kubernetes Event, as commands carry them."""
+    return (KubeEvent(type="Normal", reason=reason, message=message, on=on),)
+
+
+def workload_free(group: Group) -> bool:
+    """Tell whether the Workload may be written: nothing in flight, nothing rejected as it is."""
+    if group.mirror.expect is not None:
+        return False
+    if group.mirror.workload is None:
+        return not group.mirror.refused_version
+    return group.mirror.refused_version != group.mirror.workload.resource_version

@@ -1,0 +1,80 @@
+"""Whether a group may wait for quota at all, and if not why.
+
+Invariant: nothing is changed here.
+"""
+
+from podgroup.facts import local_queue_of
+from podgroup.members import Flag
+from podgroup.names import (
+    EVICTED_DEACTIVATED,
+    PENDING_DEACTIVATED,
+    PENDING_MISCONFIGURED,
+    PENDING_ON_HOLD,
+)
+from podgroup.rules.helpers.wording import because_of
+from podgroup.view import Group, World
+
+Reason = tuple[str, str]
+
+
+def may_wait(world: World, group: Group) -> bool:
+    """Tell whether there is something that may wait for quota."""
+    if (
+        group.quota.holding is not None
+        or not group.composition.done
+        or group.ending.finish is not None
+    ):
+        return False
+    return not group.mirror.lost and len(world.members[group.id]) > 0
+
+
+def active_again(group: Group) -> bool:
+    """Tell whether nothing but its deactivation, which is over, kept a group from queueing."""
+    if group.mirror.workload is not None and not group.mirror.workload.active:
+        return False
+    # B15: any reason beginning with Deactivated is over once spec.active is true again.
+    evicted = group.requeueing.evicted
+    return (
+        group.composition.short is None
+        and evicted is not None
+        and evicted.reason.startswith(EVICTED_DEACTIVATED)
+        and not group.mirror.deactivating
+    )
+
+
+def ineligible(world: World, group: Group) -> Reason | None:
+    """Say why a group may not be in the queue at all. Order: pods, activity, queue, place."""
+    if group.composition.short is not None:
+        return "WaitingForReplacementPods", group.composition.short[1]
+    evicted = group.requeueing.evicted
+    if group.mirror.workload is not None and not group.mirror.workload.active:
+        return PENDING_DEACTIVATED, because_of(
+            "The workload is deactivated", group.mirror.workload.because
+        )
+    if evicted is not None and not group.requeueing.requeued:
+        return evicted.reason, evicted.message
+    if not group.spec.queue:
+        return PENDING_MISCONFIGURED, "the pods name no queue"
+    live = world.members[group.id].count
+    for role in group.roles.values():
+        if live(Flag.LIVE, role.name) > role.count:
+            # They would be charged on top of what was asked for, once the group is admitted.
+            return (
+                "RunningUnadmitted",
+                f"more pods of role {role.name} run than the {role.count} that the group asks for: "
+                "it waits for them to end",
+            )
+    local = local_queue_of(world, group)
+    if local is None:
+        return (
+            "LocalQueueNotFound",
+            f"LocalQueue {group.spec.queue} doesn't exist in namespace {group.namespace}",
+        )
+    if local.stop_policy != "None":
+        return PENDING_ON_HOLD, because_of(
+            f"LocalQueue {group.spec.queue} is stopped", local.because
+        )
+    queue = world.cluster_queues.get(local.cluster_queue)
+    if queue is None:
+        return "ClusterQueueNotFound", f"ClusterQueue {local.cluster_queue} doesn't exist"
+    return None

@@ -1,0 +1,51 @@
+"""Evicting a group, and deactivating it: it waits until a person sets spec.active of its Workload.
+
+Invariant: nothing is deactivated whose Workload has a write in flight; it is tried again.
+"""
+
+from podgroup.commands import EvictGroup, KubeEvent, UpdateWorkload
+from podgroup.events import Decision
+from podgroup.rules.helpers.context import (
+    Conclusions,
+    RuleContext,
+    group_ref,
+    workload_free,
+    workload_ref,
+)
+from podgroup.view import Group
+
+
+def deactivate(
+    ctx: RuleContext, group: Group, rule: str, reason: str, why: str, event: str = ""
+) -> Conclusions:
+    """Set spec.active of the Workload to false and evict the group."""
+    if not workload_free(group):
+        return  # again when what is in flight has been seen
+    message = f"The workload is deactivated due to {why}"
+    events = (KubeEvent(type="Warning", reason=event, message=message),) if event else ()
+    yield ctx.decision(
+        group,
+        rule,
+        reason,
+        message,
+        UpdateWorkload(target=workload_ref(group), active=False, events=events),
+    )
+    yield evict_group(ctx, group, rule, reason, message)
+
+
+def evict_group(
+    ctx: RuleContext, group: Group, rule: str, reason: str, message: str, requeue_after_s: int = 0
+) -> Decision:
+    """Evict the group; it stays out of the queue for `requeue_after_s` seconds at least."""
+    return ctx.decision(
+        group,
+        rule,
+        reason,
+        message,
+        EvictGroup(
+            target=group_ref(group),
+            reason=reason,
+            message=message,
+            requeue_after_s=requeue_after_s,
+        ),
+    )

@@ -1,0 +1,69 @@
+"""Values of which no Workload can be made: the group's name, its roles, its total count.
+
+The webhook refuses these while their author is still looking. Pods that came past it (created while
+it was away, in a namespace it does not see, or before it was there) are marked here, before the API
+server refuses the Workload with a message that names neither pod nor annotation.
+
+Invariant: a group for which nothing is found gets a Workload whose name, podset names and counts
+the Workload API accepts.
+"""
+
+from podgroup.dialects import ROLES, SETS
+from podgroup.members import Flag
+from podgroup.names import (
+    GROUP_NAME,
+    GROUP_TOTAL_COUNT,
+    MAX_INT32,
+    ROLE_HASH,
+    is_dns_label,
+    is_dns_subdomain,
+)
+from podgroup.rules.helpers.context import RuleContext
+from podgroup.view import Group, Pod
+
+SHOWN = 60
+"""Characters of a bad value that are shown."""
+
+
+def malformed(ctx: RuleContext, group: Group) -> tuple[str, str] | None:
+    """Return (reason, message) of the first value that cannot be used, None if there is none."""
+    members = ctx.members(group)
+    first = members.first()
+    pod = ctx.pod(first) if first else None
+    name = pod.view.name if pod else "?"
+    if not is_dns_subdomain(group.name):
+        return (
+            "BadGroupName",
+            f"pod {name}: {GROUP_NAME} is {_shown(group.name)}, which can name no Workload: it "
+            "must be lower case letters, digits, '-' and '.', at most 253 characters",
+        )
+    # Where roles are declared they are named by labels, and not by the hash (`declared`).
+    hashed = group.spec.dialect not in (SETS, ROLES)
+    there = (role for role in group.roles if hashed and members.count(Flag.ACTIVE, role))
+    bad = next((role for role in there if not is_dns_label(role)), None)
+    if bad is not None:
+        sample = next((p for p in by_age(ctx, group) if p.role == bad), pod)
+        return (
+            "BadRoleHash",
+            f"pod {sample.view.name if sample else '?'}: annotation {ROLE_HASH} is "
+            f"{_shown(bad)}, which can name no podset: it must be lower case letters, digits "
+            "and '-', at most 63 characters; without the annotation gatelog computes it",
+        )
+    if group.spec.total < 1 and not group.spec.dialect:
+        value = pod.view.annotations.get(GROUP_TOTAL_COUNT) if pod else None
+        return (
+            "BadTotalCount",
+            f"pod {name}: annotation {GROUP_TOTAL_COUNT} is {_shown(value)}, "
+            f"it must be an integer from 1 to {MAX_INT32}",
+        )
+    return None
+
+
+def _shown(value: str | None) -> str:
+    return repr(value if value is None or len(value) <= SHOWN else value[:SHOWN] + "...")
+
+
+def by_age(ctx: RuleContext, group: Group) -> list[Pod]:
+    """Return the pods of a group, oldest first, ties broken by uid. A pass over the group."""
+    pods = (ctx.pod(uid) for uid in ctx.members(group).flags)
+    return sorted(pods, key=lambda p: (p.view.created_at, p.view.uid))

@@ -1,0 +1,42 @@
+"""Places of a role: how many there are, and how many are not taken.
+
+Per role with count n, A active and I inactive pods (terms of KEP-976 "Retrying Failed Pods"):
+
+    replaced  A + I - n inactive pods, at most I: released, failed first (B20)
+    absent    n - A: while positive the group is short of pods
+
+In groups that declare sets or roles, whose pods may come one by one while it runs, n is the most
+places that were taken at once.
+
+Invariant: nothing is changed here.
+"""
+
+from podgroup.members import Flag
+from podgroup.rules.helpers.context import RuleContext
+from podgroup.view import Group, Role
+
+
+def staffed(group: Group) -> bool:
+    """Tell whether a group has roles whose places are to be looked after."""
+    composed = group.composition.done and not group.single
+    return composed and group.ending.finish is None and not group.mirror.lost
+
+
+def places(group: Group, role: Role) -> int:
+    """Return how many places of a role count as given: those that were taken, if it declares."""
+    return max(role.need, role.peak) if group.spec.dialect else role.count
+
+
+def absent(ctx: RuleContext, group: Group) -> int:
+    """Return how many pods are missing; with fast admission a role with any pod misses none."""
+    members = ctx.members(group)
+    missing = 0
+    for name, role in group.roles.items():
+        active = members.count(Flag.ACTIVE, name) + role.succeeded_gone
+        if group.spec.dialect:
+            missing += max(0, places(group, role) - active) if role.count else 0
+        elif group.spec.fast:
+            missing += 1 if role.count and not active else 0
+        else:
+            missing += max(0, role.count - active)
+    return missing

@@ -1,0 +1,25 @@
+"""Whether a group is admitted and goes on, and whether its pods are ready.
+
+Invariant: nothing is changed here.
+"""
+
+from podgroup.members import Flag
+from podgroup.rules.helpers.context import RuleContext
+from podgroup.view import Group, Holding
+
+
+def admitted(group: Group) -> Holding | None:
+    """Return what a group holds that is admitted and neither evicted nor over."""
+    holding = group.quota.holding
+    if holding is None or not holding.admitted:
+        return None
+    ends = group.requeueing.evicted is not None or group.ending.finish is not None
+    return None if ends else holding
+
+
+def all_ready(ctx: RuleContext, group: Group) -> bool:
+    """Tell whether every pod of a composed group is ready or succeeded (B6)."""
+    ready = ctx.members(group).count(Flag.READY)
+    for role in group.roles.values():
+        ready += role.succeeded_gone
+    return ready >= group.composition.total

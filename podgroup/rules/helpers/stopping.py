@@ -1,0 +1,35 @@
+"""Stopping a pod: it is deleted, and says why.
+
+Invariant: a pod is stopped once at a time.
+"""
+
+from podgroup.commands import StopPod
+from podgroup.events import Decision
+from podgroup.names import EVENT_STOPPED
+from podgroup.rules.helpers.context import RuleContext, normal, pod_ref
+from podgroup.view import Group, Pod
+
+
+def stop_pod(
+    ctx: RuleContext,
+    group: Group,
+    pod: Pod,
+    rule: str,
+    reason: str,
+    message: str,
+    grace_s: int | None = None,
+) -> Decision:
+    """Decide that a pod is stopped; `grace_s` is its grace period in seconds, None for its own."""
+    return ctx.decision(
+        group,
+        rule,
+        reason,
+        f"stop pod {pod.view.name}: {message}",
+        StopPod(
+            target=pod_ref(pod),
+            reason=reason,
+            message=message,
+            grace_s=grace_s,
+            events=normal(EVENT_STOPPED, message),
+        ),
+    )

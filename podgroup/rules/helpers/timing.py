@@ -1,0 +1,84 @@
+"""Timers of the rules, and whether a group still uses what it was given.
+
+A rule that waits for a moment asks for a timer of its group; when it fires the rules look at the
+group again and compare times. A timer says nothing by itself, so an old one does no harm.
+
+A group that must stop holds its quota until none of its pods may run: each has ended, is gone, or
+was never bound and is being deleted. A pod whose deletion time is over by its grace period, or by
+`PATIENCE_S` where that is more, is taken for gone: its kubelet does not answer any more, and
+Kubernetes' deletion time already includes the grace period once. An operator may choose not to wait
+for the grace period at all (`Policy.fast_quota_release`): being deleted is enough then.
+
+Invariant: a group has at most one timer of each purpose.
+"""
+
+from datetime import datetime, timedelta
+
+from podgroup.members import Flag
+from podgroup.records import Timed
+from podgroup.rules.helpers.context import Concluding, Conclusions, RuleContext
+from podgroup.view import Group, Pod
+
+GRACE = "grace"
+PATIENCE_S = 30
+"""Seconds that a kubelet has at least to say that a pod has ended, after it must have."""
+
+
+def wake_at(ctx: RuleContext, group: Group, purpose: str, at: datetime) -> Conclusions:
+    """Have the rules look at a group again at `at`, in place of an earlier wish of that purpose."""
+    name = f"{purpose}/{group.id}/"
+    known = ctx.world.meta.timers.get(name)
+    if known is None or known.due_at != at:
+        return (Timed(group.id, purpose, at),)
+    return ()
+
+
+def no_wake(ctx: RuleContext, group: Group, purpose: str) -> Conclusions:
+    """Take a wish back."""
+    if (timers := ctx.world.meta.timers) and f"{purpose}/{group.id}/" in timers:
+        return (Timed(group.id, purpose),)
+    return ()
+
+
+def given_up_at(pod: Pod) -> datetime | None:
+    """Return when a pod that is being deleted is taken for gone, None if it is not."""
+    deleted_at = pod.view.deleted_at
+    if deleted_at is None or pod.view.grace_s is None:
+        return None
+    return deleted_at + timedelta(seconds=max(pod.view.grace_s, PATIENCE_S))
+
+
+def may_run(ctx: RuleContext, pod: Pod) -> bool:
+    """Tell whether a pod may run, as far as a kubelet answers for it."""
+    if not ctx.members(ctx.world.groups[pod.group]).flags[pod.view.uid] & Flag.LIVE:
+        return False
+    lost_at = given_up_at(pod)
+    return lost_at is None or lost_at > ctx.here.at
+
+
+def still_running(ctx: RuleContext, group: Group) -> Concluding[bool]:
+    """Tell whether a pod of the group runs; asks for a look when the last one will be given up."""
+    members = ctx.members(group)
+    if not members.count(Flag.LIVE):
+        yield from no_wake(ctx, group, GRACE)
+        return False
+    if members.count(Flag.STOPPABLE) or not members.count(Flag.DELETING):
+        return True  # a pod has not even been asked to stop
+    if ctx.world.policy.fast_quota_release:
+        yield from no_wake(ctx, group, GRACE)
+        return False
+    wish = ctx.world.meta.timers.get(f"{GRACE}/{group.id}/")
+    if wish is not None and wish.due_at > ctx.here.at:
+        return True  # looked at before: constant work per event
+    ends: list[datetime] = []
+    for uid in members.with_flags(Flag.LIVE):
+        end = given_up_at(ctx.pod(uid))
+        if end is None:
+            return True
+        ends.append(end)
+    last = max(ends)
+    if last <= ctx.here.at:
+        yield from no_wake(ctx, group, GRACE)
+        return False
+    yield from wake_at(ctx, group, GRACE, last)
+    return True

@@ -1,0 +1,102 @@
+"""What runs in groups that hold no quota is charged all the same, until it has ended or is gone.
+
+- A gate cannot be added to a pod that exists (KEP-3521), so a pod created while admission was down
+  or bypassed runs whatever we decide. It is left alone, and its group is Blocked with reason
+  RunningUnadmitted (B17).
+- A pod whose gate another client took off is stopped, and runs until it has obeyed.
+- A pod may outlive its group: one that is beyond the count, or whose group is over.
+
+Each is charged to the ClusterQueue that its group held quota of last, whatever became of its queue
+(a namespace that is deleted loses that before its pods have ended); in a group that never held any,
+to the one its queue leads to, if that selects its namespace. It is charged in the first flavor its
+shape may use, so that others do not start on quota that is not there. A pod of an evicted group
+that is being deleted is not, where an operator does not want to wait for it
+(`Policy.fast_quota_release`), nor one whose kubelet does not answer any more
+(`timing.given_up_at`).
+
+Invariant: nothing is ever admitted on top of it in its own ClusterQueue; of what pods take that
+were never admitted (`Charge.started` is false), other ClusterQueues lose nothing.
+"""
+
+from datetime import datetime
+
+from podgroup.admission.matching import selects
+from podgroup.facts import cluster_queue_of
+from podgroup.ids import PodUID
+from podgroup.members import Flag
+from podgroup.objects import ClusterQueueView
+from podgroup.quota import Charge, FlavorResource
+from podgroup.rules.helpers import snapshot
+from podgroup.rules.helpers.snapshot import counted
+from podgroup.rules.helpers.timing import given_up_at
+from podgroup.view import Group, World
+
+
+def charged_to(world: World, group: Group) -> ClusterQueueView | None:
+    """Return the ClusterQueue that is charged for what runs of a group without an admission."""
+    held_in = world.cluster_queues.get(group.quota.held_in)
+    if held_in is not None:
+        return held_in
+    queue, namespace = cluster_queue_of(world, group), world.namespaces.get(group.namespace)
+    selected = queue is not None and selects(
+        queue.namespaces, namespace.labels if namespace is not None else {}
+    )
+    return queue if selected else None
+
+
+def charge_for(
+    world: World, group: Group, queue: ClusterQueueView, usage: dict[FlavorResource, int]
+) -> Charge | None:
+    """Return what a group is charged that holds no quota, None for nothing."""
+    if not usage:
+        return None
+    running = world.members[group.id].with_flags(Flag.LIVE)
+    return Charge(
+        queue.name,
+        usage,
+        group.composition.priority,
+        group.created_at,
+        local_queue=(group.namespace, group.spec.queue),
+        started=bool(group.quota.held_in)
+        and all(world.pods[PodUID(uid)].let_in for uid in running),
+    )
+
+
+def ran_unadmitted(world: World, group: Group) -> Charge | None:
+    """Return what ran ungated when the last message had been folded: that is not stored."""
+    queue = charged_to(world, group)
+    if (
+        group.quota.holding is None
+        and queue is not None
+        and world.members[group.id].count(Flag.LIVE)
+    ):
+        usage, _ = usage_of_live(world, group, queue, world.meta.at or group.created_at)
+        return charge_for(world, group, queue, usage)
+    return None
+
+
+def usage_of_live(
+    world: World, group: Group, queue: ClusterQueueView, now: datetime
+) -> tuple[dict[FlavorResource, int], list[datetime]]:
+    """Return what runs, and when kubelets are given up that have not answered yet."""
+    usage: dict[FlavorResource, int] = {}
+    leaving = group.requeueing.evicted is not None and world.policy.fast_quota_release
+    lapses: list[datetime] = []
+    for uid in world.members[group.id].with_flags(Flag.LIVE):
+        pod = world.pods[PodUID(uid)]
+        if pod.deleting and leaving:
+            continue
+        lost_at = given_up_at(pod)
+        if lost_at is not None:
+            if lost_at <= now:
+                continue
+            lapses.append(lost_at)
+        for resources in queue.groups:
+            shape = snapshot.shaped_like(pod.view, pod.view.name)
+            flavor = snapshot.usable_flavor(world, resources, shape)
+            for resource in resources.covered:
+                amount = 1 if resource == "pods" else pod.view.requests.get(resource, 0)
+                if amount and flavor and (resource == "pods" or counted(world, resource)):
+                    key = (flavor, resource)
+                    usage[key] = usage.get(key, 0) + amount
+    return usage, lapses

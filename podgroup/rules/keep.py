@@ -1,0 +1,77 @@
+"""Rule about pods that run and are out of sight: their label is put back (`keep`).
+
+A watch with a label selector loses sight of a pod whose label is taken off, and cannot tell
+that from its end. The write that puts the label back can: it finds the pod by its uid, or not at
+all. Meanwhile the pod is what it was, and what it takes is charged.
+
+Who takes the label off again and again is answered more and more slowly, `CEILING_S` apart at most,
+so a fight costs little. It is recorded in history and by an Event on the pod, each time.
+
+Invariant: a hidden pod has either a write in flight, or a timer for the next.
+"""
+
+from datetime import datetime, timedelta
+
+from podgroup.commands import KeepPod, KubeEvent
+from podgroup.facts import KEEP
+from podgroup.members import Flag
+from podgroup.names import MANAGED_LABEL
+from podgroup.reasons import UNMANAGED
+from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
+from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.rules.helpers.timing import no_wake, wake_at
+from podgroup.view import Group, Pod
+
+CEILING_S = 60
+LABEL_PUT_BACK = "LabelPutBack"
+_MESSAGE = (
+    f"label {MANAGED_LABEL} was removed from a pod that runs: gatelog puts it back, and the pod "
+    "is charged to its queue until it has ended or is gone"
+)
+
+
+def restore_managed_label(ctx: RuleContext, group: Group) -> Conclusions:
+    """Run the rule."""
+    members, timers = ctx.members(group), ctx.world.meta.timers
+    if not members.count(Flag.HIDDEN):
+        yield from no_wake(ctx, group, KEEP)
+        return
+    wish = timers.get(f"{KEEP}/{group.id}/")
+    if wish is not None and wish.due_at > ctx.here.at:
+        return  # constant work per event: nothing is due before
+    later = []
+    for uid in members.listed(Flag.HIDDEN):
+        pod = ctx.pod(uid)
+        due = _due(pod)
+        if due > ctx.here.at:
+            later.append(due)
+        elif pod.free:
+            event = KubeEvent(type="Warning", reason=LABEL_PUT_BACK, message=_MESSAGE)
+            why = f"pod {pod.view.name} is out of sight: it has lost its label, or is gone"
+            yield ctx.decision(
+                group, "keep", UNMANAGED, why, KeepPod(target=pod_ref(pod), events=(event,))
+            )
+    if later:
+        yield from wake_at(ctx, group, KEEP, min(later))
+
+
+def _due(pod: Pod) -> datetime:
+    hiding = pod.hiding
+    assert hiding is not None
+    assert hiding.since is not None
+    pause_s = min(2 ** (hiding.kept - 1), CEILING_S) if hiding.kept else 0
+    return hiding.since + timedelta(seconds=pause_s)
+
+
+RULE = Rule(
+    name="keep",
+    run=restore_managed_label,
+    parked=True,
+    docs=(
+        RuleDoc(
+            "keep",
+            "a pod lost that label past its gate, and runs",
+            "puts the label back; the pod stays charged until it has ended or is gone",
+        ),
+    ),
+)

@@ -1,0 +1,358 @@
+"""Rules about the Workload's status: keep what it says equal to what we hold to be true.
+
+In builtin mode every condition and status.admission are ours and the Workload is a mirror for
+kubectl users. In kueue mode the core owns most of them; ours are WaitingForReplacementPods,
+PodsReady, Finished, reclaimablePods and, after an eviction, the release of quota, which the core
+never does by itself.
+
+One write at a time: while one is in flight what changes meanwhile is gathered, and the next write
+says it all. Conditions are compared by status, reason and message; times are the actuator's.
+
+Invariant: with nothing in flight and nothing changing, the rule is silent.
+"""
+
+from msgspec.structs import replace
+
+from podgroup.changes import ALL_READY, SUCCEEDED, WORKLOAD
+from podgroup.commands import WriteWorkloadStatus
+from podgroup.events import Decision
+from podgroup.facts import is_true, ran_s, role_of
+from podgroup.members import Flag
+from podgroup.names import (
+    ADMITTED,
+    EVICTED,
+    EVICTED_ADMISSION_CHECK,
+    EVICTED_DEACTIVATED,
+    EVICTED_PODS_READY_TIMEOUT,
+    EVICTED_PREEMPTED,
+    FINISHED,
+    NOT_ADMITTED_CHECKS,
+    NOT_ADMITTED_NO_RESERVATION,
+    PENDING_EVALUATION,
+    PODS_READY,
+    PREEMPTED,
+    PREEMPTED_IN_CLUSTER_QUEUE,
+    QUOTA_RESERVED,
+    REACTIVATED,
+    READY_RECOVERED,
+    READY_STARTED,
+    READY_WAIT_FOR_RECOVERY,
+    READY_WAIT_FOR_START,
+    REPLACEMENT_PODS_READY,
+    REQUEUED,
+    REQUEUED_BACKOFF_FINISHED,
+    WAITING_FOR_REPLACEMENT_PODS,
+)
+from podgroup.objects import NOT_REQUEUED, Condition, RequeueState, WorkloadView
+from podgroup.rules.helpers.checks import awaits_checks, wanted_checks
+from podgroup.rules.helpers.context import (
+    Concluding,
+    Conclusions,
+    RuleContext,
+    workload_free,
+    workload_ref,
+)
+from podgroup.rules.helpers.readiness import all_ready
+from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.rules.helpers.timing import still_running
+from podgroup.view import Group
+
+READY_MESSAGE = "All pods reached readiness and the workload is running"
+WAITING_MESSAGE = "Not all pods are ready or succeeded"
+RECOVERY_MESSAGE = "At least one pod has failed, waiting for recovery"
+UNCHECKED_MESSAGE = "Not all admission checks are ready"
+NO_RESERVATION_MESSAGE = "The workload has no reservation"
+
+Said = dict[str, Condition]
+"""What a Workload says, by type of condition."""
+Wanted = list[tuple[str, bool, str, str]]
+"""What it should say: type, whether it holds, reason, message. A Condition is made of what it does
+not say yet, which is seldom anything."""
+
+
+def mirror(ctx: RuleContext, group: Group) -> Conclusions:
+    """Write the Workload's status if it differs from what it should say."""
+    workload = group.mirror.workload
+    if workload is None or workload.deleted_at is not None or not workload_free(group):
+        return ()
+    if group.ending.finish is not None:
+        return _mirror_finish(ctx, group, workload)
+    if not group.composition.done or group.mirror.lost:
+        return ()
+    said = {condition.type: condition for condition in workload.conditions}
+    if ctx.world.mode == "kueue":
+        return _mirror_beside_kueue(ctx, group, workload, said)
+    return _mirror(ctx, group, workload, said)
+
+
+def _mirror_beside_kueue(
+    ctx: RuleContext, group: Group, workload: WorkloadView, said: Said
+) -> Conclusions:
+    wanted: Wanted = []
+    _shared(ctx, group, said, wanted)
+    releasing = yield from _release_due(ctx, group, workload)
+    if releasing:
+        _released(ctx, group, said, wanted)
+    else:
+        _reactivated(workload, said, wanted)
+    changed = _different(said, wanted)
+    reclaim = _reclaimable(ctx, group)
+    if changed or releasing or reclaim != workload.reclaimable:
+        yield _write(ctx, group, _status(group, changed, reclaim), clear=releasing)
+
+
+def _mirror(ctx: RuleContext, group: Group, workload: WorkloadView, said: Said) -> Conclusions:
+    wanted: Wanted = []
+    _quota(group, said, wanted)
+    _shared(ctx, group, said, wanted)
+    changed = _different(said, wanted)
+    reclaim = _reclaimable(ctx, group)
+    holding = group.quota.holding
+    stale_admission = workload.cluster_queue != (
+        holding.admission.cluster_queue if holding is not None else ""
+    )
+    checks = wanted_checks(ctx.world, group, workload)
+    requeue = _requeue_state(group)
+    same = reclaim == workload.reclaimable and requeue == workload.requeue
+    if not (changed or stale_admission or not same or checks is not None):
+        return ()
+    clear = holding is None and stale_admission
+    status = replace(
+        _status(group, changed, reclaim),
+        admission=holding.admission if holding is not None else None,
+        checks=checks,
+        reset_checks=checks is not None and not awaits_checks(group, stale=False),
+        requeue=requeue if requeue != workload.requeue else None,
+    )
+    return (_write(ctx, group, status, clear=clear),)
+
+
+def _status(group: Group, changed: list[Condition], reclaim: dict[str, int]) -> WriteWorkloadStatus:
+    return WriteWorkloadStatus(
+        target=workload_ref(group), conditions=tuple(changed), reclaimable=reclaim
+    )
+
+
+def _write(
+    ctx: RuleContext, group: Group, status: WriteWorkloadStatus, *, clear: bool
+) -> Decision:
+    """Have the status written; `clear` takes its admission back."""
+    changed = status.conditions
+    names = (
+        ", ".join(f"{c.type}={c.status}" for c in changed)
+        or "admission, checks, reclaimable pods or requeueState"
+    )
+    if clear:
+        status = replace(status, clear_admission=True, executed_s=_executed_s(ctx, group))
+    return ctx.decision(
+        group,
+        "mirror",
+        changed[0].reason if changed else "StatusChanged",
+        f"the Workload should say {names}",
+        status,
+    )
+
+
+def _executed_s(ctx: RuleContext, group: Group) -> int:
+    holding = group.quota.holding
+    if holding is None:
+        return group.quota.executed_s
+    return group.quota.executed_s + ran_s(holding, ctx.here.at)
+
+
+def _mirror_finish(ctx: RuleContext, group: Group, workload: WorkloadView) -> Conclusions:
+    finish = group.ending.finish
+    assert finish is not None
+    if finish.written:
+        return ()
+    said = {condition.type: condition for condition in workload.conditions}
+    wanted: Wanted = [(FINISHED, True, finish.reason, finish.message)]
+    releasing = group.requeueing.evicted is not None and bool(workload.cluster_queue)
+    if releasing:
+        # It ended while a write was in flight, before that of its eviction: this is the last one.
+        if ctx.world.mode == "kueue":
+            _released(ctx, group, said, wanted)
+        else:
+            _quota(group, said, wanted)
+    return (
+        ctx.decision(
+            group,
+            "mirror",
+            finish.reason,
+            f"the group is over: {finish.message}",
+            WriteWorkloadStatus(
+                target=workload_ref(group),
+                conditions=tuple(_different(said, wanted)),
+                clear_admission=releasing,
+                executed_s=group.quota.executed_s if releasing else None,
+            ),
+        ),
+    )
+
+
+def _different(said: Said, wanted: Wanted) -> list[Condition]:
+    found: list[Condition] = []
+    for kind, holds, reason, message in wanted:
+        status = "True" if holds else "False"
+        old = said.get(kind)
+        if old is None or old.status != status or old.reason != reason or old.message != message:
+            found.append(Condition(type=kind, status=status, reason=reason, message=message))
+    return found
+
+
+def _quota(group: Group, said: Said, wanted: Wanted) -> None:
+    """Conditions that Kueue's core would write (builtin mode only)."""
+    holding, evicted = group.quota.holding, group.requeueing.evicted
+    if holding is not None:
+        message = f"Quota reserved in ClusterQueue {holding.admission.cluster_queue}"
+        wanted.append((QUOTA_RESERVED, True, QUOTA_RESERVED, message))
+        if holding.admitted:
+            wanted.append((ADMITTED, True, ADMITTED, "The workload is admitted"))
+        else:
+            wanted.append((ADMITTED, False, NOT_ADMITTED_CHECKS, UNCHECKED_MESSAGE))
+    else:
+        reason, message = group.quota.reason
+        if not reason and evicted is not None:
+            reason, message = PENDING_EVALUATION, evicted.message
+        if reason:
+            wanted.append((QUOTA_RESERVED, False, reason, message))
+        if ADMITTED in said:
+            wanted.append((ADMITTED, False, NOT_ADMITTED_NO_RESERVATION, NO_RESERVATION_MESSAGE))
+    if evicted is not None:
+        wanted.append((EVICTED, True, evicted.reason, evicted.message))
+        if evicted.reason == EVICTED_PREEMPTED:
+            wanted.append((PREEMPTED, True, PREEMPTED_IN_CLUSTER_QUEUE, evicted.message))
+        if holding is None:
+            again = group.requeueing.requeued
+            wanted.append(_requeued(evicted.reason, evicted.message, again=again))
+    elif holding is not None:
+        for kind in (EVICTED, PREEMPTED):
+            old = said.get(kind)
+            if old is not None and old.status == "True":
+                wanted.append((kind, False, QUOTA_RESERVED, f"Previously: {old.message}"))
+        old = said.get(REQUEUED)
+        if old is not None and old.status == "False":
+            wanted.append(_requeued(old.reason, old.message, again=True))
+
+
+def _requeued(reason: str, message: str, *, again: bool) -> tuple[str, bool, str, str]:
+    if again and reason in (EVICTED_PODS_READY_TIMEOUT, EVICTED_ADMISSION_CHECK):
+        return (REQUEUED, True, REQUEUED_BACKOFF_FINISHED, "The back-off is over")
+    return (REQUEUED, again, reason, message)
+
+
+def _requeue_state(group: Group) -> RequeueState:
+    """Return what status.requeueState should say, to the second, as the API has it.
+
+    Nothing of a group that was deactivated: it begins anew once it is active again.
+    """
+    evicted = group.requeueing.evicted
+    if evicted is not None and evicted.reason.startswith(EVICTED_DEACTIVATED):
+        return NOT_REQUEUED
+    at = group.requeueing.requeue_at if evicted is not None else None
+    return RequeueState(
+        count=group.requeueing.timeouts, at=at.replace(microsecond=0) if at is not None else None
+    )
+
+
+def _shared(ctx: RuleContext, group: Group, said: Said, wanted: Wanted) -> None:
+    """Conditions that are ours in both modes."""
+    kind = WAITING_FOR_REPLACEMENT_PODS
+    if group.composition.short is not None:
+        wanted.append((kind, True, *group.composition.short))
+    elif kind in said:
+        wanted.append((kind, False, REPLACEMENT_PODS_READY, "No pods need replacement"))
+    ready = _pods_ready(ctx, group, said.get(PODS_READY))
+    if ready is not None:
+        wanted.append((PODS_READY, *ready))
+
+
+def _pods_ready(
+    ctx: RuleContext, group: Group, old: Condition | None
+) -> tuple[bool, str, str] | None:
+    """Return what PodsReady should say, None if nothing is to be written (`Policy`)."""
+    policy = ctx.world.policy
+    how = policy.wait_for_pods_ready
+    if how == "auto" and ctx.world.mode != "kueue":
+        how = "on" if policy.pods_ready_timeout_s else "off"
+    if how == "off":
+        return None
+    if group.quota.holding is None or group.requeueing.evicted is not None:
+        if old is None and how != "on":
+            return None  # nothing to take back, and absent says the same
+        return False, READY_WAIT_FOR_START, WAITING_MESSAGE
+    if all_ready(ctx, group):
+        recovered = old is not None and old.reason in (READY_WAIT_FOR_RECOVERY, READY_RECOVERED)
+        return True, READY_RECOVERED if recovered else READY_STARTED, READY_MESSAGE
+    if old is not None and (old.status == "True" or old.reason == READY_WAIT_FOR_RECOVERY):
+        return False, READY_WAIT_FOR_RECOVERY, RECOVERY_MESSAGE
+    if old is None and how != "on":
+        return None
+    return False, READY_WAIT_FOR_START, WAITING_MESSAGE
+
+
+def _reclaimable(ctx: RuleContext, group: Group) -> dict[str, int]:
+    """Succeeded pods per podset, capped at its count; none for single pods and serving groups."""
+    holding = group.quota.holding
+    if group.single or group.spec.serving:
+        return {}
+    if holding is None:
+        return dict(group.mirror.workload.reclaimable) if group.mirror.workload is not None else {}
+    members = ctx.members(group)
+    found: dict[str, int] = {}
+    for assignment in holding.admission.assignments:
+        role = group.roles.get(role_of(group, assignment.name))
+        if role is None:
+            continue
+        done = min(role.count, members.count(Flag.SUCCEEDED, role.name) + role.succeeded_gone)
+        if done:
+            found[assignment.name] = done
+    workload = group.mirror.workload
+    if workload is not None and is_true(workload, QUOTA_RESERVED):
+        # What was given up stays given up: Kueue refuses a status that takes any of it back.
+        for name, before in workload.reclaimable.items():
+            found[name] = max(before, found.get(name, 0))
+    return found
+
+
+def _release_due(ctx: RuleContext, group: Group, workload: WorkloadView) -> Concluding[bool]:
+    """Kueue mode: an evicted Workload still holds quota and nothing of the group runs."""
+    if group.requeueing.evicted is None or not workload.cluster_queue:
+        return False
+    if ctx.members(group).count(Flag.OPENING):
+        return False  # its gate may be off by now
+    return not (yield from still_running(ctx, group))
+
+
+def _released(ctx: RuleContext, group: Group, said: Said, wanted: Wanted) -> None:
+    evicted = group.requeueing.evicted
+    assert evicted is not None
+    # A single pod that was started never comes back; one that is still at its gate waits again.
+    started = group.single and not ctx.members(group).count(Flag.GATED)
+    dies = started and ctx.world.policy.skip_reassignment
+    requeue = evicted.reason in (EVICTED_PREEMPTED, "NodeFailures") and not dies
+    requeue = requeue and group.ending.finish is None
+    wanted.append((QUOTA_RESERVED, False, PENDING_EVALUATION, evicted.message))
+    wanted.append((REQUEUED, requeue, evicted.reason, evicted.message))
+    if ADMITTED in said:
+        wanted.append((ADMITTED, False, NOT_ADMITTED_NO_RESERVATION, NO_RESERVATION_MESSAGE))
+
+
+def _reactivated(workload: WorkloadView, said: Said, wanted: Wanted) -> None:
+    """Let a Workload queue again that its user has activated again (B15).
+
+    After a plain `Deactivated` the core does so itself; after `DeactivatedDueTo...` it does not.
+    """
+    requeued = said.get(REQUEUED)
+    if requeued is None or requeued.status == "True" or not workload.active:
+        return
+    if requeued.reason.startswith(f"{EVICTED_DEACTIVATED}DueTo"):
+        wanted.append((REQUEUED, True, REACTIVATED, "The workload was reactivated"))
+
+
+RULE = Rule(
+    name="mirror",
+    run=mirror,
+    reads=SUCCEEDED | ALL_READY | WORKLOAD,
+    docs=(RuleDoc("mirror", "the Workload's status says something else", "writes it"),),
+)

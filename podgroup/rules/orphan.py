@@ -1,0 +1,61 @@
+"""Rule: a single pod is being deleted, or gone, and does not run (any more).
+
+Its Workload is finished, and both are released at once.
+
+Invariant: one that runs keeps what it holds until it has ended.
+"""
+
+from podgroup.commands import FinishGroup
+from podgroup.members import Flag
+from podgroup.names import FINISHED_OWNER_NOT_FOUND
+from podgroup.rules.disown import withdraw
+from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
+from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.rules.helpers.timing import still_running
+from podgroup.view import Group
+
+ORPHAN_MESSAGE = "The workload's owner no longer exists"
+
+
+def orphan(ctx: RuleContext, group: Group) -> Conclusions:
+    """Finish the Workload of a single pod that is going or gone."""
+    if not group.single or group.ending.finish is not None:
+        return
+    members = ctx.members(group)
+    deleting = members.count(Flag.DELETING)
+    gone = not len(members) and group.mirror.workload is not None
+    if not deleting and not gone:
+        return
+    if group.departures.left:
+        yield from withdraw(ctx, group)
+        return
+    if deleting and (yield from still_running(ctx, group)):
+        return  # it runs on until it has ended, with what it holds
+    workload = group.mirror.workload
+    if (
+        group.requeueing.evicted
+        and ctx.world.mode == "kueue"
+        and workload
+        and workload.cluster_queue
+    ):
+        return  # its quota is given back first (`mirror`): Kueue asks what is to become of it
+    if members.count(Flag.TERMINATED):
+        return  # finished rather than orphaned: the finish rule says how it ended
+    yield ctx.decision(
+        group,
+        "orphan",
+        FINISHED_OWNER_NOT_FOUND,
+        "the pod is being deleted" if deleting else "the pod is gone",
+        FinishGroup(
+            target=group_ref(group), reason=FINISHED_OWNER_NOT_FOUND, message=ORPHAN_MESSAGE
+        ),
+    )
+
+
+RULE = Rule(
+    name="orphan",
+    run=orphan,
+    docs=(
+        RuleDoc("orphan", "a single pod is being deleted", "finishes its Workload, releases both"),
+    ),
+)

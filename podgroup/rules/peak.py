@@ -1,0 +1,35 @@
+"""Rule: in groups that declare their roles, how many places were taken at once is remembered.
+
+Invariant: a worker that its driver never created is not missing.
+"""
+
+from podgroup.changes import WORKLOAD
+from podgroup.members import Flag
+from podgroup.records import Peaked
+from podgroup.rules.helpers.context import Conclusions, RuleContext
+from podgroup.rules.helpers.places import staffed
+from podgroup.rules.helpers.rule import Rule
+from podgroup.view import Group
+
+
+def peak(ctx: RuleContext, group: Group) -> Conclusions:
+    """Declared roles: remember how many places were taken at once in this admission.
+
+    A worker that its driver never created is not missing; one that failed is. Before the group is
+    admitted, and again after it was evicted, only what comes first has to be there.
+    """
+    if not group.spec.dialect or not staffed(group):
+        return
+    members = ctx.members(group)
+    for role in group.roles.values():
+        active = min(role.count, members.count(Flag.ACTIVE, role.name) + role.succeeded_gone)
+        peak = max(role.peak, active) if group.quota.holding is not None else active
+        if peak != role.peak:
+            yield Peaked(group.id, role.name, peak)
+
+
+RULE = Rule(
+    name="peak",
+    run=peak,
+    reads=WORKLOAD,
+)

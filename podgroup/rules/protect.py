@@ -1,0 +1,83 @@
+"""Rule about what is in use: it carries a finalizer, and so cannot be deleted under its users.
+
+In kueue mode Kueue sees to this. In builtin mode a ClusterQueue that was deleted would take the
+quota of those that run with it, and one that is made anew under its name would give it out twice.
+
+Theory. A ClusterQueue is in use while groups hold quota in it; a ResourceFlavor or AdmissionCheck
+while a ClusterQueue names it. The mark is put on at once, and taken off when the object is to be
+deleted and nothing uses it any more. A ClusterQueue that is being deleted admits nothing, and so
+empties.
+
+Invariant: an object is looked at when it, or what uses it, changed, and has one write in flight.
+"""
+
+from podgroup.commands import MarkInUse, ObjectRef
+from podgroup.events import Decision
+from podgroup.facts import find_object
+from podgroup.objects import MARKED_KINDS, Marked, mark_timer
+from podgroup.rules.helpers.context import Conclusions, RuleContext
+from podgroup.rules.helpers.rule import BUILTIN, ClusterRule, RuleDoc
+from podgroup.view import World
+
+MOST_NAMED = 3
+
+
+def protect(ctx: RuleContext) -> Conclusions:
+    """Mark what may have come into use, and unmark what is to be deleted and is not in use."""
+    world = ctx.world
+    if world.mode != "builtin":
+        return
+    ending = (("ClusterQueue", "", name) for name in world.ending)
+    for kind, _, name in sorted({*(k for k in world.unannounced if k[0] in MARKED_KINDS), *ending}):
+        view: Marked | None = find_object(world, (kind, "", name))
+        if view is None or view.marking or mark_timer(kind, name) in world.meta.timers:
+            continue
+        if view.deleting and view.marked and not users(world, kind, name):
+            yield _tell(ctx, kind, view, off=True)
+        elif not view.deleting and not view.marked:
+            yield _tell(ctx, kind, view, off=False)
+
+
+def users(world: World, kind: str, name: str) -> str:
+    """Say what uses an object, "" for nothing."""
+    if kind == "ClusterQueue":
+        tally = world.quotas.tallies.get((kind, "", name))
+        held = tally.reserving if tally is not None else 0
+        return f"{held} groups hold quota in it" if held else ""
+    queues = sorted(
+        queue.name
+        for queue in world.cluster_queues.values()
+        if name in queue.checks or any(name == f.name for g in queue.groups for f in g.flavors)
+    )
+    return f"used by ClusterQueue {', '.join(queues[:MOST_NAMED])}" if queues else ""
+
+
+def _tell(ctx: RuleContext, kind: str, view: Marked, *, off: bool) -> Decision:
+    return ctx.decision_apart(
+        "protect",
+        "NotInUse" if off else "InUse",
+        f"{kind} {view.name} is being deleted and nothing uses it"
+        if off
+        else f"{kind} {view.name} is not to be deleted while it is in use",
+        MarkInUse(target=ObjectRef(kind=kind, namespace="", name=view.name, uid=view.uid), off=off),
+    )
+
+
+def _due(world: World) -> bool:
+    return bool(world.unannounced or (world.ending and world.quotas.moved))
+
+
+RULE = ClusterRule(
+    name="protect",
+    run=protect,
+    due=_due,
+    mode=BUILTIN,
+    docs=(
+        RuleDoc(
+            "protect",
+            "a ClusterQueue, ResourceFlavor or AdmissionCheck has no finalizer "
+            "`kueue.x-k8s.io/resource-in-use`, or is being deleted and nothing uses it any more",
+            "puts that finalizer on, or takes it off",
+        ),
+    ),
+)

@@ -1,0 +1,61 @@
+"""Rule: a pod cannot be read (an annotation that is too long, a field of another type).
+
+It is marked with what is wrong, once for each thing.
+
+Invariant: a pod says what is wrong with it as long as that is so.
+"""
+
+from podgroup.commands import KubeEvent, ObjectRef, ReportPod
+from podgroup.records import PodRefused
+from podgroup.rules.helpers.context import Conclusions, RuleContext
+from podgroup.rules.helpers.rule import ClusterRule, RuleDoc
+from podgroup.view import World
+
+REFUSED = "PodRefused"
+
+
+MAX_MARKED = 50
+"""Pods marked after one message of the log at most; the others follow after the next."""
+
+
+def refuse(ctx: RuleContext) -> Conclusions:
+    """Tell pods that cannot be read what is wrong with them."""
+    meta = ctx.world.meta
+    waiting = [uid for uid, refusal in meta.refused.items() if not refusal.told]
+    for uid in waiting[:MAX_MARKED]:
+        refusal = meta.refused[uid]
+        yield PodRefused("", uid)
+        pod = ctx.world.pods.get(uid)
+        after = "goes by what it last read of it" if pod is not None else "leaves it alone"
+        if pod is not None and pod.view.unread:
+            after = "goes on without what is too long"
+        message = (
+            f"gatelog cannot read this pod and {after} until the field is fixed: {refusal.message}"
+        )
+        command = ReportPod(
+            target=ObjectRef(kind="Pod", namespace=refusal.namespace, name=refusal.name, uid=uid),
+            status="False",
+            reason=REFUSED,
+            message=message,
+            events=(KubeEvent(type="Warning", reason=REFUSED, message=message),),
+        )
+        if pod is not None:
+            yield ctx.decision(ctx.world.groups[pod.group], "refuse", REFUSED, message, command)
+        else:
+            yield ctx.decision_apart("refuse", REFUSED, message, command)
+
+
+def _due(world: World) -> bool:
+    return bool(world.meta.untold)
+
+
+RULE = ClusterRule(
+    name="refuse",
+    run=refuse,
+    due=_due,
+    docs=(
+        RuleDoc(
+            "refuse", "a pod cannot be read", "says on the pod what is wrong, once for each thing"
+        ),
+    ),
+)

@@ -1,0 +1,62 @@
+"""Rule: a pod of the same role has a failed pod's place: the failed one is released.
+
+Invariant: no pod is released while one is missing among the owners, so that the Workload is never
+owned by nothing.
+"""
+
+from podgroup.changes import WORKLOAD
+from podgroup.commands import FinalizePod
+from podgroup.members import Flag
+from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
+from podgroup.rules.helpers.order import replace_key
+from podgroup.rules.helpers.places import places, staffed
+from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.rules.helpers.timing import may_run
+from podgroup.rules.own import lacks_owners
+from podgroup.view import Group, Role
+
+
+def replace(ctx: RuleContext, group: Group) -> Conclusions:
+    """Release pods whose places others have."""
+    if not ctx.members(group).count(Flag.INACTIVE) or not staffed(group):
+        return
+    if lacks_owners(ctx, group):
+        return
+    for name in sorted(group.roles):
+        yield from _replace(ctx, group, group.roles[name])
+
+
+def _replace(ctx: RuleContext, group: Group, role: Role) -> Conclusions:
+    members = ctx.members(group)
+    inactive = members.count(Flag.INACTIVE, role.name)
+    active = members.count(Flag.ACTIVE, role.name) + role.succeeded_gone
+    over = min(inactive, inactive + active - places(group, role))
+    if not role.count or over <= 0:
+        return
+    pods = sorted(
+        (ctx.pod(u) for u in members.listed(Flag.INACTIVE) if members.roles[u] == role.name),
+        key=replace_key,
+    )
+    for pod in pods[:over]:
+        if pod.held and pod.free and not may_run(ctx, pod):
+            yield ctx.decision(
+                group,
+                "replace",
+                "PodReplaced",
+                f"pod {pod.view.name} ended and another pod of role {role.name} has its place",
+                FinalizePod(target=pod_ref(pod)),
+            )
+
+
+RULE = Rule(
+    name="replace",
+    run=replace,
+    reads=WORKLOAD,
+    docs=(
+        RuleDoc(
+            "replace",
+            "a pod of the same role has a failed pod's place",
+            "releases the failed one, the one that failed first before others",
+        ),
+    ),
+)

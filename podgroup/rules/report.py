@@ -1,0 +1,258 @@
+"""What users see on their pods: a condition and an Event that say why a pod waits.
+
+Following the review of KEP-5501: a reason is reported once it has held for 5 s, once per change, in
+stable words, and withdrawn when it no longer holds. `PodScheduled` stays the API server's and the
+scheduler's; ours is condition gatelog.io/admitted.
+
+Reported are, when the timer of a group falls due:
+  - the reason the group waits for, to its first `MAX_PODS` pods by age and uid (every pod of a
+    group says the same; the others are one `gatelog why` away)
+  - to a gated pod of a role that the admitted Workload does not have: which roles it has (B7)
+  - to a gated pod that asks for more than its group has declared for its role: for how much more
+  - to a gated pod of a role whose places are all taken: that it waits for one (B4)
+  - to a gated pod of a group that is over: what it waits for, or that it never starts
+  - to the first pod: that the API server would not take the group's Workload (builtin mode)
+
+The Event is Normal while quota or pods are waited for and a Warning when only a person can help.
+Invariant: a report is written to a pod only if it differs from the last one.
+"""
+
+from datetime import timedelta
+
+from podgroup.commands import EmitEvent, KubeEvent, ObjectRef, ReportPod
+from podgroup.events import Decision
+from podgroup.facts import UNPLACED, beyond, role_of, unknown_flavor
+from podgroup.ids import PodUID
+from podgroup.members import Flag
+from podgroup.names import ADMITTED, GROUP_TOTAL_COUNT
+from podgroup.quantities import format_amount
+from podgroup.reasons import (
+    FLAVOR_NOT_FOUND,
+    GROUP_IS_OVER,
+    LARGER_THAN_DECLARED,
+    UNKNOWN_ROLE,
+    UNMANAGED,
+    WAITING_FOR_PLACE,
+    WORKLOAD_REFUSED,
+    reason_of,
+)
+from podgroup.records import RecountReported, RefusalReported, Reportable, Reported
+from podgroup.rules.helpers.context import Conclusions, RuleContext, pod_ref
+from podgroup.rules.helpers.order import start_key
+from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.rules.helpers.wording import refusal
+from podgroup.view import Group, Pod
+
+HOLD = timedelta(seconds=5)
+MAX_PODS = 50
+
+
+def report(ctx: RuleContext, group: Group) -> Conclusions:
+    """Report to users what there is to report, or arrange for it to be reported later."""
+    key = _key(ctx, group)
+    if key != group.reporting.key:
+        said = None if group.explained.wait is not None and group.ending.finish is None else key
+        yield Reportable(group.id, said, ctx.here.at + HOLD if key else None)
+    if group.reporting.due:
+        yield Reported(group.id)
+        for pod, (reason, message) in _reports(ctx, group):
+            if pod.reported != (reason, message):
+                yield _tell(ctx, group, pod, reason, message)
+    if group.reporting.pods and group.explained.wait is None:
+        yield from _take_back(ctx, group, everyone=not key)
+    if group.mirror.refused != group.mirror.refusal_told:
+        yield from _refused(ctx, group)
+    if group.reporting.recounted is not None:
+        yield from _recounted(ctx, group, *group.reporting.recounted)
+        yield RecountReported(group.id)
+
+
+def _refused(ctx: RuleContext, group: Group) -> Conclusions:
+    """Tell the first pod that its group has no Workload, where that is no reason to wait."""
+    first = ctx.members(group).first()
+    yield RefusalReported(group.id)
+    if not group.mirror.refused or first is None or ctx.world.mode == "kueue":
+        return
+    message = (
+        f"{refusal(group)}; the group is queued and runs without it, and it is tried again later"
+    )
+    event = KubeEvent(type="Warning", reason=WORKLOAD_REFUSED, message=message)
+    yield ctx.decision(
+        group,
+        "report",
+        WORKLOAD_REFUSED,
+        message,
+        EmitEvent(target=pod_ref(ctx.pod(first)), events=(event,)),
+    )
+
+
+def _recounted(ctx: RuleContext, group: Group, uid: PodUID, old: str, new: str) -> Conclusions:
+    pod = ctx.world.pods.get(uid)
+    if pod is None:
+        return
+    what = "what it declares" if group.spec.dialect else GROUP_TOTAL_COUNT
+    message = (
+        f"pod {pod.view.name}: {what} was changed from {old} to {new}; "
+        f"the group is complete and stays at {group.composition.total}"
+    )
+    event = KubeEvent(type="Warning", reason="TotalCountChanged", message=message)
+    yield ctx.decision(
+        group,
+        "report",
+        "TotalCountChanged",
+        message,
+        EmitEvent(target=pod_ref(pod), events=(event,)),
+    )
+
+
+def _key(ctx: RuleContext, group: Group) -> str:
+    """Name what there is to tell, "" if nothing: constant work, compared on every event."""
+    if group.ending.finish is not None:
+        late = ctx.members(group).count(Flag.GATED)
+        return f"{late} after {group.ending.finish.reason}" if late else ""
+    if group.explained.wait is not None:
+        return f"{group.explained.wait.reason}\n{group.explained.wait.message}"
+    odd = _odd(ctx, group)
+    return f"{odd} odd" if odd else ""
+
+
+def _odd(ctx: RuleContext, group: Group) -> int:
+    """Count gated pods of an admitted group that are not about to start."""
+    if group.quota.holding is None or group.requeueing.evicted is not None:
+        return 0
+    members = ctx.members(group)
+    return members.count(Flag.GATED) - members.count(Flag.OPENING)
+
+
+def _reports(ctx: RuleContext, group: Group) -> list[tuple[Pod, tuple[str, str]]]:
+    members = ctx.members(group)
+    if group.ending.finish is not None:
+        gated = (ctx.pod(uid) for uid in members.listed(Flag.GATED))
+        chosen = sorted((pod for pod in gated if not pod.deleting), key=start_key)[:MAX_PODS]
+        return [(pod, (GROUP_IS_OVER, _over(group, pod))) for pod in chosen]
+    wait = group.explained.wait
+    if wait is not None:
+        pods = [ctx.pod(uid) for uid in members.with_flags(Flag.ACTIVE)]
+        chosen = sorted(pods, key=start_key)[:MAX_PODS]
+        return [(pod, (wait.reason, wait.message)) for pod in chosen]
+    found = []
+    for uid in members.listed(Flag.GATED):
+        pod = ctx.pod(uid)
+        role = group.roles[pod.role]
+        if pod.deleting:
+            continue
+        if not role.count:
+            found.append((pod, _unplaced(group, pod)))
+        elif flavor := _unknown_flavor(ctx, group, pod):
+            text = (
+                f"pod {pod.view.name} is admitted with ResourceFlavor {flavor}, which is not there"
+            )
+            found.append((pod, (FLAVOR_NOT_FOUND, text)))
+        else:
+            text = (
+                f"all {role.count} places of role {pod.role} are taken; "
+                "the pod starts when one is given up"
+            )
+            found.append((pod, (WAITING_FOR_PLACE, text)))
+    return found
+
+
+def _over(group: Group, pod: Pod) -> str:
+    """Say that a group is over, and what becomes of a pod that is still at its gate."""
+    finish = group.ending.finish
+    why = f"{finish.reason}: {finish.message}" if finish is not None else ""
+    if group.single:
+        return f"pod {pod.view.name} never starts ({why}); delete it and make it again"
+    return (
+        f"group {group.name} is over ({why}); pod {pod.view.name} stays at its gate until every "
+        f"pod past its gate and Workload {group.mirror.name} are gone, and is then queued in a "
+        "new group of that name"
+    )
+
+
+def _unplaced(group: Group, pod: Pod) -> tuple[str, str]:
+    """Say why a pod has no place in an admitted group."""
+    view, role = pod.view, pod.role.removeprefix(UNPLACED)
+    known = ", ".join(sorted(name for name, r in group.roles.items() if r.count))
+    more = beyond(group, role, view)
+    if more:
+        amounts = ", ".join(f"{r} {format_amount(r, more[r])}" for r in sorted(more))
+        return LARGER_THAN_DECLARED, (
+            f"pod {view.name} asks for {amounts}, more than its group has declared for role "
+            f"{role}, so there is no quota for it; its roles are {known}"
+        )
+    return UNKNOWN_ROLE, (
+        f"pod {view.name} has role {role}, which the admitted Workload "
+        f"{group.mirror.name} does not have; its roles are {known}"
+    )
+
+
+def _unknown_flavor(ctx: RuleContext, group: Group, pod: Pod) -> str:
+    assignments = (
+        group.quota.holding.admission.assignments if group.quota.holding is not None else ()
+    )
+    mine = (a for a in assignments if role_of(group, a.name) == pod.role)
+    return next((flavor for a in mine if (flavor := unknown_flavor(ctx.world, a))), "")
+
+
+def _tell(ctx: RuleContext, group: Group, pod: Pod, reason: str, message: str) -> Decision:
+    known = reason_of(reason)
+    kind = "Warning" if known.serious else "Normal"
+    event = KubeEvent(type=kind, reason=known.event_name, message=message)
+    return ctx.decision(
+        group,
+        "report",
+        reason,
+        message,
+        ReportPod(
+            target=pod_ref(pod), status="False", reason=reason, message=message, events=(event,)
+        ),
+    )
+
+
+def _take_back(ctx: RuleContext, group: Group, *, everyone: bool) -> Conclusions:
+    """Say that the report no longer holds, where it was written: `everyone`, or what started."""
+    holding = group.quota.holding
+    if holding is not None:
+        reason = ADMITTED
+        message = f"Admitted by clusterQueue {holding.admission.cluster_queue}"
+    elif group.ending.finish is not None:
+        reason, message = group.ending.finish.reason, group.ending.finish.message
+    else:
+        return
+    for uid in ctx.members(group).listed(Flag.TOLD):
+        pod = ctx.pod(uid)
+        if everyone or not pod.gated:
+            yield ctx.decision(
+                group,
+                "report",
+                reason,
+                message,
+                ReportPod(target=pod_ref(pod), status="True", reason=reason, message=message),
+            )
+
+
+def unmanaged(ctx: RuleContext, group: Group, target: ObjectRef, message: str) -> Decision:
+    """Decide that a pod says that it is not in our hands."""
+    return ctx.decision(
+        group,
+        "report",
+        UNMANAGED,
+        message,
+        ReportPod(target=target, status="False", reason=UNMANAGED, message=message),
+    )
+
+
+RULE = Rule(
+    name="report",
+    run=report,
+    parked=True,
+    docs=(
+        RuleDoc(
+            "report",
+            "a reason has held for 5 s, or holds no longer",
+            "writes the condition `gatelog.io/admitted` and an Event on the group's pods (the "
+            "first 50)",
+        ),
+    ),
+)

@@ -1,0 +1,37 @@
+"""Rule: pods are missing that must be replaced (`WaitingForReplacementPods`).
+
+Invariant: while short the reason stays what it was when the shortage began, unless an eviction says
+more.
+"""
+
+from podgroup.changes import WORKLOAD
+from podgroup.records import Shortened
+from podgroup.rules.helpers.context import Conclusions, RuleContext
+from podgroup.rules.helpers.places import absent, staffed
+from podgroup.rules.helpers.rule import Rule
+from podgroup.view import Group
+
+
+def shortage(ctx: RuleContext, group: Group) -> Conclusions:
+    """Keep `group.short`, from which condition WaitingForReplacementPods is written.
+
+    While short the reason stays what it was when the shortage began, unless an eviction says more.
+    """
+    if not staffed(group):
+        return
+    short, evicted = group.composition.short, group.requeueing.evicted
+    if not absent(ctx, group):
+        short = None
+    elif evicted is not None:
+        short = (evicted.reason, evicted.message)
+    elif short is None:
+        short = ("PodsFailed", "Some Failed pods need replacement")
+    if short != group.composition.short:
+        yield Shortened(group.id, short)
+
+
+RULE = Rule(
+    name="shortage",
+    run=shortage,
+    reads=WORKLOAD,
+)

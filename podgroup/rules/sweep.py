@@ -1,0 +1,39 @@
+"""Rule: none of a group's pods is left, and its Workload is released.
+
+Its owner references point at nothing any more, so garbage collection deletes it as soon as our
+finalizer is off. It is deleted by us where that need not come: in groups too big for complete
+owner references (B16), and where a pod that owns it was taken out of the group and lives on.
+
+Invariant: no Workload is left behind.
+"""
+
+from podgroup.commands import FinalizeWorkload
+from podgroup.names import MAX_OWNERS, WORKLOAD_FINALIZER
+from podgroup.rules.helpers.context import Conclusions, RuleContext, workload_free, workload_ref
+from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.view import Group
+
+
+def sweep(ctx: RuleContext, group: Group) -> Conclusions:
+    """Release the Workload of a group none of whose pods is left."""
+    workload = group.mirror.workload
+    if len(ctx.members(group)) or workload is None or not workload_free(group):
+        return
+    if group.single and not (group.ending.finish is not None and group.ending.finish.written):
+        return
+    lasts = group.composition.total > MAX_OWNERS or group.departures.strayed
+    if WORKLOAD_FINALIZER in workload.finalizers or (lasts and workload.deleted_at is None):
+        yield ctx.decision(
+            group,
+            "sweep",
+            "NoPodsLeft",
+            "no pod of the group is left",
+            FinalizeWorkload(target=workload_ref(group), delete=lasts),
+        )
+
+
+RULE = Rule(
+    name="sweep",
+    run=sweep,
+    docs=(RuleDoc("sweep", "no pod of the group is left", "releases the Workload"),),
+)

@@ -1,0 +1,59 @@
+"""Rule: pods run since before this log began, and their Workload is gone: they are taken over.
+
+This log does not know their admission (it was lost, or removed with gatelog), but the pods carry
+what a start leaves on them and were never seen at their gate: they are composed as they run, and
+what they run on is charged as an admission, if the ClusterQueue knows flavors for them. Where it
+does not, or where pods of the group are missing, they run on and are charged unadmitted (`charge`).
+
+In kueue mode the new Workload asks Kueue for quota, and the pods run meanwhile.
+
+Invariant: no pod is stopped here, and none that was seen at its gate is let in here.
+"""
+
+from podgroup.commands import AdmitGroup
+from podgroup.facts import cluster_queue_of, runs_since_before
+from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
+from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
+from podgroup.rules.helpers.snapshot import first_flavors
+from podgroup.view import Group
+
+
+def take_over(ctx: RuleContext, group: Group) -> Conclusions:
+    """Let a group hold what its pods run on since before this log began (builtin mode)."""
+    if (
+        group.quota.holding is not None
+        or group.quota.admissions
+        or group.requeueing.evicted is not None
+    ):
+        return
+    if not group.composition.done or group.ending.finish is not None or group.mirror.lost:
+        return
+    if not runs_since_before(ctx.world, group):
+        return
+    queue = cluster_queue_of(ctx.world, group)
+    if queue is None:
+        return
+    sets = first_flavors(ctx.world, group, queue)
+    if not sets:
+        return
+    yield ctx.decision(
+        group,
+        "takeover",
+        "TakenOver",
+        f"its pods run since before this log began: charged to ClusterQueue {queue.name}",
+        AdmitGroup(target=group_ref(group), cluster_queue=queue.name, assignments=sets),
+    )
+
+
+RULE = Rule(
+    name="takeover",
+    run=take_over,
+    mode=BUILTIN,
+    docs=(
+        RuleDoc(
+            "takeover",
+            "pods run since before the log began, with the marks of their start and no Workload",
+            "charges what they run on as an admission",
+        ),
+    ),
+)

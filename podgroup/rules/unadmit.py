@@ -1,0 +1,74 @@
+"""Rule: a pod is past the gate without an admission, and is stopped.
+
+That is so if our log has seen the gate on it. A pod that never had one is left to run and reported
+(B17) unless an operator wants it stopped (`Policy.stop_unadmitted`), and so is one that we let in while Kueue has yet to decide about a Workload that was made
+again (`helpers.lost_workload`). One that we never let in has `UNADMITTED_GRACE_S` to end, whatever
+grace period it asks for.
+
+Invariant: no pod of a group that holds quota is stopped here.
+"""
+
+from podgroup.facts import started_before
+from podgroup.members import Flag
+from podgroup.names import REASON_NOT_ADMITTED
+from podgroup.rules.helpers.context import UNADMITTED_GRACE_S, Conclusions, RuleContext, short_grace
+from podgroup.rules.helpers.lost_workload import precedes
+from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.rules.helpers.stopping import stop_pod
+from podgroup.rules.helpers.timing import may_run
+from podgroup.view import Group, Pod
+
+NOT_ADMITTED_MESSAGE = "Not admitted by cluster queue"
+
+
+def unadmit(ctx: RuleContext, group: Group) -> Conclusions:
+    """Stop what runs of a group that holds nothing."""
+    if group.requeueing.evicted is not None or group.quota.holding is not None:
+        return ()
+    if group.ending.finish is not None or group.mirror.lost:
+        return ()
+    return _unadmit(ctx, group)
+
+
+def _unadmit(ctx: RuleContext, group: Group) -> Conclusions:
+    members = ctx.members(group)
+    started = [ctx.pod(uid) for uid in members.listed(Flag.STOPPABLE)]
+    # Who was never let in is not about to be held, and may have been deleted with a long grace.
+    known = group.composition.done and not _about_to_be_held(group)
+    going = [ctx.pod(uid) for uid in members.listed(Flag.DELETING)]
+    unwanted = bool(started) and _unwanted(ctx, group)
+    for pod in [*started, *(pod for pod in going if _lingers(ctx, pod))]:
+        if (
+            (pod.opened or (unwanted and not pod.let_in))
+            and pod.free
+            and (known or not pod.let_in)
+            and not precedes(ctx, group, pod)
+        ):
+            grace_s = short_grace(pod)
+            yield stop_pod(
+                ctx, group, pod, "unadmit", REASON_NOT_ADMITTED, NOT_ADMITTED_MESSAGE, grace_s
+            )
+
+
+def _unwanted(ctx: RuleContext, group: Group) -> bool:
+    """Tell whether pods that were never at a gate are to be stopped: none was started before."""
+    wanted = ctx.world.policy.stop_unadmitted and bool(group.spec.queue)
+    return wanted and not started_before(ctx.world, group)
+
+
+def _lingers(ctx: RuleContext, pod: Pod) -> bool:
+    """Tell whether a pod that was never let in was given longer to end than it is due."""
+    grace_s = pod.view.grace_s
+    return may_run(ctx, pod) and not pod.let_in and (grace_s or 0) > UNADMITTED_GRACE_S
+
+
+def _about_to_be_held(group: Group) -> bool:
+    # kueue mode: a Workload that has not been read back yet cannot say that it is not admitted.
+    return group.mirror.workload is None
+
+
+RULE = Rule(
+    name="unadmit",
+    run=unadmit,
+    docs=(RuleDoc("unadmit", "a pod is past the gate without an admission", "stops it"),),
+)

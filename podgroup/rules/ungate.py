@@ -1,0 +1,179 @@
+"""Rule: the group is admitted: gated pods start, oldest first, one per free place of their role.
+
+Invariant: open pods plus pods being opened never exceed a role's count.
+"""
+
+from typing import NamedTuple
+
+from podgroup.commands import KubeEvent, UngatePod
+from podgroup.events import Decision
+from podgroup.facts import role_of, unknown_flavor
+from podgroup.members import Flag
+from podgroup.names import (
+    ADMISSION_GATE,
+    CLUSTER_QUEUE_LABEL,
+    EVENT_STARTED,
+    LOCAL_QUEUE_LABEL,
+    MAX_LABEL_VALUE,
+    PODSET_LABEL,
+    ROLE_HASH,
+    SLICE_NAME,
+    TOPOLOGY_GATE,
+    TOPOLOGY_PREFERRED,
+    TOPOLOGY_REQUIRED,
+    TOPOLOGY_UNCONSTRAINED,
+    WORKLOAD_ANNOTATION,
+)
+from podgroup.objects import Assignment, PodSetUpdate, Toleration
+from podgroup.rules.helpers.context import Conclusions, RuleContext, normal, pod_ref
+from podgroup.rules.helpers.no_workload import without_workload
+from podgroup.rules.helpers.order import start_key
+from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.view import Group, Pod
+
+_TOPOLOGY = (TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED, TOPOLOGY_UNCONSTRAINED)
+
+
+_ELASTIC = (SLICE_NAME, WORKLOAD_ANNOTATION)
+"""Annotations of an earlier slice that give way to those of the one that is admitted."""
+
+
+def ungate(ctx: RuleContext, group: Group) -> Conclusions:
+    """Start what may start."""
+    holding = group.quota.holding
+    if holding is None or not holding.admitted or group.requeueing.evicted is not None:
+        return
+    if group.ending.finish is not None or group.mirror.lost:
+        return
+    members = ctx.members(group)
+    if not members.count(Flag.GATED):
+        return
+    for assignment in holding.admission.assignments:
+        role = group.roles.get(role_of(group, assignment.name))
+        if role is None or unknown_flavor(ctx.world, assignment):
+            continue
+        taken = (
+            members.count(Flag.OPEN, role.name)
+            + members.count(Flag.OPENING, role.name)
+            + role.succeeded_gone
+        )
+        room = role.count - taken
+        if room <= 0:
+            continue
+        waiting = [
+            pod
+            for pod in (
+                ctx.pod(u) for u in members.listed(Flag.GATED) if members.roles[u] == role.name
+            )
+            if pod.free and not pod.deleting and not pod.terminated
+        ]
+        if not waiting:
+            continue
+        queue = holding.admission.cluster_queue
+        given = _given(ctx, group, assignment, queue)
+        for pod in sorted(waiting, key=start_key)[:room]:
+            yield _ungate(ctx, group, pod, queue, given)
+
+
+class _Given(NamedTuple):
+    """What an admission gives every pod of one podset: made once, said in each pod's decision."""
+
+    selector: dict[str, str]
+    tolerations: tuple[Toleration, ...]
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    """Before those of `updates`, and what depends on the pod comes between."""
+    updates: list[PodSetUpdate]
+    topology: bool
+    slice_name: str
+    events: tuple[KubeEvent, ...]
+
+
+def _given(ctx: RuleContext, group: Group, assignment: Assignment, queue: str) -> _Given:
+    policy = ctx.world.policy
+    selector: dict[str, str] = {}
+    tolerations: list[Toleration] = []
+    for flavor in dict.fromkeys(assignment.flavors.values()):
+        view = ctx.world.flavors.get(flavor)
+        if view is not None:
+            selector.update(view.node_labels)
+            tolerations += [t for t in view.tolerations if t not in tolerations]
+    labels = {PODSET_LABEL: assignment.name, LOCAL_QUEUE_LABEL: group.spec.queue}
+    if len(queue) <= MAX_LABEL_VALUE and "." not in queue:
+        labels[CLUSTER_QUEUE_LABEL] = queue
+    updates = _updates(group, assignment.name)
+    for update in updates:
+        labels.update(update.labels)
+        selector.update(update.node_selector)
+        tolerations += [t for t in update.tolerations if t not in tolerations]
+    return _Given(
+        selector=selector,
+        tolerations=tuple(tolerations),
+        labels={key: value for key, value in labels.items() if value},
+        annotations={WORKLOAD_ANNOTATION: group.mirror.name}
+        if policy.topology_aware_scheduling and not without_workload(ctx.world, group)
+        else {},
+        updates=updates,
+        topology=assignment.topology and policy.topology_aware_scheduling,
+        slice_name=_slice(ctx, group),
+        events=normal(EVENT_STARTED, f"Admitted by clusterQueue {queue}"),
+    )
+
+
+def _ungate(ctx: RuleContext, group: Group, pod: Pod, queue: str, given: _Given) -> Decision:
+    view, topology = pod.view, given.topology
+    annotations = given.annotations.copy()
+    if not view.role_annotated and not group.single:
+        # Ungating changes the shape; the role must not change with it if the log is ever lost.
+        annotations[ROLE_HASH] = view.role if group.spec.dialect else pod.role
+    if topology and not any(key in view.annotations for key in _TOPOLOGY):
+        annotations[TOPOLOGY_UNCONSTRAINED] = "true"  # Kueue's ungater looks for one of the three
+    if given.slice_name:
+        annotations[SLICE_NAME] = given.slice_name
+    for update in given.updates:
+        annotations.update(update.annotations)
+    asked = any(update.labels or update.annotations for update in given.updates)
+    two = TOPOLOGY_GATE in view.gates and not topology
+    elastic = ctx.world.policy.elastic_jobs and SLICE_NAME in annotations
+    return ctx.decision(
+        group,
+        "ungate",
+        "Admitted",
+        f"pod {view.name} may start: admitted by ClusterQueue {queue}",
+        UngatePod(
+            target=pod_ref(pod),
+            gates=(ADMISSION_GATE, TOPOLOGY_GATE) if two else (ADMISSION_GATE,),
+            node_selector=given.selector,
+            tolerations=given.tolerations,
+            labels=given.labels,
+            annotations=annotations,
+            replaces=_ELASTIC if elastic else (),
+            workload=group.mirror.name if asked and ctx.world.mode != "kueue" else "",
+            events=given.events,
+        ),
+    )
+
+
+def _slice(ctx: RuleContext, group: Group) -> str:
+    """Return the slice that an elastic Workload is, "" for any other."""
+    if not ctx.world.policy.elastic_jobs or group.mirror.workload is None:
+        return ""
+    return group.mirror.workload.annotations.get(SLICE_NAME, "")
+
+
+def _updates(group: Group, pod_set: str) -> list[PodSetUpdate]:
+    checks = group.mirror.workload.checks if group.mirror.workload is not None else ()
+    return [update for check in checks for update in check.updates if update.name == pod_set]
+
+
+RULE = Rule(
+    name="ungate",
+    run=ungate,
+    docs=(
+        RuleDoc(
+            "ungate",
+            "the group is admitted",
+            "takes gates off, oldest pods first, one per free place",
+        ),
+    ),
+)

@@ -1,0 +1,63 @@
+"""Rule: an evicted group has nothing running any more: its quota is released (builtin mode).
+
+Invariant: quota is not given back while a pod may run on it.
+"""
+
+from podgroup.commands import ReleaseQuota
+from podgroup.members import Flag
+from podgroup.names import EVICTED_DEACTIVATED
+from podgroup.rules.helpers.context import Conclusions, RuleContext, group_ref
+from podgroup.rules.helpers.rule import Rule, RuleDoc
+from podgroup.rules.helpers.timing import still_running
+from podgroup.view import Group
+
+
+def yield_single(ctx: RuleContext, group: Group) -> Conclusions:
+    """Release the quota of a single pod before its end: an eviction of it comes to that."""
+    return _yield(ctx, group) if group.single else ()
+
+
+def yield_quota(ctx: RuleContext, group: Group) -> Conclusions:
+    """Release the quota of an evicted group that goes on."""
+    if group.ending.finish is not None or group.mirror.lost:
+        return ()
+    return _yield(ctx, group)
+
+
+def _yield(ctx: RuleContext, group: Group) -> Conclusions:
+    evicted, holding = group.requeueing.evicted, group.quota.holding
+    if evicted is None or holding is None or ctx.world.mode == "kueue":
+        return
+    if ctx.members(group).count(Flag.OPENING):
+        return  # a gate that is being removed may be off by now: stop that pod first
+    if (yield from still_running(ctx, group)):
+        return
+    # A single pod that was started is stopped and never comes back; one at its gate waits again.
+    again = not group.single or bool(ctx.members(group).count(Flag.GATED))
+    yield ctx.decision(
+        group,
+        "yield",
+        evicted.reason,
+        "nothing of the group runs any more",
+        ReleaseQuota(
+            target=group_ref(group),
+            reason=evicted.reason,
+            message=evicted.message,
+            requeue=again
+            and group.requeueing.requeue_at is None
+            and not evicted.reason.startswith(EVICTED_DEACTIVATED),
+        ),
+    )
+
+
+SINGLE = Rule(
+    name="yield",
+    run=yield_single,
+)
+
+
+RULE = Rule(
+    name="yield",
+    run=yield_quota,
+    docs=(RuleDoc("yield", "an evicted group runs nothing any more", "gives its quota back"),),
+)
