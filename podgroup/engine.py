@@ -5,9 +5,9 @@ recorded streams: fold every event of the message in order, then decide once. De
 and not per database transaction makes decisions independent of how messages were batched into
 transactions, so they can be made again and must come out the same.
 
-After each message, for every group it touched (in order of first touch), the rules `FIRST` that are
-due; then in builtin mode admission, head by head, and where it evicts groups these rules
-again for them, until nothing changes; then the rules `THEN`. Each conclusion takes effect before
+After each message, for every group it touched (in order of first touch), the rules before `admit`
+that are due; then in builtin mode admission, head by head, and where it evicts groups these rules
+again for them, until nothing changes; then the rules after it. Each conclusion takes effect before
 the rule goes on (`applying`).
 
 Nothing is decided before every kind was listed completely, nor for a parked group; what was decided

@@ -2,7 +2,7 @@
 
 Theory. An index kept by difference: usage per (flavor, resource), the groups that are charged for
 it, and those that wait; and of every queue how many these are, so that they need not be counted.
-Who of them is next is none of its business: what decides that remembers more (`helpers.lineup`) and
+Who of them is next is none of its business: what decides that remembers more (`lineup`) and
 is given here what it has to look at again, so that nothing is worked out anew for the sake of one
 event.
 

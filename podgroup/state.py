@@ -507,7 +507,7 @@ class World(Struct):
     namespaces: dict[str, NamespaceView] = field(default_factory=dict)
     quotas: Quotas = field(default_factory=Quotas)
     lineup: Any = None
-    """What admission remembers of all this between messages (`helpers.lineup`): it can be made from
+    """What admission remembers of all this between messages (`lineup`): it can be made from
     the rest at any time, and is never stored."""
     unannounced: dict[QueueKey, None] = field(default_factory=dict)
     """Queues whose condition Active may have to say something else; a start looks at all."""

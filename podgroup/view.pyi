@@ -24,7 +24,8 @@ from podgroup.records import Kept, Used
 from podgroup.standing import StandingReport
 from podgroup.state import SINGLE as SINGLE
 from podgroup.state import Eviction as Eviction
-from podgroup.state import Expectation, Finish, Hiding, Key, Lack, Timer, Wait
+from podgroup.state import Expectation, Hiding, Key, Lack, Timer, Wait
+from podgroup.state import Finish as Finish
 from podgroup.state import Holding as Holding
 
 class Pod(Protocol):

@@ -21,11 +21,11 @@ def backoff(ctx: RuleContext, group: Group) -> Conclusions:
 def _backoff(ctx: RuleContext, group: Group) -> Conclusions:
     due = group.requeueing.requeue_at
     if due is None or group.quota.holding is not None or group.requeueing.evicted is None:
-        yield from no_wake(ctx, group, BACKOFF)
+        return no_wake(ctx, group, BACKOFF)
     elif due > ctx.here.at:
-        yield from wake_at(ctx, group, BACKOFF, due)
+        return wake_at(ctx, group, BACKOFF, due)
     else:
-        yield Requeued(group.id, waited=True)
+        return (Requeued(group.id, waited=True),)
 
 
 RULE = Rule(

@@ -20,8 +20,9 @@ LAPSE = "lapse"
 
 def charge(ctx: RuleContext, group: Group) -> Conclusions:
     """Charge a group."""
-    yield Recharged(group.id)
-    yield from charge_unadmitted(ctx, group)
+    if group.quota.holding is not None:
+        return (Recharged(group.id),)
+    return charge_unadmitted(ctx, group)
 
 
 def charge_unadmitted(ctx: RuleContext, group: Group) -> Conclusions:

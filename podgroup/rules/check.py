@@ -22,7 +22,11 @@ def check(ctx: RuleContext, group: Group) -> Conclusions:
     """Tell what pending admission checks say."""
     text = _pending(group)
     if text == group.mirror.checks_told:
-        return
+        return ()
+    return _check(ctx, group, text)
+
+
+def _check(ctx: RuleContext, group: Group, text: str) -> Conclusions:
     yield ChecksReported(group.id, text)
     if not text:
         return

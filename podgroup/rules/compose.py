@@ -57,7 +57,11 @@ from podgroup.view import Group, Pod
 def compose(ctx: RuleContext, group: Group) -> Conclusions:
     """Compose the group if it can be; else say why not."""
     if group.composition.done or group.ending.finish is not None or not len(ctx.members(group)):
-        return
+        return ()
+    return _compose_what_is_there(ctx, group)
+
+
+def _compose_what_is_there(ctx: RuleContext, group: Group) -> Conclusions:
     yield from _release_inactive(ctx, group)
     problem = yield from find_missing(ctx, group)
     if problem is None:
@@ -218,13 +222,17 @@ def _annotations(group: Group, lead: Pod) -> dict[str, str]:
 def restore(ctx: RuleContext, group: Group) -> Conclusions:
     """Make the Workload of a complete group that has none, or let it be composed anew."""
     if not group.composition.done or group.mirror.workload is not None or group.mirror.lost:
-        return
+        return ()
     if group.ending.finish is not None or group.spec.prebuilt or not workload_free(group):
-        return
+        return ()
     if "Workload" in ctx.world.meta.missing or not len(ctx.members(group)):
-        return
+        return ()
     if without_workload(ctx.world, group):
-        return
+        return ()
+    return _restore(ctx, group)
+
+
+def _restore(ctx: RuleContext, group: Group) -> Conclusions:
     foreign = (group.namespace, group.mirror.name) in ctx.world.workloads
     pods = {} if foreign else _pods(ctx, group)
     sets = _pod_sets(group, pods)

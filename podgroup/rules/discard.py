@@ -16,11 +16,15 @@ from podgroup.view import Group
 def discard(ctx: RuleContext, group: Group) -> Conclusions:
     """Release pods that were deleted before they could run."""
     if group.single:
-        return
+        return ()
     members = ctx.members(group)
     if members.count(Flag.INACTIVE) <= members.count(Flag.FAILED):
-        return  # no pod was deleted before it had a node
-    for uid in members.listed(Flag.DELETING):
+        return ()  # no pod was deleted before it had a node
+    return _discard(ctx, group)
+
+
+def _discard(ctx: RuleContext, group: Group) -> Conclusions:
+    for uid in ctx.members(group).listed(Flag.DELETING):
         pod = ctx.pod(uid)
         if pod.view.node or pod.terminated or not (pod.doomed or pod.gated):
             continue  # deleted past the gate: it has a place until another pod takes it

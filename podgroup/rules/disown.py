@@ -22,7 +22,11 @@ from podgroup.view import Group
 def disown(ctx: RuleContext, group: Group) -> Conclusions:
     """Release the pods that were taken out of our hands."""
     if not group.departures.disowned:
-        return
+        return ()
+    return _disown(ctx, group)
+
+
+def _disown(ctx: RuleContext, group: Group) -> Conclusions:
     for uid, name, gated in group.departures.disowned:
         target = ObjectRef(kind="Pod", namespace=group.namespace, name=name, uid=uid)
         message = f"label {MANAGED_LABEL} was removed: gatelog lets go of this pod"

@@ -22,7 +22,11 @@ from podgroup.view import Group
 def dissolve(ctx: RuleContext, group: Group) -> Conclusions:
     """Stop a group whose Workload is going or gone."""
     if not group.mirror.lost or group.ending.finish is not None or not group.composition.done:
-        return
+        return ()
+    return _dissolve(ctx, group)
+
+
+def _dissolve(ctx: RuleContext, group: Group) -> Conclusions:
     members = ctx.members(group)
     workload = group.mirror.workload
     back = workload is not None and workload.deleted_at is None

@@ -20,7 +20,7 @@ def drain(ctx: RuleContext, group: Group) -> Conclusions:
     """Evict an admitted group that was deactivated or whose queue was drained."""
     holding = group.quota.holding
     if holding is None or group.requeueing.evicted is not None or group.ending.finish is not None:
-        return
+        return ()
     local = local_queue_of(ctx.world, group)
     queue = ctx.world.cluster_queues.get(holding.admission.cluster_queue)
     reason = message = ""
@@ -37,7 +37,8 @@ def drain(ctx: RuleContext, group: Group) -> Conclusions:
         message = because_of("The LocalQueue is stopped", local.because)
     if reason:
         command = EvictGroup(target=group_ref(group), reason=reason, message=message)
-        yield ctx.decision(group, "drain", reason, message, command)
+        return (ctx.decision(group, "drain", reason, message, command),)
+    return ()
 
 
 RULE = Rule(

@@ -17,19 +17,27 @@ from podgroup.view import Group
 def enqueue(ctx: RuleContext, group: Group) -> Conclusions:
     """Let a group wait for quota, or not, as its state says."""
     if not may_wait(ctx.world, group):
-        yield from record_shortage(ctx, group)
-        yield Dequeued(group.id)
-        return
+        return _leave(ctx, group)
     evicted = group.requeueing.evicted
     if evicted is not None and not group.requeueing.requeued and active_again(group):
-        yield Requeued(group.id)
+        return _requeue(ctx, group)
+    return _wait(ctx, group)
+
+
+def _requeue(ctx: RuleContext, group: Group) -> Conclusions:
+    yield Requeued(group.id)
+    yield from _wait(ctx, group)
+
+
+def _wait(ctx: RuleContext, group: Group) -> Conclusions:
     why = ineligible(ctx.world, group)
-    if why is not None:
-        yield from ctx.pending(group, *why)
-        yield from record_shortage(ctx, group)
-        yield Dequeued(group.id)
-        return
-    yield Enqueued(group.id)
+    if why is None:
+        return (Enqueued(group.id),)
+    return (*ctx.pending(group, *why), *_leave(ctx, group))
+
+
+def _leave(ctx: RuleContext, group: Group) -> Conclusions:
+    return (*record_shortage(ctx, group), Dequeued(group.id))
 
 
 RULE = Rule(

@@ -21,7 +21,12 @@ from podgroup.view import Group, Members, Pod, Role
 
 def excess_again(ctx: RuleContext, group: Group) -> Conclusions:
     """An excess pod whose deletion was rejected is tried again when it has changed."""
-    for uid in ctx.members(group).listed(Flag.EXCESS):
+    uids = ctx.members(group).listed(Flag.EXCESS)
+    return _again(ctx, group, uids) if uids else ()
+
+
+def _again(ctx: RuleContext, group: Group, uids: list[str]) -> Conclusions:
+    for uid in uids:
         pod = ctx.pod(uid)
         if pod.free and (pod.held or not pod.deleting):
             yield delete_excess(ctx, group, pod, "left over after a rejected attempt")
@@ -45,7 +50,15 @@ def delete_excess(ctx: RuleContext, group: Group, pod: Pod, why: str) -> Decisio
 def excess(ctx: RuleContext, group: Group) -> Conclusions:
     """Delete what is beyond the count of each role."""
     if not staffed(group):
-        return
+        return ()
+    solid = ctx.members(group).count
+    for role in group.roles.values():
+        if role.count and solid(Flag.SOLID, role.name) > role.count - role.succeeded_gone:
+            return _excess_of_all(ctx, group)
+    return ()
+
+
+def _excess_of_all(ctx: RuleContext, group: Group) -> Conclusions:
     members, roles = ctx.members(group), group.roles
     for name in sorted(roles):
         yield from _excess(ctx, group, members, roles[name])

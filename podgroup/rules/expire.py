@@ -29,7 +29,11 @@ def expire(ctx: RuleContext, group: Group) -> Conclusions:
     """Delete the pods of a group that was deactivated long enough ago."""
     kept_s = ctx.world.policy.retention_after_deactivation_s
     if kept_s < 0:
-        return
+        return ()
+    return _expire(ctx, group, kept_s)
+
+
+def _expire(ctx: RuleContext, group: Group, kept_s: int) -> Conclusions:
     evicted, workload = group.requeueing.evicted, group.mirror.workload
     if (
         evicted is None

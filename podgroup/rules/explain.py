@@ -50,16 +50,18 @@ def explain(ctx: RuleContext, group: Group) -> Conclusions:
         group.explained.reason,
         group.explained.message,
     ):
-        return
+        return ()
     known = (wanted if begins else None) or (group.explained.reason, group.explained.message)
-    yield Explained(
-        group.id,
-        state if state != group.explained.state else None,
-        wanted[0] if begins and wanted else "" if over else None,
-        wanted[1] if begins and wanted else "",
-        begins and wanted is not None and blocks(wanted[0]),
-        reason if reason != known[0] else None,
-        message if message != known[1] else None,
+    return (
+        Explained(
+            group.id,
+            state if state != group.explained.state else None,
+            wanted[0] if begins and wanted else "" if over else None,
+            wanted[1] if begins and wanted else "",
+            begins and wanted is not None and blocks(wanted[0]),
+            reason if reason != known[0] else None,
+            message if message != known[1] else None,
+        ),
     )
 
 

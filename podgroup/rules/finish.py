@@ -21,16 +21,18 @@ from podgroup.view import Group
 def start_failed(ctx: RuleContext, group: Group) -> Conclusions:
     """End a group whose pods cannot be started."""
     if group.ending.finish is not None:
-        return
+        return ()
     why = group.ending.start_failed or _no_answer(ctx, group)
     if not why:
-        return
-    yield ctx.decision(
-        group,
-        "finish",
-        FINISHED_FAILED_TO_START,
-        why,
-        FinishGroup(target=group_ref(group), reason=FINISHED_FAILED_TO_START, message=why),
+        return ()
+    return (
+        ctx.decision(
+            group,
+            "finish",
+            FINISHED_FAILED_TO_START,
+            why,
+            FinishGroup(target=group_ref(group), reason=FINISHED_FAILED_TO_START, message=why),
+        ),
     )
 
 
@@ -47,35 +49,39 @@ def _no_answer(ctx: RuleContext, group: Group) -> str:
 def finish(ctx: RuleContext, group: Group) -> Conclusions:
     """End a group that has nothing more to do, or cannot go on."""
     if group.spec.serving or group.ending.finish is not None:
-        return
+        return ()
     members = ctx.members(group)
     if group.single:
         if members.count(Flag.TERMINATED):
             pod = ctx.pod(next(iter(members.flags)))
             good = pod.view.phase == "Succeeded"
             why = pod.view.message or pod.exit_reason or f"Pod {pod.view.phase}"
-            yield _end(
-                ctx,
-                group,
-                good,
-                group.requeueing.evicted.message if group.requeueing.evicted and not good else why,
+            return (
+                _end(
+                    ctx,
+                    group,
+                    good,
+                    group.requeueing.evicted.message
+                    if group.requeueing.evicted and not good
+                    else why,
+                ),
             )
-        return
+        return ()
     total = group.composition.total if group.composition.done else group.spec.total
     succeeded = members.count(Flag.SUCCEEDED)
     for role in group.roles.values():
         succeeded += role.succeeded_gone
     if total and succeeded >= total:
-        yield _end(ctx, group, True, f"Pods succeeded: {succeeded}/{total}.")
-        return
+        return (_end(ctx, group, True, f"Pods succeeded: {succeeded}/{total}."),)
     if not members.count(Flag.UNRETRIABLE):
-        return
+        return ()
     going = len(members) - members.count(Flag.TERMINATED) - members.count(Flag.EXCESS)
     if len(members) and not going:
         # B5: a group that cannot be retried and has failures has failed.
         failed = members.count(Flag.FAILED)
         lost = f", failed: {failed}" if failed else ""
-        yield _end(ctx, group, not failed, f"Pods succeeded: {succeeded}/{total}{lost}.")
+        return (_end(ctx, group, not failed, f"Pods succeeded: {succeeded}/{total}{lost}."),)
+    return ()
 
 
 def _end(ctx: RuleContext, group: Group, good: bool, message: str) -> Decision:

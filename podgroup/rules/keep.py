@@ -31,11 +31,14 @@ _MESSAGE = (
 
 
 def restore_managed_label(ctx: RuleContext, group: Group) -> Conclusions:
-    """Run the rule."""
+    """Have the label put back on pods that run and have lost it."""
+    if not ctx.members(group).count(Flag.HIDDEN):
+        return no_wake(ctx, group, KEEP)
+    return _put_back(ctx, group)
+
+
+def _put_back(ctx: RuleContext, group: Group) -> Conclusions:
     members, timers = ctx.members(group), ctx.world.meta.timers
-    if not members.count(Flag.HIDDEN):
-        yield from no_wake(ctx, group, KEEP)
-        return
     wish = timers.get(f"{KEEP}/{group.id}/")
     if wish is not None and wish.due_at > ctx.here.at:
         return  # constant work per event: nothing is due before

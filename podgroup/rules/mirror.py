@@ -133,9 +133,7 @@ def _status(group: Group, changed: list[Condition], reclaim: dict[str, int]) -> 
     )
 
 
-def _write(
-    ctx: RuleContext, group: Group, status: WriteWorkloadStatus, *, clear: bool
-) -> Decision:
+def _write(ctx: RuleContext, group: Group, status: WriteWorkloadStatus, *, clear: bool) -> Decision:
     """Have the status written; `clear` takes its admission back."""
     changed = status.conditions
     names = (

@@ -20,12 +20,17 @@ ORPHAN_MESSAGE = "The workload's owner no longer exists"
 def orphan(ctx: RuleContext, group: Group) -> Conclusions:
     """Finish the Workload of a single pod that is going or gone."""
     if not group.single or group.ending.finish is not None:
-        return
+        return ()
     members = ctx.members(group)
     deleting = members.count(Flag.DELETING)
     gone = not len(members) and group.mirror.workload is not None
     if not deleting and not gone:
-        return
+        return ()
+    return _orphan(ctx, group, deleting)
+
+
+def _orphan(ctx: RuleContext, group: Group, deleting: int) -> Conclusions:
+    members = ctx.members(group)
     if group.departures.left:
         yield from withdraw(ctx, group)
         return

@@ -25,17 +25,13 @@ def overrun(ctx: RuleContext, group: Group) -> Conclusions:
 def _overrun(ctx: RuleContext, group: Group, holding: Holding) -> Conclusions:
     workload = group.mirror.workload
     if workload is None or not workload.max_execution_s:
-        yield from no_wake(ctx, group, OVERRUN)
-        return
+        return no_wake(ctx, group, OVERRUN)
     begin = holding.admitted_at or holding.at
     due = begin + timedelta(seconds=workload.max_execution_s - group.quota.executed_s)
     if due > ctx.here.at:
-        yield from wake_at(ctx, group, OVERRUN, due)
-        return
+        return wake_at(ctx, group, OVERRUN, due)
     why = "exceeding the maximum execution time"
-    yield from deactivate(
-        ctx, group, "overrun", EVICTED_MAX_EXEC_TIME, why, event=EVENT_MAX_EXEC_TIME
-    )
+    return deactivate(ctx, group, "overrun", EVICTED_MAX_EXEC_TIME, why, event=EVENT_MAX_EXEC_TIME)
 
 
 RULE = Rule(

@@ -19,7 +19,11 @@ def peak(ctx: RuleContext, group: Group) -> Conclusions:
     admitted, and again after it was evicted, only what comes first has to be there.
     """
     if not group.spec.dialect or not staffed(group):
-        return
+        return ()
+    return _peak(ctx, group)
+
+
+def _peak(ctx: RuleContext, group: Group) -> Conclusions:
     members = ctx.members(group)
     for role in group.roles.values():
         active = min(role.count, members.count(Flag.ACTIVE, role.name) + role.succeeded_gone)

@@ -26,7 +26,11 @@ MISSING_MESSAGE = "missing workload"
 def prebuilt(ctx: RuleContext, group: Group) -> Conclusions:
     """Run the rules of this module on a group with a prebuilt Workload."""
     if not group.spec.prebuilt or group.ending.finish is not None or not len(ctx.members(group)):
-        return
+        return ()
+    return _prebuilt(ctx, group)
+
+
+def _prebuilt(ctx: RuleContext, group: Group) -> Conclusions:
     workload = group.mirror.workload
     if workload is None:
         if not still_admitted(ctx, group):

@@ -16,14 +16,18 @@ from podgroup.rules.helpers.context import (
 )
 from podgroup.rules.helpers.releasing import finalize
 from podgroup.rules.helpers.rule import Rule, RuleDoc
-from podgroup.view import Group
+from podgroup.view import Finish, Group
 
 
 def release(ctx: RuleContext, group: Group) -> Conclusions:
     """Release the pods of a finished group; the Workload last, once it says Finished."""
     finish = group.ending.finish
     if finish is None:
-        return
+        return ()
+    return _release(ctx, group, finish)
+
+
+def _release(ctx: RuleContext, group: Group, finish: Finish) -> Conclusions:
     held = ctx.members(group).listed(Flag.HELD)
     if held:
         message = f"the group is over: {finish.message}"

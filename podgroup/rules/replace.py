@@ -19,9 +19,13 @@ from podgroup.view import Group, Role
 def replace(ctx: RuleContext, group: Group) -> Conclusions:
     """Release pods whose places others have."""
     if not ctx.members(group).count(Flag.INACTIVE) or not staffed(group):
-        return
+        return ()
     if lacks_owners(ctx, group):
-        return
+        return ()
+    return _replace_all(ctx, group)
+
+
+def _replace_all(ctx: RuleContext, group: Group) -> Conclusions:
     for name in sorted(group.roles):
         yield from _replace(ctx, group, group.roles[name])
 

@@ -49,7 +49,15 @@ MAX_PODS = 50
 
 def report(ctx: RuleContext, group: Group) -> Conclusions:
     """Report to users what there is to report, or arrange for it to be reported later."""
-    key = _key(ctx, group)
+    key, reporting = _key(ctx, group), group.reporting
+    over = reporting.pods and group.explained.wait is None
+    if not (key != reporting.key or reporting.due or over or reporting.recounted is not None):
+        if group.mirror.refused == group.mirror.refusal_told:
+            return ()
+    return _report(ctx, group, key)
+
+
+def _report(ctx: RuleContext, group: Group, key: str) -> Conclusions:
     if key != group.reporting.key:
         said = None if group.explained.wait is not None and group.ending.finish is None else key
         yield Reportable(group.id, said, ctx.here.at + HOLD if key else None)

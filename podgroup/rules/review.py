@@ -25,47 +25,50 @@ from podgroup.rules.helpers.rule import BUILTIN, Rule, RuleDoc
 from podgroup.view import Group
 
 RETRY, REJECTED = "Retry", "Rejected"
+NONE_ASKED = "none is asked for any more"
 
 
 def review(ctx: RuleContext, group: Group) -> Conclusions:
     """Admit a group whose checks are ready; evict or deactivate it if one says so."""
     holding = group.quota.holding
     if holding is None or group.requeueing.evicted is not None or group.ending.finish is not None:
-        return
+        return ()
     if group.mirror.workload is None or group.mirror.lost:
-        return
+        return ()
     states = states_of(group)
     admission = holding.admission
     names = required_checks(ctx.world, admission.cluster_queue, admission.assignments)
     if names is None or not (names or states or not holding.admitted):
-        return
+        return ()
     heard = [states[name] for name in names if name in states]
     rejected = [check for check in heard if check.state == REJECTED]
     if rejected:
         why = f"admission checks that were rejected: {_said(rejected)}"
-        yield from deactivate(
+        return deactivate(
             ctx, group, "review", EVICTED_CHECK_REJECTED, why, event=EVENT_CHECK_REJECTED
         )
-        return
     again = [check for check in heard if check.state == RETRY]
     if again:
         after_s = max(check.requeue_after_s for check in again)
         message = f"admission checks want it to be tried again: {_said(again)}"
-        yield evict_group(ctx, group, "review", EVICTED_ADMISSION_CHECK, message, after_s)
+        return (evict_group(ctx, group, "review", EVICTED_ADMISSION_CHECK, message, after_s),)
     elif not holding.admitted and all(
         name in states and states[name].state == READY for name in names
     ):
-        yield ctx.decision(
-            group,
-            "review",
-            ADMITTED,
-            f"all admission checks are ready: {', '.join(names) or 'none is asked for any more'}",
-            AdmitGroup(
-                target=group_ref(group),
-                cluster_queue=admission.cluster_queue,
-                assignments=admission.assignments,
+        return (
+            ctx.decision(
+                group,
+                "review",
+                ADMITTED,
+                f"all admission checks are ready: {', '.join(names) or NONE_ASKED}",
+                AdmitGroup(
+                    target=group_ref(group),
+                    cluster_queue=admission.cluster_queue,
+                    assignments=admission.assignments,
+                ),
             ),
         )
+    return ()
 
 
 def _said(checks: Iterable[CheckView]) -> str:

@@ -18,7 +18,7 @@ def shortage(ctx: RuleContext, group: Group) -> Conclusions:
     While short the reason stays what it was when the shortage began, unless an eviction says more.
     """
     if not staffed(group):
-        return
+        return ()
     short, evicted = group.composition.short, group.requeueing.evicted
     if not absent(ctx, group):
         short = None
@@ -27,7 +27,8 @@ def shortage(ctx: RuleContext, group: Group) -> Conclusions:
     elif short is None:
         short = ("PodsFailed", "Some Failed pods need replacement")
     if short != group.composition.short:
-        yield Shortened(group.id, short)
+        return (Shortened(group.id, short),)
+    return ()
 
 
 RULE = Rule(

@@ -18,18 +18,21 @@ def sweep(ctx: RuleContext, group: Group) -> Conclusions:
     """Release the Workload of a group none of whose pods is left."""
     workload = group.mirror.workload
     if len(ctx.members(group)) or workload is None or not workload_free(group):
-        return
+        return ()
     if group.single and not (group.ending.finish is not None and group.ending.finish.written):
-        return
+        return ()
     lasts = group.composition.total > MAX_OWNERS or group.departures.strayed
     if WORKLOAD_FINALIZER in workload.finalizers or (lasts and workload.deleted_at is None):
-        yield ctx.decision(
-            group,
-            "sweep",
-            "NoPodsLeft",
-            "no pod of the group is left",
-            FinalizeWorkload(target=workload_ref(group), delete=lasts),
+        return (
+            ctx.decision(
+                group,
+                "sweep",
+                "NoPodsLeft",
+                "no pod of the group is left",
+                FinalizeWorkload(target=workload_ref(group), delete=lasts),
+            ),
         )
+    return ()
 
 
 RULE = Rule(

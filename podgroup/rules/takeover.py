@@ -25,23 +25,25 @@ def take_over(ctx: RuleContext, group: Group) -> Conclusions:
         or group.quota.admissions
         or group.requeueing.evicted is not None
     ):
-        return
+        return ()
     if not group.composition.done or group.ending.finish is not None or group.mirror.lost:
-        return
+        return ()
     if not runs_since_before(ctx.world, group):
-        return
+        return ()
     queue = cluster_queue_of(ctx.world, group)
     if queue is None:
-        return
+        return ()
     sets = first_flavors(ctx.world, group, queue)
     if not sets:
-        return
-    yield ctx.decision(
-        group,
-        "takeover",
-        "TakenOver",
-        f"its pods run since before this log began: charged to ClusterQueue {queue.name}",
-        AdmitGroup(target=group_ref(group), cluster_queue=queue.name, assignments=sets),
+        return ()
+    return (
+        ctx.decision(
+            group,
+            "takeover",
+            "TakenOver",
+            f"its pods run since before this log began: charged to ClusterQueue {queue.name}",
+            AdmitGroup(target=group_ref(group), cluster_queue=queue.name, assignments=sets),
+        ),
     )
 
 

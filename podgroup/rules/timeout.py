@@ -25,10 +25,8 @@ def timeout(ctx: RuleContext, group: Group) -> Conclusions:
     """Evict a group that does not get ready."""
     holding = admitted(group)
     if holding is None:
-        yield from _readied(group, ready=False, unready_at=None)
-        yield from no_wake(ctx, group, READY)
-    elif ctx.world.policy.pods_ready_timeout_s:
-        yield from _timeout(ctx, group, holding)
+        return (*_readied(group, ready=False, unready_at=None), *no_wake(ctx, group, READY))
+    return _timeout(ctx, group, holding) if ctx.world.policy.pods_ready_timeout_s else ()
 
 
 def _timeout(ctx: RuleContext, group: Group, holding: Holding) -> Conclusions:

@@ -27,7 +27,8 @@ def unadmit(ctx: RuleContext, group: Group) -> Conclusions:
         return ()
     if group.ending.finish is not None or group.mirror.lost:
         return ()
-    return _unadmit(ctx, group)
+    count = ctx.members(group).count
+    return _unadmit(ctx, group) if count(Flag.STOPPABLE) or count(Flag.DELETING) else ()
 
 
 def _unadmit(ctx: RuleContext, group: Group) -> Conclusions:

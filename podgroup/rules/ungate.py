@@ -29,7 +29,7 @@ from podgroup.rules.helpers.context import Conclusions, RuleContext, normal, pod
 from podgroup.rules.helpers.no_workload import without_workload
 from podgroup.rules.helpers.order import start_key
 from podgroup.rules.helpers.rule import Rule, RuleDoc
-from podgroup.view import Group, Pod
+from podgroup.view import Group, Holding, Pod
 
 _TOPOLOGY = (TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED, TOPOLOGY_UNCONSTRAINED)
 
@@ -42,12 +42,17 @@ def ungate(ctx: RuleContext, group: Group) -> Conclusions:
     """Start what may start."""
     holding = group.quota.holding
     if holding is None or not holding.admitted or group.requeueing.evicted is not None:
-        return
+        return ()
     if group.ending.finish is not None or group.mirror.lost:
-        return
+        return ()
     members = ctx.members(group)
     if not members.count(Flag.GATED):
-        return
+        return ()
+    return _start(ctx, group, holding)
+
+
+def _start(ctx: RuleContext, group: Group, holding: Holding) -> Conclusions:
+    members = ctx.members(group)
     for assignment in holding.admission.assignments:
         role = group.roles.get(role_of(group, assignment.name))
         if role is None or unknown_flavor(ctx.world, assignment):

@@ -14,12 +14,13 @@ from podgroup.view import Group
 
 def yield_single(ctx: RuleContext, group: Group) -> Conclusions:
     """Release the quota of a single pod before its end: an eviction of it comes to that."""
-    return _yield(ctx, group) if group.single else ()
+    waits = group.single and group.requeueing.evicted is not None
+    return _yield(ctx, group) if waits else ()
 
 
 def yield_quota(ctx: RuleContext, group: Group) -> Conclusions:
     """Release the quota of an evicted group that goes on."""
-    if group.ending.finish is not None or group.mirror.lost:
+    if group.requeueing.evicted is None or group.ending.finish is not None or group.mirror.lost:
         return ()
     return _yield(ctx, group)
 

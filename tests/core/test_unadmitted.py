@@ -12,8 +12,8 @@ from podgroup.admission.model import FlavorResource
 from podgroup.admission.tree import Node
 from podgroup.objects import NamespaceView, Requirement, Selector
 from podgroup.policy import Policy
-from projector.measures import gauges
 from podgroup.rules.helpers.lineup import Lineup
+from projector.measures import gauges
 from tests.core.test_laws import reloaded, replayed
 from tests.core.test_shared_quota import of, started, team
 from tests.support.toy import Toy

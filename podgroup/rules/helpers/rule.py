@@ -32,6 +32,8 @@ class RuleDoc(NamedTuple):
 class Rule(Struct, frozen=True, kw_only=True):
     """A rule that looks at one group. Its `name` is that of its module, and of what it decides.
 
+    What it concludes it yields, or returns where that is one thing or nothing, which costs less.
+
     `reads` are changes besides those of the group itself. `mode` is the one in which it runs, ""
     for both. `parked` tells that it looks at groups that stand still, too; `once_admitted` that it
     runs again on a group that was just admitted.

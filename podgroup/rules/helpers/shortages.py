@@ -20,4 +20,5 @@ def record_shortage(
     before = ("", ()) if known is None else (known.cluster_queue, known.shortages)
     queue = queue if shortages else ""
     if before[0] != queue or not same(before[1], shortages):
-        yield Lacking(group.id, queue, shortages)
+        return (Lacking(group.id, queue, shortages),)
+    return ()
