@@ -4,7 +4,7 @@ Theory. A state is worked out from what is known of a group after each message o
 message may carry a group several steps (composed, admitted, running), so what is legal is a path of
 arrows. A group that is over never comes back to life: who comes later is another life. A change
 that no path allows says that what is known of the group contradicts itself, which is a bug of ours:
-the group stops where it was, in the open (`decide.explaining`), and all others go on.
+the group stops where it was, in the open (`rules.explain`), and all others go on.
 
 The table and the diagram in docs/concepts.md are made from this (tests/deploy/reference.py).
 Invariant: every state that a group is said to be in can be reached from the one before.

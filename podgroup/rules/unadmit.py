@@ -1,9 +1,9 @@
 """Rule: a pod is past the gate without an admission, and is stopped.
 
 That is so if our log has seen the gate on it. A pod that never had one is left to run and reported
-(B17) unless an operator wants it stopped (`Policy.stop_unadmitted`), and so is one that we let in while Kueue has yet to decide about a Workload that was made
-again (`helpers.lost_workload`). One that we never let in has `UNADMITTED_GRACE_S` to end, whatever
-grace period it asks for.
+(B17) unless an operator wants it stopped (`Policy.stop_unadmitted`), and so is one that we let in
+while Kueue has yet to decide about a Workload that was made again (`helpers.lost_workload`). One
+that we never let in has `UNADMITTED_GRACE_S` to end, whatever grace period it asks for.
 
 Invariant: no pod of a group that holds quota is stopped here.
 """
