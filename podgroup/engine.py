@@ -269,6 +269,9 @@ _PLANS: dict[tuple[bool, str, bool, int], Plan] = {}
 
 
 def _plan(first: bool, mode: str, parked: bool, changed: int) -> Plan:
+    known = _PLANS.get((first, mode, parked, changed))
+    if known is not None:
+        return known
     plan = _PLANS[first, mode, parked, changed] = tuple(
         (place, rule.run)
         for place, rule in enumerate(_FIRST if first else _THEN)
@@ -286,10 +289,9 @@ def _run(applier: Applier, group: Group, changed: int, *, first: bool) -> None:
     mode, parked = applier.world.mode, bool(group.parked)
     if parked:
         apply(Dequeued(group.id))
-    plan = _PLANS.get((first, mode, parked, changed)) or _plan(first, mode, parked, changed)
     applier.concluded = False
     try:
-        for place, run in plan:
+        for place, run in _plan(first, mode, parked, changed):
             for conclusion in run(ctx, group):
                 apply(conclusion)
             if applier.concluded and changed != EVERYTHING:

@@ -32,7 +32,8 @@ def charge_unadmitted(ctx: RuleContext, group: Group) -> Conclusions:
     charges, members = ctx.world.quotas.charges, ctx.members(group)
     queue = charged_to(ctx.world, group)
     if not members.count(Flag.LIVE) or queue is None:
-        yield Charged(group.id, None)
+        if group.id in charges:
+            yield Charged(group.id, None)
         yield from no_wake(ctx, group, LAPSE)
         return
     # One pass whenever a pod starts or ends to run, not for every other event of the group.

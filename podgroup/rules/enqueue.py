@@ -37,6 +37,8 @@ def _wait(ctx: RuleContext, group: Group) -> Conclusions:
 
 
 def _leave(ctx: RuleContext, group: Group) -> Conclusions:
+    if group.quota.lack is None and group.id not in ctx.world.quotas.waiting:
+        return ()
     return (*record_shortage(ctx, group), Dequeued(group.id))
 
 
