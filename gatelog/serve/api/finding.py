@@ -19,7 +19,7 @@ from gatelog.readmodel import usage as sums
 from gatelog.readmodel.explain import explain, lines
 from gatelog.readmodel.model import Note, ReadModel
 from gatelog.readmodel.quota import QuotaRow
-from gatelog.readmodel.rates import Rates
+from gatelog.readmodel.rates import Rates, unit
 from gatelog.readmodel.rows import (
     AdmissionRow,
     CountRow,
@@ -569,13 +569,14 @@ def usage_of(model: ReadModel, namespace: str, day: str) -> list[o.NamespaceUsag
 def _resource_hours(
     row: UsageRow, share: sums.Share | None, known: Rates | None
 ) -> o.ResourceHours:
-    """As `pages.USAGE` counts: cpu in cores, all else as the tables have it."""
+    """As `gatelog usage` counts: cpu in cores, memory in GiB, all else one by one."""
+    one = 1 if row.resource == "cpu" else unit(row.resource)  # the view has cpu in cores
     found = o.ResourceHours(
-        resource=row.resource, hours=round(float(row.resource_hours), 4), pods=row.pods
+        resource=row.resource, hours=round(float(row.resource_hours) / one, 4), pods=row.pods
     )
     if share is None:
         return found
-    whole = (1000 if row.resource == "cpu" else 1) * 3_600_000_000
+    whole = unit(row.resource) * 3_600_000_000
     return msgspec.structs.replace(
         found,
         held=round(sum(share.spent.held.values()) / whole, 4),

@@ -282,7 +282,9 @@ class ResourceHours(Part, frozen=True, kw_only=True, omit_defaults=False):
     """How much of a resource pods asked for while they ran."""
 
     resource: Annotated[str, Meta(description="Resource; cpu is counted in cores.")]
-    hours: Annotated[float, Meta(description="Amount times hours while they ran.")]
+    hours: Annotated[
+        float, Meta(description="Hours while they ran, times cores, GiB, or how many it was.")
+    ]
     pods: Annotated[int, Meta(description="Pods that ran.")]
     held: Annotated[
         float, Meta(description="Hours held and not run: starting, ending, gangs not whole.")
