@@ -118,7 +118,7 @@ SELECT d.rule, d.action, d.reason, min(d.message) AS message, count(*) AS decisi
   FROM decisions d
  WHERE d.cluster = :cluster AND d.group_id = :group_id
  GROUP BY d.rule, d.action, d.reason
- ORDER BY min(d.as_of_seq), d.rule, d.action, d.reason LIMIT :limit
+ ORDER BY min(d.as_of_seq), min(d.number), d.rule, d.action, d.reason LIMIT :limit
 """
 
 PREEMPTED = """

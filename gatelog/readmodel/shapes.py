@@ -5,6 +5,8 @@ with one is wrong with all, and their owner can mend it in one place. What a pod
 mean of its samples; the mean of several goes by their samples, which are so far apart as those of
 any other.
 
+What gatelog itself stopped (preempted, evicted, in excess) has not failed: it is left out.
+
 Invariant: reads only; the requests in `failures` were in force at the time of the failure.
 """
 
@@ -40,6 +42,11 @@ SELECT p.namespace, p.owner, p.role, f.reason AS what, f.requests, count(*) AS t
   FROM failures f
   JOIN pods p ON p.cluster = f.cluster AND p.uid = f.pod_uid
  WHERE f.cluster = :cluster AND f.at >= {since} AND f.at < {until}
+   AND NOT EXISTS (
+       SELECT 1 FROM decisions d
+        WHERE d.cluster = f.cluster AND d.group_id = f.group_id AND d.issued_at <= f.at
+          AND d.action IN ('StopPod', 'DeletePod')
+          AND d.target = 'Pod ' || p.namespace || '/' || p.name || ' ' || p.uid)
  GROUP BY p.namespace, p.owner, p.role, f.reason, f.requests
 UNION ALL
 SELECT p.namespace, p.owner, p.role, '{restarted}', p.requests, sum(p.restarts), count(*), NULL

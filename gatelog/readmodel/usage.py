@@ -114,7 +114,10 @@ def key_expression(by: str, d: Dialect) -> str:
         case "localqueue":
             return "o.namespace || '/' || o.queue"
         case "group":
-            return "o.group_id"
+            return (
+                "o.namespace || '/' || (SELECT n.name FROM groups n"
+                " WHERE n.cluster = o.cluster AND n.id = o.group_id)"
+            )
         case "hour" | "day":
             return "b.begins"
         case _:

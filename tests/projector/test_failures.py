@@ -115,6 +115,23 @@ def test_restarts_are_read_from_the_status() -> None:
     assert [(end.reason, end.restarts) for end in view.ends] == [("OOMKilled", 7)]
 
 
+def test_what_was_preempted_has_not_failed(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    toy = Toy(cpu=2)
+    toy.slow = True
+    toy.pod("low", cpu=2, labels={"kueue.x-k8s.io/priority-class": "low"})
+    toy.run("low")
+    toy.pod("high", cpu=2, labels={"kueue.x-k8s.io/priority-class": "high"})
+    ended = ContainerEnd(name="main", reason="Error", exit_code=143)
+    toy.change(toy.named("low").uid, phase="Failed", ends=(ended,))
+    Writer(url).feed(toy.messages).store.close()
+    words = ["usage", "--failures", "--since", "2025-12-31T00:00:00Z", "--db", url]
+    words += ["--until", "2026-01-02T00:00:00Z", "--cluster", "test", "-o", "json"]
+    assert cli.run(words) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == []
+    kept = ask(url, "SELECT count(*) AS n FROM failures")[0]["n"]
+    assert kept, "the read model has it all the same"
+
+
 def test_the_command_tells_failures_and_restarts_by_owner_and_shape(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

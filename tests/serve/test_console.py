@@ -381,6 +381,8 @@ async def test_a_page_made_for_others_is_not_had_by_naming_two_namespaces(world:
             status, text = await ask(world, f"{path}?{given}", ann)
             assert status == 400, path
             assert "given twice" in str(text)
+    status, text = await ask(world, "/groups?naemspace=ns", ann)
+    assert status == 400 and "did you mean namespace" in str(text)
 
 
 async def test_who_sees_one_namespace_finds_its_queues_and_no_dead_links(world: World):

@@ -9,6 +9,7 @@ Invariant: every answer bears a strict Content-Security-Policy; nothing is writt
 """
 
 import asyncio
+import difflib
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -65,6 +66,13 @@ Found = tuple[Page, list[tuple[str, str]]]
 """A page and its statements with their titles."""
 
 
+_PARAMETERS = (
+    *("after", "at", "by", "format", "gone", "hours", "label", "life", "name", "namespace"),
+    *("offset", "page", "reason", "state"),
+)
+"""What addresses may say; anything else is a slip of the pen that would be ignored in silence."""
+
+
 class Console:
     """Answers requests for pages. `reviews` None: no login, everything is shown."""
 
@@ -108,6 +116,10 @@ class Console:
             kind = _ASSETS[request.path.removeprefix("/assets/")]
             return web.Response(body=asset, content_type=kind, headers=HEADERS)
         for key, value in request.query.items():
+            if key not in _PARAMETERS:
+                near = difflib.get_close_matches(key[:40], _PARAMETERS, n=1)
+                meant = f"did you mean {near[0]}" if near else f"known: {', '.join(_PARAMETERS)}"
+                raise Refused(400, f"parameter {key[:40]!r} is unknown: {meant}")
             if len(value) > 500 or "\x00" in value:
                 raise Refused(
                     400, f"parameter {key[:40]!r} is longer than 500 bytes or holds a NUL"

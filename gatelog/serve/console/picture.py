@@ -99,6 +99,8 @@ class Scale:
             at = self.begin + timedelta(seconds=self._seconds * number / 5)
             x = self.x(at)
             shown = f"{at:%H:%M:%S}" if self._seconds < 86400 else f"{at:%m-%d %H:%M}"
+            if self._seconds < 10:  # five marks a second or more: tell them apart
+                shown += f".{at.microsecond // 10_000:02}"
             anchor = "start" if number == 0 else ("end" if number == 5 else "middle")
             found.append(h("line", x1=x, x2=x, y1=0, y2=height, class_="rule"))
             found.append(h("text", shown, x=x, y=height + 14, text_anchor=anchor, class_="quiet"))
