@@ -19,16 +19,9 @@ from typing import Any, Final
 from podgroup.commands import (
     AnyCommand,
     CreateWorkload,
-    DeletePod,
-    FinalizePod,
-    FinalizeWorkload,
-    KeepPod,
     ObjectRef,
-    ReportPod,
-    StopPod,
     UngatePod,
     UpdateWorkload,
-    WriteWorkloadStatus,
 )
 from podgroup.names import (
     ADMISSION_GATE,
@@ -54,8 +47,6 @@ _IDENTITY: Final = frozenset(
 )
 """What says whose a pod is: its owner's to write."""
 _OURS: Final = (PREFIX, "gatelog.io/")
-_ON_PODS: Final = (UngatePod, FinalizePod, DeletePod, StopPod, KeepPod, ReportPod)
-_ON_WORKLOADS: Final = (CreateWorkload, UpdateWorkload, WriteWorkloadStatus, FinalizeWorkload)
 
 
 class Known:
@@ -82,10 +73,10 @@ def forbidden(command: AnyCommand, *, labels_of_checks: bool) -> str:
     with Kueue; else only ours are put there, or what a Workload that is named asks for (`unasked`).
     """
     target = command.target
-    for kinds, kind in ((_ON_PODS, "Pod"), (_ON_WORKLOADS, "Workload")):
-        if isinstance(command, kinds) and target.kind != kind:
-            return f"{type(command).__name__} is for a {kind}, not for a {target.kind}"
-    if isinstance(command, _ON_PODS) and not target.uid:
+    kind = command.about.kind
+    if kind and target.kind != kind:
+        return f"{command.action} is for a {kind}, not for a {target.kind}"
+    if kind == "Pod" and not target.uid:
         return "it names no uid: a pod is written only if it is the one that was decided about"
     for ref in _refs(command):
         if not _named(ref):

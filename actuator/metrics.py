@@ -100,7 +100,7 @@ class ActuatorMetrics:
 
     def ended(self, decision: Decision, status: str) -> None:
         """Count a final outcome."""
-        action = type(decision.command).__name__
+        action = decision.command.action
         self._outcomes(action, status).inc()
         age = datetime.now(UTC) - decision.at
         self._lasted(action).observe(max(0.0, age.total_seconds()))
@@ -118,7 +118,7 @@ class ActuatorMetrics:
 
     def retried(self, decision: Decision) -> None:
         """Count a try that ended in a passing failure."""
-        self._retries(type(decision.command).__name__).inc()
+        self._retries(decision.command.action).inc()
 
 
 def _resource(path: str) -> str:

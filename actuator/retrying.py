@@ -167,7 +167,7 @@ class RetryingExecutor:
             decision=decision.id,
             group=decision.group,
             rule=decision.rule,
-            action=type(decision.command).__name__,
+            action=decision.command.action,
             target=f"{target.kind} {target.namespace}/{target.name}",
             status=verdict.status,
             http_status=verdict.http_status,

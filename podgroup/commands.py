@@ -2,15 +2,16 @@
 
 Theory. A command says exactly what the actuator writes and under which precondition; it never
 leaves a choice to it. Every pod command names the uid, so it can do nothing to a successor of the
-same name. `ComposeGroup`, `AdmitGroup`, `EvictGroup`, `ReleaseQuota` and `FinishGroup` are
-*records*: they change what gatelog holds to be true and write nothing themselves; the writes that
-follow are decisions of their own.
+same name. What has to be known of a command without carrying it out is said here, once (`About`).
+Some are *records*: they change what gatelog holds to be true and write nothing themselves; the
+writes that follow are decisions of their own.
 
 Invariant: carrying out a command twice has the effect of carrying it out once.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from enum import Enum
+from typing import Any, ClassVar, Final, NamedTuple, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -70,11 +71,48 @@ class PodSetSpec(Value, frozen=True, kw_only=True):
     template: str = ""
 
 
+class Urgency(Enum):
+    """When a command goes first: it starts pods or frees quota, in which mode of admission."""
+
+    ALWAYS = "always"
+    BESIDE_KUEUE = "beside Kueue"
+    """There a pod cannot start before its Workload is there; in builtin mode that is a mirror."""
+    NEVER = "never"
+    """It shows how things stand (conditions, status, Events), and can wait."""
+
+
+class About(NamedTuple):
+    """What is known of a command without carrying it out.
+
+    `kind` is what its target must be, "" for several; a pod is never written without its uid.
+    `says` are the words of a story, with `{pods}` for names, "" where another line says it; `tone`
+    is for colour: good, bad or none. One that `may_end` its object takes our finalizer off it.
+    """
+
+    kind: str = ""
+    says: str = ""
+    tone: str = ""
+    urgency: Urgency = Urgency.NEVER
+    record: bool = False
+    may_end: bool = False
+
+
 class Command(Value, tag_field="action", frozen=True, kw_only=True):
     """Base of commands; `target` is the object written, `events` are emitted on success."""
 
+    about: ClassVar[About]
     target: ObjectRef
     events: tuple[KubeEvent, ...] = ()
+
+    @property
+    def action(self) -> str:
+        """Its name, as on the wire."""
+        return type(self).__name__
+
+    @property
+    def awaited(self) -> str:
+        """The action whose effect shows on the object when this was carried out."""
+        return type(self).__name__
 
 
 class UngatePod(Command, tag="UngatePod", frozen=True, kw_only=True):
@@ -84,6 +122,8 @@ class UngatePod(Command, tag="UngatePod", frozen=True, kw_only=True):
     Only annotations named in `replaces` give way. Labels and annotations that are not ours are
     written if a ready admission check of `workload` wants them.
     """
+
+    about: ClassVar[About] = About("Pod", "ungate {pods}", "good", Urgency.ALWAYS)
 
     gates: tuple[str, ...]
     node_selector: Mapping[str, str] = {}
@@ -97,12 +137,16 @@ class UngatePod(Command, tag="UngatePod", frozen=True, kw_only=True):
 class FinalizePod(Command, tag="FinalizePod", frozen=True, kw_only=True):
     """Remove our finalizer; others' finalizers stay."""
 
+    about: ClassVar[About] = About("Pod", "release {pods}", urgency=Urgency.ALWAYS, may_end=True)
+
 
 class DeletePod(Command, tag="DeletePod", frozen=True, kw_only=True):
     """Remove our finalizer, then delete the pod (an excess pod).
 
     `grace_s` is its grace period in seconds; None leaves it to the pod.
     """
+
+    about: ClassVar[About] = About("Pod", "delete {pods}", "bad", Urgency.ALWAYS, may_end=True)
 
     grace_s: int | None = None
 
@@ -114,10 +158,17 @@ class StopPod(Command, tag="StopPod", frozen=True, kw_only=True):
     leaves it to the pod. One that is being deleted with a longer one is given the shorter.
     """
 
+    about: ClassVar[About] = About("Pod", "stop {pods}", "bad", Urgency.ALWAYS)
+
     reason: str
     message: str
     finalize: bool = False
     grace_s: int | None = None
+
+    @property
+    def awaited(self) -> str:
+        """With `finalize` it shows when our finalizer is off as well, not at the deletion."""
+        return "DeletePod" if self.finalize else "StopPod"
 
 
 class KeepPod(Command, tag="KeepPod", frozen=True, kw_only=True):
@@ -126,12 +177,16 @@ class KeepPod(Command, tag="KeepPod", frozen=True, kw_only=True):
     Obsolete where there is no such pod: that is how it becomes known that it is gone.
     """
 
+    about: ClassVar[About] = About("Pod", "put the label back on {pods}", "bad")
+
 
 class ReportPod(Command, tag="ReportPod", frozen=True, kw_only=True):
     """Write condition gatelog.io/admitted of a pod: why it waits, or that it does no longer.
 
     It changes nothing else about the pod and nothing waits for it.
     """
+
+    about: ClassVar[About] = About("Pod", "say so on {pods}")
 
     status: str
     reason: str
@@ -145,6 +200,8 @@ class CreateWorkload(Command, tag="CreateWorkload", frozen=True, kw_only=True):
     `names.MAX_OWNERS` owner references are written, since each costs bytes of a 1.5 MiB object.
     Without `topology` no podset asks for one, whatever its pods say.
     """
+
+    about: ClassVar[About] = About("Workload", "write the Workload", urgency=Urgency.BESIDE_KUEUE)
 
     queue: str
     pod_sets: tuple[PodSetSpec, ...]
@@ -164,6 +221,8 @@ class UpdateWorkload(Command, tag="UpdateWorkload", frozen=True, kw_only=True):
     `controller` makes the added owner the controlling one. `max_execution_s` 0 takes the bound
     away.
     """
+
+    about: ClassVar[About] = About("Workload", urgency=Urgency.BESIDE_KUEUE)
 
     add_owners: tuple[ObjectRef, ...] = ()
     controller: bool = False
@@ -192,6 +251,8 @@ class WriteWorkloadStatus(Command, tag="WriteWorkloadStatus", frozen=True, kw_on
     Pending, others keep what their controllers said, unless `reset_checks` puts all to Pending.
     `requeue` is status.requeueState, none if nothing is in it.
     """
+
+    about: ClassVar[About] = About("Workload")
 
     conditions: tuple[Condition, ...] = ()
     admission: Admission | None = None
@@ -228,11 +289,20 @@ class WriteWorkloadStatus(Command, tag="WriteWorkloadStatus", frozen=True, kw_on
 class FinalizeWorkload(Command, tag="FinalizeWorkload", frozen=True, kw_only=True):
     """Remove our finalizer from a Workload; with `delete` delete it too."""
 
+    about: ClassVar[About] = About("Workload", urgency=Urgency.BESIDE_KUEUE, may_end=True)
+
     delete: bool = False
+
+    @property
+    def awaited(self) -> str:
+        """With `delete` it shows at the deletion, not when our finalizer is off."""
+        return "DeleteWorkload" if self.delete else "FinalizeWorkload"
 
 
 class WriteQueueStatus(Command, tag="WriteQueueStatus", frozen=True, kw_only=True):
     """Merge a condition into the status of a ClusterQueue, Cohort or LocalQueue."""
+
+    about: ClassVar[About] = About()
 
     condition: Condition
 
@@ -243,6 +313,8 @@ class MarkInUse(Command, tag="MarkInUse", frozen=True, kw_only=True):
     Nothing is put on what is being deleted, which the API server refuses.
     """
 
+    about: ClassVar[About] = About()
+
     off: bool = False
 
 
@@ -252,6 +324,8 @@ class ReportQueue(Command, tag="ReportQueue", frozen=True, kw_only=True):
     `fair_sharing`: the share as well. Of a Cohort nothing else is written.
     """
 
+    about: ClassVar[About] = About()
+
     standing: Standing
     fair_sharing: bool = False
 
@@ -259,12 +333,16 @@ class ReportQueue(Command, tag="ReportQueue", frozen=True, kw_only=True):
 class EmitEvent(Command, tag="EmitEvent", frozen=True, kw_only=True):
     """Write nothing but the Kubernetes Events in `events`."""
 
+    about: ClassVar[About] = About()
+
 
 class ComposeGroup(Command, tag="ComposeGroup", frozen=True, kw_only=True):
     """Record: roles, counts and priority are fixed, and there is no Workload to say so.
 
     `pod_sets` None: as they are, and only the priority is another.
     """
+
+    about: ClassVar[About] = About(says="priority changed", record=True)
 
     priority: int
     priority_ref: PriorityRef | None = None
@@ -278,6 +356,8 @@ class AdmitGroup(Command, tag="AdmitGroup", frozen=True, kw_only=True):
     without them follows.
     """
 
+    about: ClassVar[About] = About(record=True)
+
     cluster_queue: str
     assignments: tuple[Assignment, ...]
     checks: tuple[str, ...] = ()
@@ -290,6 +370,8 @@ class EvictGroup(Command, tag="EvictGroup", frozen=True, kw_only=True):
     sides stood; None where none is preempted, and in logs from before rules of version 4.
     """
 
+    about: ClassVar[About] = About(says="evicted", tone="bad", record=True)
+
     reason: str
     message: str
     preempted_by: str = ""
@@ -300,6 +382,8 @@ class EvictGroup(Command, tag="EvictGroup", frozen=True, kw_only=True):
 class ReleaseQuota(Command, tag="ReleaseQuota", frozen=True, kw_only=True):
     """Record: the group no longer holds quota; `requeue` says whether it queues again."""
 
+    about: ClassVar[About] = About(says="quota released", record=True)
+
     reason: str
     message: str
     requeue: bool = False
@@ -307,6 +391,8 @@ class ReleaseQuota(Command, tag="ReleaseQuota", frozen=True, kw_only=True):
 
 class FinishGroup(Command, tag="FinishGroup", frozen=True, kw_only=True):
     """Record: the group is over. `reason` is the Finished reason (Succeeded, Failed, ...)."""
+
+    about: ClassVar[About] = About(says="finished", tone="good", record=True)
 
     reason: str
     message: str
@@ -331,10 +417,10 @@ Write = (
 Record = ComposeGroup | AdmitGroup | EvictGroup | ReleaseQuota | FinishGroup
 AnyCommand = Write | Record
 
-RECORDS: tuple[type[Command], ...] = (
-    ComposeGroup,
-    AdmitGroup,
-    EvictGroup,
-    ReleaseQuota,
-    FinishGroup,
-)
+COMMANDS: Final[Mapping[str, type[Command]]] = {
+    kind.__name__: kind for kind in get_args(AnyCommand)
+}
+"""Every command by its name on the wire."""
+RECORDS: Final = tuple(kind for kind in COMMANDS.values() if kind.about.record)
+ENDING: Final = frozenset({"DeleteWorkload", *(n for n, c in COMMANDS.items() if c.about.may_end)})
+"""What may be the end of an object: it takes our finalizer off it, or deletes it."""

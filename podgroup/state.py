@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from podgroup.commands import Admission
+from podgroup.commands import ENDING, Admission
 from podgroup.events import SettingsRecorded
 from podgroup.ids import GroupID, PodUID
 from podgroup.journal import Journal
@@ -58,6 +58,11 @@ class Expectation(Struct, frozen=True, gc=False):
     as_of: int
     at: datetime
     result_version: str = ""
+
+    @property
+    def may_end(self) -> bool:
+        """It may be the end of the object, whose version then is a later one."""
+        return self.action in ENDING
 
 
 class Hiding(Struct, frozen=True, gc=False):

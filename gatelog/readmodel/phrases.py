@@ -7,6 +7,8 @@ none. What is quiet is left out of stories, because another line says it or it i
 Invariant: phrases are in the words of the glossary (gate, ungate, surplus, replaced, released).
 """
 
+from podgroup.commands import COMMANDS
+
 NOTES = {
     "PodSeen": ("created {pods}", ""),
     "PodRunning": ("running {pods}", ""),
@@ -62,20 +64,12 @@ DECISIONS = {
     ("release", "FinalizePod"): ("released {pods}", ""),
 }
 ACTIONS = {
-    "EvictGroup": ("evicted", "bad"),
-    "ReportPod": ("say so on {pods}", ""),
-    "StopPod": ("stop {pods}", "bad"),
-    "DeletePod": ("delete {pods}", "bad"),
-    "KeepPod": ("put the label back on {pods}", "bad"),
-    "FinalizePod": ("release {pods}", ""),
-    "ReleaseQuota": ("quota released", ""),
-    "FinishGroup": ("finished", "good"),
-    "CreateWorkload": ("write the Workload", ""),
-    "ComposeGroup": ("priority changed", ""),
+    name: (command.about.says, command.about.tone)
+    for name, command in COMMANDS.items()
+    if command.about.says
 }
 QUIET_ACTIONS = frozenset(
-    {
-        *("WriteWorkloadStatus", "UpdateWorkload", "FinalizeWorkload"),
-        *("WriteQueueStatus", "MarkInUse", "ReportQueue", "EmitEvent"),
-    }
+    name
+    for name, command in COMMANDS.items()
+    if not command.about.says and not command.about.record
 )

@@ -50,13 +50,13 @@ def lines(difference: Difference) -> Iterator[str]:
 
 
 def _what(decision: Decision) -> tuple[str, object]:
-    return type(decision.command).__name__, decision.command.target
+    return decision.command.action, decision.command.target
 
 
 def _line(position: int, mark: str, d: Decision) -> str:
     return (
         f"seq {position}  {mark}  {d.namespace}/{d.name}  {d.rule}: "
-        f"{type(d.command).__name__} {d.command.target.name} — {d.message}"
+        f"{d.command.action} {d.command.target.name} — {d.message}"
     )
 
 

@@ -63,7 +63,7 @@ class Stepper:
             if note.group in self._ids
         )
         decided = tuple(
-            f"{d.rule}: {type(d.command).__name__} {d.command.target.name} — {d.message}"
+            f"{d.rule}: {d.command.action} {d.command.target.name} — {d.message}"
             for d in journal.decisions
             if d.group in self._ids
         )

@@ -18,8 +18,6 @@ from podgroup.commands import (
     CreateWorkload,
     DeletePod,
     EvictGroup,
-    FinalizePod,
-    FinalizeWorkload,
     FinishGroup,
     KeepPod,
     MarkInUse,
@@ -27,11 +25,9 @@ from podgroup.commands import (
     ReleaseQuota,
     ReportPod,
     ReportQueue,
-    StopPod,
     UngatePod,
     UpdateWorkload,
     WriteQueueStatus,
-    WriteWorkloadStatus,
 )
 from podgroup.events import Decision
 from podgroup.facts import role_of
@@ -69,7 +65,7 @@ def apply_decision(world: World, decision: Decision) -> None:
     group = world.groups.get(decision.group)  # type: ignore[call-overload] # text in a decision
     if group is None:
         return
-    apply = _APPLIED.get(type(decision.command))
+    apply = _APPLIED.get(type(command)) or _WRITTEN.get(command.about.kind)
     if apply is not None:
         apply(world, group, decision, decision.command)
     mark(world, group.id)
@@ -80,29 +76,27 @@ def _pod_is_written(world: World, group: Group, decision: Decision, command: Any
     pod = world.pods.get(command.target.uid)
     if pod is None:
         return
-    action = type(command).__name__
-    if action == "UngatePod":
+    if isinstance(command, UngatePod):
         pod.let_in = True
-    elif action == "KeepPod":
+    elif isinstance(command, KeepPod):
         hiding = pod.hiding or Hiding()
         pod.hiding = Hiding(hiding.since, hiding.kept + 1, decision.at)
-    if action == "StopPod" and command.finalize:
-        action = "DeletePod"  # seen when our finalizer is off as well, not at the deletion
-    elif action == "DeletePod":
+    elif isinstance(command, DeletePod):
         if pod.fate != EXCESS:
             pod.fate = EXCESS
             group.roles[pod.role].excess += 1
     elif decision.rule == RULE_REPLACED and pod.fate != REPLACED:
         pod.fate = REPLACED
         group.roles[pod.role].replaced += 1
-    expect(world, group, pod, Expectation(decision.id, action, decision.as_of, decision.at))
+    expect(world, group, pod, _expectation(decision))
 
 
 def _workload_is_written(world: World, group: Group, decision: Decision, command: Any) -> None:
-    action = type(command).__name__
-    if action == "FinalizeWorkload" and command.delete:
-        action = "DeleteWorkload"  # seen at the deletion, not when our finalizer is off
-    expect(world, group, None, Expectation(decision.id, action, decision.as_of, decision.at))
+    expect(world, group, None, _expectation(decision))
+
+
+def _expectation(decision: Decision) -> Expectation:
+    return Expectation(decision.id, decision.command.awaited, decision.as_of, decision.at)
 
 
 def _workload_is_made(
@@ -275,20 +269,18 @@ def _fill(world: World, group: Group, pod_sets: tuple[PodSetSpec, ...]) -> None:
 
 
 _APPLIED: Final[dict[type[Command], Callable[[World, Group, Decision, Any], None]]] = {
-    UngatePod: _pod_is_written,
-    FinalizePod: _pod_is_written,
-    DeletePod: _pod_is_written,
-    StopPod: _pod_is_written,
-    KeepPod: _pod_is_written,
     ReportPod: _report,
     ComposeGroup: _composed,
     CreateWorkload: _workload_is_made,
     UpdateWorkload: _workload_is_changed,
-    WriteWorkloadStatus: _workload_is_written,
-    FinalizeWorkload: _workload_is_written,
     AdmitGroup: _admitted,
     EvictGroup: _evicted,
     ReleaseQuota: _released,
     FinishGroup: _finished,
 }
-"""What each command changes; an Event (`EmitEvent`) is said, and nothing waits for it."""
+"""What commands change that do more than write their target, and wait to see that."""
+_WRITTEN: Final[dict[str, Callable[[World, Group, Decision, Any], None]]] = {
+    "Pod": _pod_is_written,
+    "Workload": _workload_is_written,
+}
+"""Kind of the target -> what is so of any other command: it is in flight from here on."""

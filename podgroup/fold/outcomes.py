@@ -83,8 +83,7 @@ def _pod_outcome(world: World, here: At, group: Group, pod: Pod, event: OutcomeR
         pod.rejections = 0
         pod.expect = replace(expectation, result_version=event.resource_version)
         version = event.resource_version
-        takes = expectation.action in ("FinalizePod", "DeletePod")
-        last = takes and pod.held and pod.deleting
+        last = expectation.may_end and pod.held and pod.deleting
         if version and not last and not newer(version, pod.view.resource_version):
             old = world.members[group.id].flags[pod.view.uid]
             end_expectation(world, group, pod, indexed=False)
@@ -117,7 +116,7 @@ def _workload_outcome(world: World, here: At, group: Group, event: OutcomeRecord
     if event.status == "applied":
         mirror.written(group, replace(expectation, result_version=event.resource_version))
         version = event.resource_version
-        takes = expectation.action in ("FinalizeWorkload", "DeleteWorkload")
+        takes = expectation.may_end
         finalized = takes and known is None
         seen = version and known is not None and not newer(version, known.resource_version)
         last = takes and known is not None and _is_going(known, expectation.action)

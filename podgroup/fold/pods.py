@@ -201,7 +201,7 @@ def keep_timer(identity: GroupID) -> str:
 
 
 def _being_released(pod: Pod) -> bool:
-    return pod.expect is not None and pod.expect.action in ("FinalizePod", "DeletePod")
+    return pod.expect is not None and pod.expect.may_end
 
 
 def _disown(world: World, here: At, group: Group, pod: Pod) -> None:

@@ -114,13 +114,9 @@ def _settle_written(world: World, kind: str, version: str) -> None:
         if expectation is None or not expectation.result_version:
             return False
         # A removed finalizer may have been the end of the object, which has a later version.
-        last = expectation.action in (
-            "FinalizePod",
-            "DeletePod",
-            "FinalizeWorkload",
-            "DeleteWorkload",
+        return restored or (
+            not expectation.may_end and not newer(expectation.result_version, version)
         )
-        return restored or (not last and not newer(expectation.result_version, version))
 
     if kind == "Workload":
         for group in sorted(world.groups.values(), key=lambda g: g.id):

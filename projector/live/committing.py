@@ -216,7 +216,7 @@ class Committer:
                 "decision",
                 id=decision.id,
                 rule=decision.rule,
-                action=type(decision.command).__name__,
+                action=decision.command.action,
                 group=f"{decision.namespace}/{decision.name}",
                 target=target_text(decision.command.target),
                 reason=decision.reason,

@@ -77,7 +77,7 @@ def increments(taken: Taken, world: World) -> Increments:
             case _:
                 pass
     for decision in taken.journal.decisions:
-        counts[DECISIONS, (decision.rule, type(decision.command).__name__)] += 1
+        counts[DECISIONS, (decision.rule, decision.command.action)] += 1
     for parked in taken.journal.parked:
         counts[PARKED, (parked.reason,)] += 1
     return found

@@ -333,7 +333,7 @@ def _decision(cluster: str, shard: int, decision: Decision, became: Resolution |
         namespace=decision.namespace,
         name=decision.name,
         rule=decision.rule,
-        action=type(command).__name__,
+        action=command.action,
         target=target_text(command.target),
         reason=decision.reason,
         message=decision.message,
