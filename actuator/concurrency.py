@@ -28,6 +28,8 @@ from actuator.fairqueue import ON_BEHALF, Claim, FairQueue
 SLOW_S: Final = 1.0
 """Mean answer time of a flow in seconds above which it counts as slow, and the age at which a
 request is late."""
+NO_ANSWER_S: Final = 30.0
+"""What a request that timed out counts for at least: it might have taken any time."""
 COOLDOWN_S: Final = 1.0
 """Seconds between two decreases: answers to requests sent before the last one say nothing new."""
 LATELY_S: Final = 10.0
@@ -94,6 +96,7 @@ class Flow:
         if not status and took_s < SLOW_S:
             return  # refused or broken off: it says nothing of what was asked for
         self.answered_at = now
+        took_s = took_s if status else max(took_s, NO_ANSWER_S)
         self.mean_s += _SMOOTHING * (took_s - self.mean_s)
         if self.mean_s > SLOW_S or not status or (status >= 500 and status not in _SERVERS):
             self.limit.shrink(0.8, now)

@@ -360,6 +360,20 @@ async def test_time_outs_of_one_namespace_hold_up_no_other_one(
         assert time.monotonic() - began < 5
 
 
+async def test_decisions_for_slow_pods_do_not_fill_the_window(
+    lab: Lab, bus: Bus, outcomes: Outcomes
+) -> None:
+    """16 messages are held at most; the one of another namespace comes behind 40 of slow pods."""
+    lab.cluster.faults.delay(60_000, path="/namespaces/hostile/")
+    for n in range(1, 41):
+        one = decision(ungate(pod_ref(f"s{n % 20}", f"u{n % 20}", "hostile")), n)
+        await bus.publish(subjects.decisions(CLUSTER, 0), codec.encode_decision(one), one.id)
+    await publish_many(bus, [], decision(ungate(await lab.pod()), 41, group="calm"))
+    async with actuator(lab, bus, max_in_flight=2, ack_wait_s=30):
+        (done,) = {o.decision for o in await outcomes.until(1, 20) if o.status == "applied"}
+    assert done.startswith("d41-")
+
+
 async def generation(lab: Lab, target: ObjectRef) -> int:
     live = await lab.live(target)
     assert live is not None
