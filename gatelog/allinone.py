@@ -22,15 +22,20 @@ from gatelog.shell import statedir
 from gatelog.shell.errors import CommandFailed
 from gatelog.shell.narrator import Narrator
 from gatelog.shell.whereabouts import near, read_model_at
-from podgroup.runtime.embedded import EmbeddedNats
+from podgroup.runtime.embedded import EmbeddedError, EmbeddedNats
 from podgroup.runtime.health import serve_health
 from podgroup.runtime.jetstream import Bus
 from podgroup.runtime.jetstream import connect as connect_bus
 from podgroup.runtime.kube import KubeClient
 from podgroup.runtime.kube import connect as connect_kube
+from podgroup.runtime.log import get_logger
 from podgroup.runtime.settings import Settings
 
 _CONNECT_S = 30.0
+_LOOK_S = 2.0
+"""Seconds between looks whether the embedded server still stores what it is given."""
+_AGAIN_S = 20.0
+"""Seconds that a server gets to store something before it is restarted again."""
 
 OnReady = Callable[[Ready], Awaitable[None]]
 
@@ -60,9 +65,12 @@ async def run_up(
     state = statedir.of(settings)
     async with AsyncExitStack() as stack:
         stack.enter_context(state.hold())
-        settings = await stack.enter_async_context(_log(settings, state, narrator))
+        settings, server = await stack.enter_async_context(_log(settings, state, narrator))
         bus = await connect_bus(settings.nats, "gatelog-up", deadline_s=_CONNECT_S)
         stack.push_async_callback(bus.close)
+        if server is not None:
+            keeping = asyncio.create_task(keep_storing(server, bus))
+            stack.callback(keeping.cancel)
         await bus.ensure_streams(settings.streams)
         await _database(settings, narrator)
         from gatelog.serve.bootstrap import local_console
@@ -97,10 +105,10 @@ def _farewell(narrator: Narrator, settings: Settings) -> None:
 @asynccontextmanager
 async def _log(
     settings: Settings, state: statedir.StateDir, narrator: Narrator
-) -> AsyncIterator[Settings]:
+) -> AsyncIterator[tuple[Settings, EmbeddedNats | None]]:
     if settings.nats.url:
         narrator.done("log", f"event log on {settings.nats.url}", url=settings.nats.url)
-        yield settings
+        yield settings, None
         return
     server = EmbeddedNats(state.nats, settings.nats.embedded_port)
     url = await server.start()
@@ -111,9 +119,29 @@ async def _log(
         pid=server.pid,
     )
     try:
-        yield msgspec.structs.replace(settings, nats=server.settings())
+        yield msgspec.structs.replace(settings, nats=server.settings()), server
     finally:
         await server.stop()
+
+
+async def keep_storing(server: EmbeddedNats, bus: Bus) -> None:
+    """Restart the server when it stores nothing any more, until cancelled.
+
+    After a failed write, as on a full disk, it stores nothing for as long as it lives, though there
+    may be room again (nats-server 2.15, measured); in a cluster its liveness probe restarts it.
+    """
+    log = get_logger("up")
+    while True:
+        await asyncio.sleep(_LOOK_S)
+        if not bus.unstored:
+            continue
+        log.warning("nats_restarted", problem=bus.unstored)
+        try:
+            await server.stop()
+            await server.start()
+        except EmbeddedError as error:
+            log.error("nats_not_started", error=str(error))
+        await asyncio.sleep(_AGAIN_S)
 
 
 async def _database(settings: Settings, narrator: Narrator) -> None:

@@ -134,6 +134,8 @@ async def webhook(
         keeper = asyncio.create_task(_keep(settings, api, own, tls, server, trust))
     else:
         assert given is not None
+        if checks is not None:
+            checks.ready("ingest: webhook", given.problem)
         keeper = asyncio.create_task(keep_fresh(tls, given.refresh))
     try:
         yield server

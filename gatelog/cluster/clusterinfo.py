@@ -68,8 +68,10 @@ async def user(kube: KubeClient) -> str:
     """Return the name under which the API server knows us, "" when it does not say."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     status, answer = await kube.json("POST", _WHO, body=body)
+    if status != 201:
+        return ""  # and the body is what a proxy, or an overloaded server, makes of it
     name = ((answer.get("status") or {}).get("userInfo") or {}).get("username")
-    return str(name) if status == 201 and name else ""
+    return str(name or "")
 
 
 class Version(NamedTuple):

@@ -71,7 +71,7 @@ async def run_serve(
                 await questions.run(position)
             except Busy as error:
                 return str(error)
-            return ""
+            return certificates.problem()
 
         if checks is not None:
             checks.ready("serve", ready)

@@ -62,6 +62,10 @@ class Certificates:
         """The certificate of our authority in PEM; empty when certificates are given."""
         return self._own.ca_bundle() if self._own is not None else b""
 
+    def problem(self) -> str:
+        """Say that the certificate in use has ended, "" if it is good."""
+        return self._given.problem() if self._given is not None else ""
+
     def refresh(self) -> None:
         """Load what is new.
 

@@ -138,6 +138,12 @@ def load_files(context: ssl.SSLContext, cert_file: Path, key_file: Path) -> None
         ) from error
 
 
+def validity(pem: bytes) -> tuple[datetime, datetime]:
+    """Return from when until when the first certificate of a PEM file is valid."""
+    found = x509.load_pem_x509_certificate(pem)
+    return found.not_valid_before_utc, found.not_valid_after_utc
+
+
 def _make_ca(now: datetime) -> Pair:
     key = ec.generate_private_key(ec.SECP256R1())
     # The serial in the name keeps two generations of the authority apart.

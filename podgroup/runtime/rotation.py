@@ -13,14 +13,16 @@ time until it is mended; the loop itself never ends but by cancellation.
 import asyncio
 import ssl
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
-from podgroup.runtime.certificates import CertificateError, load_files
+from podgroup.runtime.certificates import CertificateError, load_files, validity
 from podgroup.runtime.log import get_logger
 
 _log = get_logger("webhook")
 
-INTERVAL_S = 600.0
+INTERVAL_S = 30.0
+"""Seconds between two looks: a server with an ended certificate is away until the next."""
 
 
 class GivenFiles:
@@ -29,6 +31,16 @@ class GivenFiles:
     def __init__(self, cert_file: Path, key_file: Path) -> None:
         self._files = (cert_file, key_file)
         self._seen: tuple[bytes, ...] | None = None
+        self._valid: tuple[datetime, datetime] | None = None
+
+    def problem(self, now: datetime | None = None) -> str:
+        """Say that the certificate in use has ended or not begun at `now`, "" if it is good."""
+        now = now or datetime.now(UTC)
+        if self._valid is None or self._valid[0] <= now < self._valid[1]:
+            return ""
+        begin, end = (f"{at:%Y-%m-%d %H:%M:%S} UTC" for at in self._valid)
+        when = f"expired at {end}" if now >= self._valid[1] else f"is not valid before {begin}"
+        return f"the certificate {self._files[0]} {when}: put a good one in its place"
 
     def refresh(self, context: ssl.SSLContext) -> bool:
         """Loads the files if their content changed; returns whether it did.
@@ -44,7 +56,7 @@ class GivenFiles:
         if content == self._seen:
             return False
         load_files(context, cert_file, key_file)
-        self._seen = content
+        self._seen, self._valid = content, validity(content[0])
         return True
 
 

@@ -59,6 +59,12 @@ def held(pods: int) -> str:
             | {"actuator-1": page("actuator", 0)},
             ["GatelogGatesNotRemoved"],
         ),
+        (
+            health()
+            | {"projector-1": page("projector", leads=1, more=held(1))}
+            | {f"actuator-{n}": page("actuator", 0) for n in (1, 2)},
+            ["GatelogGatesNotRemoved"],
+        ),
     ],
 )
 def test_one_cause_one_alert(pages: Pages, wanted: list[str]) -> None:

@@ -17,6 +17,7 @@ PACE_S = 1.0
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.filterwarnings("ignore:XDG_RUNTIME_DIR")
 async def test_each_fault_is_said_by_everybody_who_must_say_it(tmp_path: Path) -> None:
     wrong: list[str] = []
     async with running(tmp_path, PACE_S) as stack:

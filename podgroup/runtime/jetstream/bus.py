@@ -91,6 +91,11 @@ class Bus:
         """Why nothing can be published now, "" when it can, as far as was tried."""
         return self._connection.problem
 
+    @property
+    def unstored(self) -> str:
+        """Why the server stores nothing of what was published lately, "" when it does."""
+        return self._connection.unstored
+
     async def tell(self, subject: str, body: bytes) -> None:
         """Send a message that no stream keeps, to those who listen now.
 

@@ -100,6 +100,11 @@ class Connection:
         """Why nothing can be published now, "" when it can, as far as was tried."""
         if not self.connected:
             return f"NATS: {self.last_error or 'not connected'}"
+        return self.unstored
+
+    @property
+    def unstored(self) -> str:
+        """Why the server stores nothing of what was published lately, "" when it does."""
         return next((said for each in self._storing.values() if (said := each.problem)), "")
 
     def stored(self, subject: str, problem: str = "") -> None:

@@ -1,0 +1,58 @@
+"""A log server whose disk is full: it stays connected and answers, and stores nothing."""
+
+import asyncio
+import resource
+import time
+from pathlib import Path
+
+from gatelog.allinone import keep_storing
+from podgroup import subjects
+from podgroup.runtime.embedded import EmbeddedNats
+from podgroup.runtime.jetstream import Bus, BusUnavailable, connect
+from podgroup.runtime.settings import StreamSettings
+
+SUBJECT = subjects.events("full", 0, "watch")
+
+
+def room(pid: int | None, most_bytes: int | None) -> None:
+    """Let no file of a process grow beyond so many bytes, which is how a full disk looks to it."""
+    assert pid is not None
+    _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard if most_bytes is None else most_bytes, hard))
+
+
+async def stored(bus: Bus, name: str) -> bool:
+    try:
+        await bus.publish(SUBJECT, b"x" * 9000, name, timeout_s=1)
+    except BusUnavailable:
+        return False
+    return True
+
+
+async def test_it_is_said_after_a_while_and_ends_without_a_restart_of_ours(tmp_path: Path) -> None:
+    server = EmbeddedNats(tmp_path / "nats")
+    await server.start()
+    bus = await connect(server.settings(), "test", deadline_s=20)
+    keeping = asyncio.create_task(keep_storing(server, bus))
+    try:
+        await bus.ensure_streams(StreamSettings())
+        assert await stored(bus, "before") and bus.problem == ""
+        first = server.pid
+        room(server.pid, 4096)
+        began = time.monotonic()
+        for n in range(60):
+            assert not await stored(bus, f"full-{n}")
+            if bus.problem:
+                break
+        assert bus.problem.startswith("NATS stores nothing on events.>: failed "), bus.problem
+        assert bus.connected and time.monotonic() - began < 30
+        while server.pid == first:  # the restart that nothing else would bring
+            await asyncio.sleep(0.1)
+        for n in range(60):
+            if await stored(bus, f"after-{n}"):
+                break
+        assert bus.problem == "" and time.monotonic() - began < 60
+    finally:
+        keeping.cancel()
+        await bus.close()
+        await server.stop()
