@@ -23,7 +23,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from podgroup.applying import Applier
+from podgroup.applying import Applier, ObservingApplier
 from podgroup.changes import EVERYTHING
 from podgroup.derived import Dequeued
 from podgroup.events import Batch, Decision
@@ -63,6 +63,7 @@ __all__ = [
     "hand_over",
     "load_world",
     "new_world",
+    "observe",
     "read_back",
     "rejoin_frames",
     "step",
@@ -100,16 +101,25 @@ def step(
     return difference
 
 
+def observe(world: World, position: int, at: datetime, batch: Batch) -> None:
+    """Fold one message of a cluster on which another controller decides: rules explain only."""
+    here = fold_message(world, position, at, batch)
+    decide(world, here, observing=True)
+    world.meta.at = at
+
+
 def decide(
     world: World,
     here: At,
     recorded: Mapping[str, Decision] | None = None,
     concluded: Concluded | None = None,
+    *,
+    observing: bool = False,
 ) -> Difference:
     """Decide on everything the last message touched; conclusions go to the journal.
 
     With `recorded` those decisions and the records in `concluded` are applied instead, and the
-    difference is returned.
+    difference is returned. When `observing`, decisions have no effect.
     """
     if not synced(world) and not recorded and not (concluded and concluded.records):
         return _NONE
@@ -121,6 +131,8 @@ def decide(
         return _NONE
     world.loaded = False
     applier, comparing = _applier(world, here, recorded, concluded)
+    if observing:
+        applier = ObservingApplier(world, here)
     if loaded:
         _enlist_all(world, applier)
     for identity in list(world.touched):

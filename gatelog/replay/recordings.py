@@ -87,7 +87,9 @@ class Recording:
         for kind in WATCHED_KINDS:
             opening.append(RelistStarted(kind=kind, relist="recording", reason="recording begins"))
             opening.append(RelistCompleted(kind=kind, relist="recording", resource_version="0"))
-        yield Entry(position, self._began, Batch(source="watch", events=tuple(opening)), {})
+        yield Entry(
+            position, self._began, Batch(source="watch", events=tuple(opening)), {}, observed=True
+        )
         decoder = msgspec.json.Decoder(_Line)
         lines = Lines(self.path)
         for number, raw in enumerate(lines, 1):
@@ -104,7 +106,7 @@ class Recording:
             if event is not None:
                 position += 1
                 at = self._began + timedelta(seconds=line.t)
-                yield Entry(position, at, Batch(source="watch", events=(event,)), {})
+                yield Entry(position, at, Batch(source="watch", events=(event,)), {}, observed=True)
         if lines.problem:
             self.unread.append(lines.problem)
         if not self.lines and not lines.problem:

@@ -40,7 +40,9 @@ class Entry(Struct, frozen=True):
     batch: Batch
     recorded: Mapping[str, Decision]
     concluded: Concluded | None = None
-    """The records made there; None: none, or the log is from before they were stored."""
+    """The records made there; None: none."""
+    observed: bool = False
+    """It is of a watch recording: another controller decided there, and rules only explain."""
 
 
 class Log(Protocol):

@@ -1,8 +1,8 @@
-"""Where a replay asks rules: to decide again. Everything else applies what was concluded then.
+"""Where a replay asks rules: to decide again, and to explain what a watch recording shows.
 
 Invariant: no other module of a replay imports a rule.
 """
 
-from podgroup.engine import step
+from podgroup.engine import observe, step
 
-__all__ = ["step"]
+__all__ = ["observe", "step"]

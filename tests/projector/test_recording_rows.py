@@ -18,7 +18,7 @@ from tests.support.recordings import OUTCOMES, batches, outcome
 
 async def entries(name: str) -> AsyncIterator[Entry]:
     for position, at, batch in batches(name):
-        yield Entry(position, at, batch, {})
+        yield Entry(position, at, batch, {}, observed=True)
 
 
 async def test_rows_agree_with_what_was_left(url: str) -> None:
