@@ -79,6 +79,8 @@ async def run_up(
         narrator.done("console", f"console for this machine: {console}", url=console)
         kube = await connect_kube(settings.kubernetes)
         stack.push_async_callback(kube.close)
+        version = await clusterinfo.version(kube)
+        narrator.done("cluster", f"Kubernetes {version.text} at {kube.server}", server=kube.server)
         if not beside_kueue:
             await _kueue_leaves_pods_alone(kube, narrator)
         settings, registered = await _cluster(kube, settings, narrator, way)
@@ -177,8 +179,6 @@ async def _cluster(
     kube: KubeClient, settings: Settings, narrator: Narrator, way: install.Way | None
 ) -> tuple[Settings, bool]:
     """Set the cluster up as asked; return the settings and whether a webhook is to be awaited."""
-    version = await clusterinfo.version(kube)
-    narrator.done("cluster", f"Kubernetes {version.text} at {kube.server}", server=kube.server)
     way = way or await _as_before(kube, settings, narrator)
     if way in ("webhook", "policy"):
         kinds = await install.install_kinds(kube)

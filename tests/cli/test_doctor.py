@@ -212,8 +212,6 @@ async def test_a_topology_that_nobody_waits_for_is_told(
     await install.install_kinds(kube)
     args = ("--kubeconfig", str(tmp_path / "kubeconfig"), "--state-dir", str(tmp_path / "s"))
     off = Settings(mode="kueue", webhook=WebhookSettings(topology_gate=False))
-    if way == "policy":
-        await install.install_policy(kube, off)
     beside: tuple[str, ...] = (*args, "--set", "mode=kueue")
     if way == "webhook":
         beside = (*beside, "--set", "webhook.topology_gate=false")
@@ -229,7 +227,10 @@ async def test_a_topology_that_nobody_waits_for_is_told(
         },
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     }
+    # Made while admission was away: with it, a pod that bears the label gets a gate or is refused.
     assert (await kube.json("POST", "/api/v1/namespaces/default/pods", body=asking))[0] == 201
+    if way == "policy":
+        await install.install_policy(kube, off)
     _, found = await _in_thread(gatelog, *beside)
     told = found["cluster", "topology"]
     assert told["verdict"] == "warn"

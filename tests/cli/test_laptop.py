@@ -54,13 +54,16 @@ async def away(tmp_path: Path) -> AsyncIterator[Bare]:
             spec: dict[str, Any] = {"replicas": 2, "selector": {}, "template": {"metadata": {}}}
             await post(kube, path, "Deployment", f"gatelog-{part}", spec=spec)
             await say(kube, f"{path}/gatelog-{part}", {"readyReplicas": count})
+        quota = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": "1"}]}
+        covered = {"coveredResources": ["cpu"], "flavors": [quota]}
+        whole = {"namespaceSelector": {}, "resourceGroups": [covered]}
         for name, said in (("idle", "False"), ("busy", "True")):
-            await post(kube, QUEUES, "ClusterQueue", name, spec={})
+            await post(kube, QUEUES, "ClusterQueue", name, spec=whole)
             condition = {"type": "Active", "status": said, "reason": "R", "message": f"{name} m"}
             condition["lastTransitionTime"] = "2026-01-01T00:00:00Z"
             await say(kube, f"{QUEUES}/{name}", {"conditions": [condition]})
         meta = {"name": "going", "finalizers": ["kueue.x-k8s.io/resource-in-use"]}
-        await post(kube, QUEUES, "ClusterQueue", "going", spec={}, metadata=meta)
+        await post(kube, QUEUES, "ClusterQueue", "going", spec=whole, metadata=meta)
         await say(kube, f"{QUEUES}/going", {"conditions": [{**condition, "status": "False"}]})
         await kube.json("DELETE", f"{QUEUES}/going")
         template = {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}

@@ -276,6 +276,11 @@ def kueue(*frameworks: str) -> dict[str, dict[str, Any]]:
 
 async def test_queueing_becomes_kueues_and_ours_again(space: Bare) -> None:
     cluster, kube = space
+    alone = {
+        "metadata": {"name": "alone", "labels": {MANAGED_LABEL: "true"}},
+        "spec": {"containers": [{"name": "main", "image": "busybox"}]},
+    }
+    await make(kube, "/api/v1/namespaces/default/pods", alone)  # it runs from before admission
     await install.install_policy(kube, await install.as_ourselves(kube, Settings()))
     for name in ("research", "teaching"):
         await make(kube, f"{QUEUES}/clusterqueues", queue(name))
@@ -320,19 +325,12 @@ async def test_queueing_becomes_kueues_and_ours_again(space: Bare) -> None:
     with pytest.raises(CommandFailed, match=r"1 Workloads hold quota \(default/train\)"):
         await go(to("kueue"))
     assert set(policies().values()) == {"Hold"}
-    alone = {
-        "metadata": {
-            "name": "alone",
-            "labels": {"kueue.x-k8s.io/managed": "true"},
-            "finalizers": ["kueue.x-k8s.io/managed"],
-        },
-        "spec": {"containers": [{"name": "main", "image": "busybox"}]},
-    }
-    await make(kube, "/api/v1/namespaces/default/pods", alone)
+    pod = "/api/v1/namespaces/default/pods/alone"
+    await change(kube, pod, {"metadata": {"finalizers": [MANAGED_LABEL]}})
     match = r"2 Workloads and pods without one hold quota \(default/train, pod default/alone\)"
     with pytest.raises(CommandFailed, match=match):
         await go(to("kueue", drain=True))
-    await change(kube, "/api/v1/namespaces/default/pods/alone", {"metadata": {"finalizers": None}})
+    await change(kube, pod, {"metadata": {"finalizers": None}})
     assert policies() == {"research": "HoldAndDrain", "teaching": "HoldAndDrain", "closed": "Hold"}
 
     await change(

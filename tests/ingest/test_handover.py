@@ -152,7 +152,7 @@ async def test_two_that_register_at_once_are_both_trusted(tmp_path: Path) -> Non
         one, two = Checks(), Checks()
         a, b = (replica(tmp_path / name, linger_s=0) for name in ("a", "b"))
         async with webhook(a, kube, one, 0.05), webhook(b, kube, two, 0.05):
-            assert set(await one.readiness()) <= {"webhook"}
+            assert set(await one.readiness()) <= {"ingest: webhook"}
             await asyncio.gather(ready(one), ready(two))
             (found,) = sim.objects("admissionregistration.k8s.io", "mutatingwebhookconfigurations")
             for settings in (a, b):
