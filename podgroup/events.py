@@ -197,7 +197,7 @@ class SettingsRecorded(EventBase, tag="settings_recorded.v1", frozen=True, kw_on
     """By what is decided from here on: published by a projector when the log says otherwise.
 
     `kinds` have to be listed before anything is decided. `gatelog` is the version of the release,
-    `rules` that of its rules (`decide.RULES`).
+    `rules` that of its rules (`rules.VERSION`).
     """
 
     mode: str

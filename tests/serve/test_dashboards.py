@@ -61,16 +61,22 @@ def targets(kind: str) -> list[tuple[str, str]]:
 
 
 def expressions() -> list[tuple[str, str]]:
-    alerts = [(a["alert"], a["expr"]) for a in rules()]
+    alerts = [(a.get("alert") or a["record"], a["expr"]) for a in evaluated()]
     shown = [(w, e.replace('=~"$queue"', '=~".*"')) for w, e in targets("prometheus")]
     rows = re.findall(r"^\| [^|]+\? \| (`.+`) \|$", PAGE.read_text(), re.MULTILINE)
     page = [one for row in rows for one in re.findall(r"`([^`]+)`", row)]
     return [*alerts, *shown, *(("docs/metrics.md", one) for one in page)]
 
 
-def rules() -> list[dict[str, Any]]:
+def evaluated() -> list[dict[str, Any]]:
+    """All rules: alerts, and what is recorded for them."""
     (group,) = yaml.safe_load(RULES.read_text())["spec"]["groups"]
     return list(group["rules"])
+
+
+def rules() -> list[dict[str, Any]]:
+    """Those that alert."""
+    return [rule for rule in evaluated() if "alert" in rule]
 
 
 def test_dashboards_are_whole_and_ask_their_own_data_source():
