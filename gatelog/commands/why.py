@@ -56,6 +56,8 @@ Asked = Annotated[
 
 _MOST = 1000
 """Groups that are listed."""
+_FRESH = timedelta(minutes=5)
+"""Age up to which a kept forecast is shown, and none is made."""
 _BUDGET_S = 2.0
 """Processor time after which no further play of a forecast is begun."""
 _MOST_PLAYED = 1000
@@ -245,12 +247,11 @@ def _pending_columns(now: datetime) -> "list[Column[PendingRow]]":
 
 def _expected(model: "ReadModel", settings: "Settings", group: "GroupRow") -> "ExpectedRow | None":
     """Return when a group is expected to start: as was said lately, or else worked out now."""
-    from gatelog.readmodel.explain import FRESH
     from projector.storage.database import database_url
 
     now = datetime.now(UTC)
     known = model.expected(group.id)
-    if known is not None and now - known.as_of < FRESH:
+    if known is not None and now - known.as_of < _FRESH:
         return known
     if model.waiting() > _MOST_PLAYED:
         return known

@@ -9,7 +9,7 @@ Invariant: reads only; `lines` is pure.
 
 from collections import defaultdict
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from msgspec import Struct
 
@@ -29,13 +29,11 @@ from gatelog.readmodel.rows import (
     WaitRow,
 )
 from gatelog.readmodel.shared import Shared, needs, sentences
-from gatelog.readmodel.starts import sentence
+from gatelog.readmodel.starts import rough, sentence
 from gatelog.readmodel.timeline import NO_WAIT, amount, duration, plain
 from podgroup.lifecycle import ADMITTED, OVER, PENDING
 from projector.schema.pending import IDLE_REASON
 
-FRESH = timedelta(seconds=300)
-"""Age of a forecast up to which it is not said how old it is."""
 _MOST_HOLDERS = 5
 _SPARED = (
     "single pods do without (queueing.workloads=groups): kubectl get podgroups lists it, "
@@ -190,9 +188,7 @@ def _before(waits: list[WaitRow]) -> Iterator[Line]:
 
 
 def _as_of(expected: ExpectedRow, now: datetime) -> str:
-    age = now - expected.as_of
-    said = f"; that was {duration(age.total_seconds())} ago (gatelog forecast)"
-    return "" if age < FRESH else said
+    return f" (forecast of {rough((now - expected.as_of).total_seconds())} ago)"
 
 
 def _past(waits: list[WaitRow]) -> list[tuple[str, WaitRow]]:

@@ -11,17 +11,19 @@ import re
 import sys
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gatelog.readmodel import explain
 from gatelog.readmodel.rows import GroupRow, SummaryRow
 from gatelog.readmodel.timeline import Line, duration, listed
 from gatelog.shell.screen import Screen
 from gatelog.shell.visible import raw
+
+if TYPE_CHECKING:
+    from gatelog.readmodel import explain
 
 PIPED_WIDTH = 10_000
 """Columns in a pipe, where a reader wants a row on one line, unless COLUMNS says otherwise."""
@@ -120,7 +122,7 @@ def missing(sentences: Sequence[str]) -> Table:
     return table
 
 
-def explained(lines: Sequence[explain.Line]) -> Table:
+def explained(lines: "Sequence[explain.Line]") -> Table:
     """Return why a group is where it is: labels, and what they say."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 2))
     table.add_column(style="bold", no_wrap=True)

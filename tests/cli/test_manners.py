@@ -65,7 +65,7 @@ def test_why_of_a_namespace_in_every_form(gatelog: Gatelog, busy_db: Db) -> None
     code, table, err = ask(gatelog, busy_db, "why", "-n", "ns")
     assert (code, err) == (0, "")
     head, *rows = table.splitlines()
-    assert head.split() == ["NAMESPACE", "NAME", "FOR", "REASON", "MESSAGE"]
+    assert head.split() == ["NAMESPACE", "NAME", "POSITION", "FOR", "REASON", "MESSAGE"]
     _, wide, _ = ask(gatelog, busy_db, "why", "-n", "ns", "-o", "wide")
     assert "CLUSTERQUEUE" in wide.splitlines()[0]
     _, names, _ = ask(gatelog, busy_db, "why", "-n", "ns", "-o", "name")

@@ -96,7 +96,7 @@ def test_printed_statements_run_and_agree(gatelog: Gatelog, url: str) -> None:
         told_waits = [(w["reason"], w["message"]) for w in said["waits"]]
         assert [(r["reason"], r["message"]) for r in rows if r["reason"]] == told_waits
         if state == "Queued":
-            assert rows[0]["ahead"] == said["ahead"] and rows[0]["until"] is None
+            assert rows[0]["position"] == said["position"] and rows[0]["until"] is None
         code, statement, _ = gatelog("history", f"ns/{name}", "--sql", *where)
         code, out, err = gatelog("sql", statement, "--json", "--db", url)
         assert code == 0, err

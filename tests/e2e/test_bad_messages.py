@@ -94,7 +94,7 @@ async def test_a_message_that_is_no_batch(stack: Stack, case: str) -> None:
         assert row["raw"] == body
         finding = stack.doctor()["parked"]
         assert finding["verdict"] == "warn"
-        assert "set aside" in finding["detail"]
+        assert "parked" in finding["detail"]
         await runs_to_its_end(stack, api, TEAM)
     await bus.close()
 

@@ -93,7 +93,7 @@ async def test_whoever_waits_is_told_when_by_kubectl_and_the_plugin(both: World)
     _, text, _ = await both.kubectl("explain", "podgroups.gatelog.io.status.expectedStart")
     assert "Nine times in ten it did before." in text
     _, text, _ = await both.kubectl("gatelog", "why", "c", "-n", "ns", user="ann")
-    assert re.search(r"expected +starts in about 12 min .+ \(forecast of \d+s ago\)", text)
+    assert re.search(r"expected +starts in about 12 min .+ \(forecast of \d+ s ago\)", text)
     _, text, _ = await both.kubectl("gatelog", "why", "-n", "ns", user="ann")
     assert re.search(r"^c .+ ~12 min .+\nd .+ never ", text, re.MULTILINE)
     _, text, _ = await both.kubectl("gatelog", "queue", "lq", "-n", "ns", user="ann")
@@ -110,7 +110,7 @@ async def test_the_console_tells_when_and_what_it_had_told(priced: tuple[str, st
     assert "Starts are of a forecast made" in text
     assert pages.problems(text) == []
     _, text, _ = await get(address + "/groups/ns/c")
-    assert "Starts in about 12 min (9 in 10: within 40 min) (forecast of" in text
+    assert "starts in about 12 min (9 in 10: within 40 min) (forecast of" in text
     assert "it waits still" in text
     assert pages.problems(text) == []
     _, text, _ = await get(address + "/groups/ns/c?format=json")
