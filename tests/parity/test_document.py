@@ -12,7 +12,7 @@ from tests.parity.rows import BY_SECTION, NOT_COVERED, ROWS
 def whole(config: pytest.Config) -> bool:
     """Tell whether this run has collected every test there is."""
     asked = {config.rootpath / name for name in config.args}
-    return asked == {config.rootpath / "tests"} and not config.getoption("lf")
+    return asked == {config.rootpath / "tests"} and not config.getoption("lf", False)
 
 
 @pytest.mark.timeout(150)
