@@ -130,9 +130,7 @@ def decide(
         world.touched.clear()
         return _NONE
     world.loaded = False
-    applier, comparing = _applier(world, here, recorded, concluded)
-    if observing:
-        applier = ObservingApplier(world, here)
+    applier, comparing = _applier(world, here, recorded, concluded, observing=observing)
     if loaded:
         _enlist_all(world, applier)
     for identity in list(world.touched):
@@ -166,9 +164,16 @@ def decide(
 
 
 def _applier(
-    world: World, here: At, recorded: Mapping[str, Decision] | None, concluded: Concluded | None
+    world: World,
+    here: At,
+    recorded: Mapping[str, Decision] | None,
+    concluded: Concluded | None,
+    *,
+    observing: bool,
 ) -> tuple[Applier, ComparingApplier | None]:
     """Return what applies conclusions; twice, if it holds them against what is recorded."""
+    if observing:
+        return ObservingApplier(world, here), None
     if recorded is None:
         return Applier(world, here), None
     comparing = ComparingApplier(world, here, recorded, concluded)
