@@ -2,7 +2,7 @@
 
 Theory. Of a message whose decisions and records are known, those that the rules make anew are
 applied as recorded, and those that only today's rules make have no effect. One that would be made
-differently (by another rule, for another reason, with another command) is told on both sides.
+differently (by another rule, for another reason, with another command) is reported on both sides.
 
 Invariant: after a message everything recorded of it has taken effect, once.
 """

@@ -1,6 +1,6 @@
 """Why a group is where it is: everything that is known of it, and the lines that say so.
 
-Theory. Whoever shows a group's reason (command line, aggregated API, plugin, console) asks
+Theory. What shows a group's reason (command line, aggregated API, plugin, console) asks
 `explain` once and prints `lines`. A user of one namespace learns how much groups of others hold,
 not which they are, and nothing of the cohort's quota.
 

@@ -1,7 +1,7 @@
 """Groups that are admitted and whose pods are still at their gate, in sentences.
 
 Theory. An admission is worth nothing before the gate is gone. View `v_held_up` says which groups
-are between the two, what was tried and what was answered; whoever asks about a standstill (`why`,
+are between the two, what was tried and what was answered; what reports a standstill (`why`,
 `why -A`, `doctor`) asks it.
 
 Invariant: pure; a sentence names what was tried, how often, and the last answer.

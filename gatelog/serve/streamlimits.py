@@ -1,8 +1,8 @@
 """How many watches and streams may be open at once: of all users, and of each.
 
-Theory. One user who opens all there is room for must not keep others out. So nobody gets more than
-the setting `serve.streams_per_user`, nor more than is then still left for others: whoever has none
-is served as long as fewer users than there is room for have any.
+Theory. One user who opens all there is room for must not keep others out. So no user gets more than
+the setting `serve.streams_per_user`, nor more than is then still left for others: a user who has
+none is served as long as fewer users than there is room for have any.
 
 Invariant: at most `most` are open; constant work per stream.
 """
